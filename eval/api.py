@@ -80,7 +80,8 @@ def record(player: Any, path: str | Path, *, progress: bool = False, **options: 
         raise InputError(f"{path}: is not a replay of this game; give a name that ends in {listed([*game.replays])}")
     game, read = _read(player, {**game.shortest, **options, option: path}, progress=progress)
     evaluation = game.evaluate(read)
-    write(path, evaluation.outputs[path])
+    if path in evaluation.outputs:
+        write(path, evaluation.outputs[path])
     if evaluation.cut is not None:
         raise evaluation.cut
     return path

@@ -29,7 +29,6 @@ from sparring.agents.run.signals import Stopped
 from sparring.configs.core.errors import InputError, as_called, one_line, printable, printable_lines
 from sparring.configs.core.files import read_regular, write_atomically
 from sparring.configs.core.status import LOADING, UNFINISHED, end_now, quiet_on_closed_pipe, say
-from sparring.configs.opponents import is_code
 from sparring.eval.options import EvaluateOptions, PlayerOptions
 
 FAILED = 1
@@ -38,8 +37,6 @@ INTERRUPTED = 130
 TERMINATED = 143
 END_SECONDS = 8.0
 """Longest time from a signal to the end of a command; what is finished is in files by then."""
-NOT_OF_GAMES = ("out", "replay", "pgn", "gif", "acmi", "require", "quiet", "command", "threads", "workers", "executor")
-"""Options on which the results of games do not depend."""
 NUMBERED = r"%s-(\d{4,})\.json"
 """Names of earlier results, after the name of the latest."""
 
@@ -240,23 +237,14 @@ def kept_cells(stem: tuple[Path, str] | None) -> Path | None:
 
 
 def cell_key(conditions: Mapping[str, Any], files: Iterable[Path]) -> str:
-    """Return a key that changes with the conditions of a cell, the content of its players' files, and this code."""
-    stated = {**conditions, "files": [sha256(file.read_bytes()).hexdigest() for file in files], "code": _code()}
-    return sha256(json.dumps(stated, sort_keys=True, default=str).encode()).hexdigest()
+    """Return a key that changes with the conditions of a cell, this code, and the content of its players' files.
 
-
-def options_key(options: PlayerOptions, players: Iterable[Any]) -> str:
-    """Return a key that changes with the options of a command's games and the content of its players' files.
-
-    `players` are names, and paths of files or folders. The key is empty if one is Python code, which may have changed.
+    Of a folder all files count.
     """
-    players = [player for player in players if player is not None]
-    if any(not isinstance(player, str | Path) or is_code(str(player)) for player in players):
-        return ""
-    paths = [player for player in players if isinstance(player, Path)]
-    files = [file for path in paths for file in (sorted(path.rglob("*")) if path.is_dir() else [path])]
-    stated = {name: value for name, value in vars(options).items() if name not in NOT_OF_GAMES}
-    return cell_key({**stated, "players": players}, [file for file in files if file.is_file()])
+    contents = [path for place in files for path in (sorted(place.rglob("*")) if place.is_dir() else [place])]
+    digests = [sha256(file.read_bytes()).hexdigest() for file in contents if file.is_file()]
+    stated = {**conditions, "files": digests, "code": _code()}
+    return sha256(json.dumps(stated, sort_keys=True, default=str).encode()).hexdigest()
 
 
 @cache

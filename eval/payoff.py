@@ -34,7 +34,6 @@ from sparring.eval.command import (
     make_folders,
     publish_report,
     run_command,
-    use_machine,
 )
 from sparring.eval.options import (
     CONDITIONS,
@@ -49,14 +48,13 @@ from sparring.eval.options import (
     parse_known,
 )
 from sparring.eval.paired.evaluation import (
-    GAMES,
     PairedGame,
-    PairedOptions,
     anchor_of,
     make_plan,
     make_report,
     round_robin,
 )
+from sparring.eval.paired.options import GAMES, PairedOptions
 from sparring.eval.plots import check_matplotlib
 from sparring.eval.run import GameChoice, env_of_player
 from sparring.eval.stats.payoff import ELSEWHERE, MEANING, NO_OPPONENTS, SNAPSHOTS, PayoffMatrix
@@ -86,7 +84,7 @@ class PayoffOptions(CommandOptions):
     """Options of the command beside those of pairs in a game, before which it stands; no run has been located."""
 
     env: str = argument("", metavar="G")
-    """The game, where no run says it: dogfight, air_combat, pettingzoo, openspiel (--env GAME --help lists its
+    """The game, where no run says it: dogfight, air_combat, chess, pettingzoo, openspiel (--env GAME --help lists its
     options)."""
     ckpt: str = argument("", metavar="RUN", group=WHO)
     """A run's name, its folder, or final.pt (the newest run's); without one, opponents alone play."""
@@ -217,7 +215,7 @@ def play(
     game: PairedGame, options: PairedOptions, folder: Path | None, rivals: Sequence[players.Player], file: Path | None
 ) -> Payoffs:
     """Load the players and play a round robin, whose cells are kept in a file. Raises `InputError` for the players."""
-    device, threads = use_machine(options.device, options.runner.task_threads, quiet=options.quiet)
+    device, threads = game.machine(options, rivals)
     from sparring.agents.opponents.snapshots import names_by_age, thin
 
     thinned = thin(game.frozen(options, folder, device), options.snapshots) if folder else []
@@ -225,11 +223,12 @@ def play(
     saved = [_renamed(frozen.player, name) for frozen, name in zip(thinned, names_by_age(ages), strict=True)]
     opened = game.open(options, None, rivals, device, saved[-1] if saved else None)
     everybody = [*saved, *opened.opponents]
-    _check_players(everybody, alone=not saved)
-    anchor = anchor_of(game, options, [player.name for player in everybody])
-    matches = game.matches(options, everybody, device, threads)
-    plan = make_plan(game, options, matches, file)
-    records = round_robin(everybody, plan)
+    with opened.resources:
+        _check_players(everybody, alone=not saved)
+        anchor = anchor_of(game, options, [player.name for player in everybody])
+        matches = game.matches(options, everybody, device, threads)
+        plan = make_plan(game, options, matches, file)
+        records = round_robin(everybody, plan)
     notes = [*(note for player in saved for note in getattr(player, "notes", ())), *opened.notes, *game.notes(records)]
     report = make_report(game, options, plan, records, notes, anchor=anchor)
     name = folder.name if folder else game.game.title if game.game else report.conditions.env

@@ -123,6 +123,29 @@ class KeptResults(Generic[Outcome]):
         self.path.unlink(missing_ok=True)
 
 
+class KeptGames(Generic[Outcome]):
+    """Results of the finished games of a cell by number, in memory and, with a `file`, there too."""
+
+    def __init__(self, file: Path | None, key: str, kind: Any) -> None:
+        self._results, self._key = KeptResults[Outcome](file, kind) if file else None, key
+        stored, start = self._results.read() if self._results else {}, f"{key} "
+        self._ended = {int(name.removeprefix(start)): end for name, end in stored.items() if name.startswith(start)}
+
+    def get(self, number: int) -> Outcome | None:
+        """Return the result of a game, None if it has not ended."""
+        return self._ended.get(number)
+
+    def add(self, number: int, ended: Outcome) -> None:
+        """Keep the result of a game."""
+        self._ended[number] = ended
+        if self._results:
+            self._results.add(f"{self._key} {number}", ended)
+
+    def forget(self, number: int) -> None:
+        """Forget a game, which is then played again."""
+        self._ended.pop(number, None)
+
+
 def finish_tasks(
     function: Callable[[Task, tqdm[NoReturn]], Outcome],
     tasks: Sequence[Task],
@@ -132,16 +155,19 @@ def finish_tasks(
     cached: KeptResults[Outcome] | None = None,
     keys: Sequence[str] = (),
     discard: bool = True,
+    finished: dict[int, Outcome] | None = None,
     **follow: Any,
 ) -> list[Outcome]:
     """Return the results in the order of the tasks; see `follow_tasks`.
 
     With `cached`, each result is kept under the key of its task, unless that is empty, until all are there; without
-    `discard` until the caller discards them.
+    `discard` until the caller discards them. `finished` receives the results by number as they come, for a caller that
+    goes on after a failure.
     """
     sizes = sizes or [1] * len(tasks)
     stored = cached.read() if cached else {}
-    results = {number: stored[key] for number, key in enumerate(keys) if key in stored}
+    results = {} if finished is None else finished
+    results |= {number: stored[key] for number, key in enumerate(keys) if key and key in stored}
     remaining = [number for number in range(len(tasks)) if number not in results]
     done = sum(sizes[number] for number in results)
     follow |= {"sizes": [sizes[number] for number in remaining], "done": done}

@@ -80,6 +80,16 @@ class OpponentSeats(ABC):
     _sums: Tensor
     """Wins, draws, losses, statistics and returns [O, ...]."""
 
+    @property
+    def longest_episode(self) -> int:
+        """Maximum number of steps of a match."""
+        steps: int = self.batch.longest_episode
+        return steps
+
+    def close(self) -> None:
+        """End the threads or processes that step the batch."""
+        self.batch.close()
+
     def assign(self, opponents: np.ndarray) -> None:
         """Set the opponent index of every match of the run. Matches whose opponent changes restart without a result.
 
@@ -199,11 +209,6 @@ class LearnerEnv(OpponentSeats, Copyable):
         self.quarantined = torch.zeros((), dtype=torch.int64, device=device)
         self._seat_opponents(np.ones(self.share.total, dtype=bool))
 
-    @property
-    def longest_episode(self) -> int:
-        """Maximum number of steps of a match."""
-        return self.batch.longest_episode
-
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Take the learner's actions [N, A]; return its obs [N, D], reward [N], terminated [N], truncated [N]."""
         if self._view:
@@ -278,10 +283,6 @@ class LearnerEnv(OpponentSeats, Copyable):
             tensor.copy_(memories[name])
         self.batch.load_state_dict(state["batch"])
         self._write_obs()
-
-    def close(self) -> None:
-        """End the batch's threads."""
-        self.batch.close()
 
     def _memories(self) -> dict[str, Tensor]:
         """Return what is carried from step to step; empty if neither the learner nor an opponent has a memory."""

@@ -102,11 +102,6 @@ class SeatsEnv(OpponentSeats, Copyable):
         self._by_match = self._actions.view(self.num_envs, self.seats, -1)
 
     @property
-    def longest_episode(self) -> int:
-        """Largest number of moves of a match."""
-        return self.batch.longest_episode
-
-    @property
     def unsaved(self) -> str:
         """The part of the matches that states lack, as a phrase; empty if states are complete."""
         return self.batch.unsaved
@@ -192,10 +187,6 @@ class SeatsEnv(OpponentSeats, Copyable):
         for name, tensor in self._lane_tensors().items():
             tensor.copy_(lanes[name])
         self._find_rows()
-
-    def close(self) -> None:
-        """End the processes that step matches."""
-        self.batch.close()
 
     def _lane_tensors(self) -> dict[str, Tensor]:
         memories = {"memory": self.memory, "player_memory": self._player_memory}

@@ -18,7 +18,7 @@ import warp as wp
 from sparring.configs.core.device import choose_device
 from sparring.configs.core.errors import choose
 from sparring.envs.dogfight import rules as game
-from sparring.envs.dogfight.config import RewardConfig, check_ranges
+from sparring.envs.dogfight.config import RewardConfig
 from sparring.envs.dogfight.kernels import state as structs
 from sparring.envs.dogfight.kernels import step
 from sparring.envs.launcher import Launcher, WarpMatches, check_counts, check_number, reward_weights, stream_of
@@ -182,10 +182,10 @@ class DogfightBatch(WarpMatches):
     def set_ranges(self, ranges: np.ndarray) -> None:
         """Randomize the physics within `ranges` [13, 2] (low, high), for each match from its next start on.
 
-        Raises `ConfigError` for invalid ranges (`config.check_ranges`).
+        Raises `ConfigError` for invalid ranges (`rules.check_ranges`).
         """
         values = np.asarray(ranges, dtype=np.float32)
-        check_ranges(values)
+        game.check_ranges(values)
         self.ranges.copy_(torch.from_numpy(values))
 
     def load(self, state: dict[str, np.ndarray]) -> None:

@@ -1,16 +1,12 @@
-"""Options of the dogfight: its section of the environment, its kind of run, and the check of a batch's physics."""
+"""Options of the dogfight: its section of the environment and its kind of run."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from sparring.configs.core.allowed import option
-from sparring.configs.core.errors import ConfigError
 from sparring.configs.games import DOGFIGHT, FUNCTION, ONLY_IMPORTED, PROBABILITY, EnvConfig
 from sparring.configs.schema import WITHOUT_POOL, NamedOpponentsRunConfig
-from sparring.envs.dogfight import rules
 from sparring.envs.dogfight.rules import BOT_RATES, BOTS, RULES, SPAWNS
 
 WEIGHT = "[-1000, 1000]"
@@ -85,27 +81,3 @@ class DogfightRunConfig(NamedOpponentsRunConfig):
 
 RUNS = (DogfightRunConfig,)
 """Kinds of run of the dogfight."""
-
-
-def check_ranges(ranges: np.ndarray) -> None:
-    """Refuse ranges [13, 2] (low, high) that are not finite, ordered, whole where needed and mutually consistent."""
-    if ranges.shape != (len(rules.PARAMETERS), 2):
-        raise ConfigError(f"ranges have shape {ranges.shape}, expected ({len(rules.PARAMETERS)}, 2): low and high")
-    for parameter, (low, high) in zip(rules.PARAMETERS, ranges.tolist(), strict=True):
-        _check_range(parameter, low, high)
-    bounds = {parameter.name: ranges[index] for index, parameter in enumerate(rules.PARAMETERS)}
-    slowest, fastest = bounds["min_speed"][1], bounds["max_speed"][0]
-    if fastest <= slowest:
-        raise ConfigError(f"max_speed from {fastest:g}: must be above min_speed, which goes up to {slowest:g}")
-    lifetime, most = bounds["bullet_lifetime_ticks"][1], rules.BULLETS_PER_FIGHTER
-    # A longer life would overflow the bullet slots of a fighter: `shoot` would overwrite a live bullet.
-    if lifetime > most * bounds["gun_cooldown_ticks"][0]:
-        raise ConfigError(f"bullet_lifetime_ticks up to {lifetime:g} needs gun_cooldown_ticks >= {lifetime / most:g}")
-
-
-def _check_range(parameter: rules.Parameter, low: float, high: float) -> None:
-    allowed = f"range of {parameter.name} is {low:g}..{high:g}"
-    if not (np.isfinite(low) and np.isfinite(high) and low <= high):
-        raise ConfigError(f"{allowed}: both must be finite, low <= high")
-    if parameter.integer and not (low.is_integer() and high.is_integer() and low >= 1):
-        raise ConfigError(f"{allowed}: both must be whole numbers from 1 up")

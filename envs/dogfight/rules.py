@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparring.configs import games, schema
-from sparring.configs.core.errors import choose
+from sparring.configs.core.errors import ConfigError, choose
 from sparring.envs.game import HELD_OUT_PREFIX
 
 ENV_ID = games.DOGFIGHT
@@ -141,6 +141,30 @@ def ranges(name: str) -> np.ndarray:
     for key, value in REGIMES.get(name, {}).items():
         point[PARAMETER_INDEX[key]] = value
     return np.stack([point, point], axis=1)
+
+
+def check_ranges(ranges: np.ndarray) -> None:
+    """Refuse ranges [13, 2] (low, high) that are not finite, ordered, whole where needed and mutually consistent."""
+    if ranges.shape != (len(PARAMETERS), 2):
+        raise ConfigError(f"ranges have shape {ranges.shape}, expected ({len(PARAMETERS)}, 2): low and high")
+    for parameter, (low, high) in zip(PARAMETERS, ranges.tolist(), strict=True):
+        _check_range(parameter, low, high)
+    bounds = {parameter.name: ranges[index] for index, parameter in enumerate(PARAMETERS)}
+    slowest, fastest = bounds["min_speed"][1], bounds["max_speed"][0]
+    if fastest <= slowest:
+        raise ConfigError(f"max_speed from {fastest:g}: must be above min_speed, which goes up to {slowest:g}")
+    lifetime, most = bounds["bullet_lifetime_ticks"][1], BULLETS_PER_FIGHTER
+    # A longer life would overflow the bullet slots of a fighter: `shoot` would overwrite a live bullet.
+    if lifetime > most * bounds["gun_cooldown_ticks"][0]:
+        raise ConfigError(f"bullet_lifetime_ticks up to {lifetime:g} needs gun_cooldown_ticks >= {lifetime / most:g}")
+
+
+def _check_range(parameter: Parameter, low: float, high: float) -> None:
+    allowed = f"range of {parameter.name} is {low:g}..{high:g}"
+    if not (np.isfinite(low) and np.isfinite(high) and low <= high):
+        raise ConfigError(f"{allowed}: both must be finite, low <= high")
+    if parameter.integer and not (low.is_integer() and high.is_integer() and low >= 1):
+        raise ConfigError(f"{allowed}: both must be whole numbers from 1 up")
 
 
 INTEGERS = np.array([parameter.integer for parameter in PARAMETERS])

@@ -84,6 +84,27 @@ def test_a_cut_evaluation_goes_on_where_it_was(game, tmp_path, capsys, cut, poli
     assert not kept.exists()
 
 
+@pytest.mark.parametrize(
+    ("game", "finished"),
+    [
+        ("dogfight", [("brawler", "none"), ("chaser", "none")]),
+        ("dogfight --regimes none full --opponents brawler do_nothing", [("brawler", "none"), ("do_nothing", "none")]),
+        ("air_combat", [("chaser", "point_mass")]),
+        ("diplomacy", [("random", None)]),
+    ],
+)
+def test_a_cut_evaluation_writes_the_finished_pairs(game, finished, tmp_path, cut, capsys):
+    """Of several regimes those that are complete, since the table compares them."""
+    name, *more = game.split()
+    cut(len(finished) + bool(more), KeyboardInterrupt())
+    assert main([*words_of(name, tmp_path, ""), *more]) == 130
+    (file,) = tmp_path.glob("*.partial.json")
+    records = json.loads(file.read_text())["records"]
+    assert [(record["opponent"], record.get("regime")) for record in records] == finished
+    assert file.with_suffix(".md").read_text() in capsys.readouterr().out
+    assert not [path for path in tmp_path.glob("*.json") if path != file]
+
+
 @pytest.mark.parametrize("game", ["dogfight", "diplomacy", "language", "chess", "imported", "air_combat"])
 def test_results_of_other_options_are_not_taken(game, tmp_path, cut, policy):
     added = cut(2, KeyboardInterrupt())
@@ -109,14 +130,26 @@ def test_a_damaged_result_is_played_again(tmp_path, cut, policy):
     assert result_of(tmp_path / "cut") == result_of(tmp_path / "whole")
 
 
-def test_a_changed_policy_is_played_again(tmp_path):
-    policy, other = (save_run(tmp_path / name, "openspiel", "kuhn_poker") for name in ("a", "b"))
-    options = type("Options", (), {"seed": 1, "out": "x"})()
-    key = command.options_key(options, [policy, "random"])
-    assert key == command.options_key(type("Options", (), {"seed": 1, "out": "y"})(), [policy, "random"])
-    policy.write_bytes(other.read_bytes() + b" ")
-    assert key != command.options_key(options, [policy, "random"])
-    assert command.options_key(options, [policy, "my_bots:Mine"]) == ""
+def test_a_changed_file_in_the_folder_of_a_model_changes_the_key(tmp_path):
+    (tmp_path / "adapter").mkdir()
+    for name in ("config.json", "adapter/weights"):
+        (tmp_path / name).write_text("1")
+    keys = [command.cell_key({}, [tmp_path])]
+    for name in ("config.json", "adapter/weights"):
+        (tmp_path / name).write_text("2")
+        keys.append(command.cell_key({}, [tmp_path]))
+    assert len({*keys}) == 3
+    assert command.cell_key({}, [tmp_path]) == keys[-1]
+
+
+def test_games_against_python_code_are_not_kept(tmp_path, cut):
+    added = cut(1000, KeyboardInterrupt())
+    for words in (
+        "--env chess --ckpt bot:random --opponents tests.agents.opponents.movers:First --plies 10 --games 2",
+        "--env diplomacy --bot random --opponents tests.agents.opponents.powers:Holder --games 7 --last-year 1901",
+    ):
+        assert main([*words.split(), *QUICK, "--out", str(tmp_path)]) == 0
+        assert added == []
 
 
 def test_a_command_does_not_speak_of_what_an_earlier_one_left(tmp_path, capsys):

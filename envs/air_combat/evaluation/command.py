@@ -22,22 +22,19 @@ from sparring.envs.air_combat.tacview import write_acmi
 from sparring.eval.command import GameEvaluation, GamePayoff
 from sparring.eval.options import CONDITIONS, RESULTS, WHO, CommandText, argument, check_page
 from sparring.eval.paired.evaluation import (
-    PairedEvaluationOptions,
     PairedGame,
-    PairedOptions,
     PairedPlayers,
     evaluate,
 )
+from sparring.eval.paired.options import PairedEvaluationOptions, PairedOptions
 from sparring.eval.payoff import PayoffOptions, payoff, payoff_text
 from sparring.eval.stats.tables import LENGTH_AND_HP, PairConditions, length_and_hp
 
 if TYPE_CHECKING:
     from sparring.agents.opponents.snapshots import Frozen
     from sparring.envs.air_combat.evaluation.matches import AirMatches
-    from sparring.envs.air_combat.recording import AirRecording
     from sparring.envs.air_combat.training.opponents import Pilot
-    from sparring.eval.paired.evaluation import Plan
-    from sparring.eval.stats.tables import MatchRecord
+    from sparring.eval.paired.evaluation import Plan, Played
 
 _EXAMPLES = f"""\
 examples:
@@ -201,20 +198,20 @@ def recordings(
     options: AirCombatOptions,
     opened: PairedPlayers,
     plan: Plan,
-    records: Sequence[MatchRecord],
-    films: Sequence[AirRecording],
+    played: Played,
 ) -> dict[Path, Callable[[Path], None]]:
     """Return the writers of --replay and --acmi."""
     writers: dict[Path, Callable[[Path], None]] = {}
+    films = played.films
     if options.replay:
         writers[options.replay] = partial(write_air_replay, recordings=films)
-    if options.acmi:
+    if options.acmi and films:
         writers[options.acmi] = partial(write_acmi, recording=films[0])
     return writers
 
 
 AIR_COMBAT = PairedGame(
-    GAME, find, open_players, frozen, matches, conditions, anchors=("dogfighter",), outputs=recordings
+    GAME, find, open_players, matches, frozen, conditions, anchors=("dogfighter",), outputs=recordings
 )
 EVALUATION = GameEvaluation(
     AirCombatOptions, partial(evaluate, AIR_COMBAT), {".html": "replay", ".acmi": "acmi"}, {"games": 2}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -12,25 +12,15 @@ from sparring.agents.play.duel_matches import check_valid, play
 from sparring.envs.air_combat.recording import AirRecording, FirstGame
 from sparring.envs.air_combat.rules import BOTS, TICKS_PER_SECOND
 from sparring.envs.air_combat.training.opponents import CombatConditions, Pilot
-from sparring.eval.paired.evaluation import Cell
+from sparring.eval.paired.evaluation import Cell, KernelMatches
 from sparring.eval.stats.tables import MatchRecord, record_of
 
 
 @dataclass(frozen=True)
-class AirMatches:
-    """Matches of air combat; see `eval.paired.evaluation.Matches`."""
+class AirMatches(KernelMatches):
+    """Matches of air combat."""
 
     setting: CombatConditions
-
-    @property
-    def record(self) -> Any:
-        """Type of the records."""
-        return MatchRecord
-
-    @property
-    def device(self) -> str:
-        """Device of the simulator."""
-        return self.setting.device
 
     def play(self, cell: Cell, bar: tqdm[NoReturn]) -> tuple[MatchRecord, list[AirRecording]]:
         """Play the games of a cell. Raises `InputError` for actions that are not finite."""
@@ -48,10 +38,6 @@ class AirMatches:
         size = self.setting.options.team_size
         record = record_of(player.name, opponent.name, self.setting.model, results, TICKS_PER_SECOND)
         return record, film.recordings((*[player.name] * size, *[opponent.name] * size)) if film else []
-
-    def stated(self) -> dict[str, Any]:
-        """Return the settings; results do not depend on threads."""
-        return asdict(replace(self.setting, threads=0))
 
     def identity(self, player: Pilot) -> tuple[Any, Path | None] | None:
         """Return how a policy decides and its file, nothing but the name of a script; None for code."""

@@ -2,129 +2,169 @@
 
 The model answers the P task, and its best move is played. Prints wins, draws and losses with 95 % intervals, legal
 half-moves per game and the share of illegal answers, and writes them beside the checkpoint or to --out; --pgn and
---replay write the games.
+--replay write the games. --ladder and --sprt compare players as in other games.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tqdm import tqdm
-
-from sparring.agents.opponents.players import Player, results_place
+from sparring.agents.opponents.players import BOT_PREFIX, Player
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
-from sparring.envs.chess import check_package
-from sparring.envs.chess.evaluation.options import BotName, ChessOptions, find_chess_player, read_opponent
-from sparring.eval.command import Evaluation, GameEvaluation, kept_cells, make_folders, options_key, use_machine
+from sparring.envs.chess import GAME, check_package
+from sparring.envs.chess.evaluation.options import (
+    SELF,
+    BotName,
+    ChessMatchOptions,
+    ChessOptions,
+    find_chess_player,
+    read_opponent,
+)
+from sparring.eval.command import CommandReport, Evaluation, GameEvaluation, GamePayoff, use_machine
+from sparring.eval.paired import evaluation
+from sparring.eval.paired.evaluation import PairedGame, PairedPlayers, Plan
+from sparring.eval.payoff import PayoffOptions, payoff, payoff_text
+from sparring.eval.stats.tables import PairConditions
 
 if TYPE_CHECKING:
-    from sparring.envs.chess.evaluation.games import ChessGame, ChessPlayer, KeptGames
-    from sparring.envs.chess.evaluation.results import OpponentResult
+    from sparring.envs.chess.evaluation.matches import ChessEntrant, ChessMatches
+    from sparring.eval.paired.evaluation import Played
+
+
+_PAYOFF_EXAMPLES = """\
+  python eval/payoff.py --env chess --opponents random,builtin,stockfish:3
+  python eval/payoff.py --env chess --opponents random,builtin,my_bots:Mine --anchor random=0 --out chess.png"""
 
 
 def evaluate(options: ChessOptions) -> Evaluation:
     """Play the games of `options`; games cut short are part of the result. Raises `InputError` for bad input."""
     check_package()
-    located = find_chess_player(options.ckpt, bare=())
-    make_folders([options.out], files=[options.pgn, options.replay])
-    from sparring.envs.chess.evaluation.games import KeptGames
-
-    with ExitStack() as opened:
-        player = _open(located, options, opened)
-        opponents = [(name, read_opponent(name)) for name in options.opponents]
-        rivals = [(name, _open(rival, options, opened) if rival else None) for name, rival in opponents]
-        file = kept_cells(_place(options, located))
-        key = options_key(options, [_name(located), *map(_name, (rival for _, rival in opponents))]) if file else ""
-        results, cut = _play_all(player, rivals, options, KeptGames(file, key) if file and key else None)
-    if not results:
-        return Evaluation("", "", cut=cut, quiet=options.quiet)
-    return _evaluation(options, located, player.name, results, cut)
+    return evaluation.evaluate(CHESS, options)
 
 
-def _play_all(
-    player: ChessPlayer,
-    rivals: Sequence[tuple[str, ChessPlayer | None]],
-    options: ChessOptions,
-    saved: KeptGames | None,
-) -> tuple[list[OpponentResult], BaseException | None]:
-    """Play all opponents; after a failure or Ctrl-C return the complete results and the cause."""
-    results: list[OpponentResult] = []
-    try:
-        for name, rival in rivals:
-            stored = saved.of(player.name, rival.name if rival else name) if saved else None
-            results.append(_play(player, name, rival, options, stored))
-    except (InputError, KeyboardInterrupt) as error:
-        return results, error
-    if saved:
-        saved.results.discard()
-    return results, None
+def find(name: str, opponent: bool) -> Player:
+    """Locate a player, a bot or a Python object as text. Raises `UnknownNameError`."""
+    located = read_opponent(name) if opponent else find_chess_player(name, bare=())
+    return name if located is None or isinstance(located, BotName) else located
 
 
-def _place(options: ChessOptions, located: BotName | Player) -> tuple[Path, str] | None:
-    """Return folder and name of the results."""
-    beside = None if isinstance(located, BotName) else results_place(located)
-    return (options.out, "chess") if options.out else beside
+def machine(options: ChessMatchOptions, players: Sequence[Player]) -> tuple[str, int]:
+    """Load torch for language models alone, and return the device and the threads."""
+    if any(isinstance(player, Path) for player in players):
+        return use_machine(options.device, options.threads, quiet=options.quiet)
+    return "cpu", 1
 
 
-def _name(player: BotName | Player | None) -> Player | None:
-    """Return a player as `options_key` takes it."""
-    return player.text if isinstance(player, BotName) else player
+def open_players(
+    options: ChessMatchOptions, player: Player | None, opponents: Sequence[Player], device: str, like: Any = None
+) -> PairedPlayers:
+    """Load the players; a note names the engine of each that has one."""
+    from sparring.envs.chess.evaluation.matches import ChessEntrant, open_entrant
+
+    with ExitStack() as stack:
+        opened = partial(open_entrant, options=options, device=device, resources=stack)
+        first = None if player is None else opened(options.ckpt.removeprefix(BOT_PREFIX), player)
+        rivals = [
+            ChessEntrant(SELF) if name == SELF else opened(name, located)
+            for name, located in zip(options.opponents, opponents, strict=True)
+        ]
+        everybody = [*([first] if first else ()), *rivals]
+        notes = tuple(f"{entrant.name}: {entrant.title}" for entrant in everybody if entrant.is_engine)
+        return PairedPlayers(first, rivals, notes, stack.pop_all())
 
 
-def _open(located: BotName | Player, options: ChessOptions, opened: ExitStack) -> ChessPlayer:
-    device = "cpu"
-    if not isinstance(located, BotName):
-        device, _ = use_machine(options.device, options.threads, quiet=options.quiet)
-    from sparring.envs.chess.evaluation.games import open_player
+def matches(options: ChessMatchOptions, players: Sequence[ChessEntrant], device: str, threads: int) -> ChessMatches:
+    """Return matches under the rules of `options`."""
+    from sparring.envs.chess.evaluation.matches import ChessMatches
 
-    how: dict[str, Any] = {"temperature": options.temperature, "tokens": options.tokens}
-    return open_player(located, device, opened=opened, engine=options.engine, cache=options.cache, **how)
+    return ChessMatches(options.plies, options.opening_plies, options.illegal == "lose")
 
 
-def _play(
-    player: ChessPlayer, name: str, rival: ChessPlayer | None, options: ChessOptions, saved: KeptGames | None
-) -> OpponentResult:
-    from sparring.envs.chess.evaluation.games import GameConditions, play_games
-    from sparring.envs.chess.evaluation.results import OpponentResult
+def conditions(options: ChessMatchOptions, played: ChessMatches) -> PairConditions:
+    """Return openings, longest game and the rule for illegal moves, as ladders and tests state them."""
+    from sparring.envs.chess.evaluation.results import stated_illegal
 
-    conditions = GameConditions(
-        options.games, options.plies, options.opening_plies, options.illegal == "lose", options.seed
+    fields = {name: getattr(options, name) for name in ("plies", "opening_plies", "illegal", "temperature")}
+    details = f"; openings of {played.opening_plies} random half-moves, a draw after {played.plies}"
+    return PairConditions(
+        "chess",
+        "chess_payoff",
+        GAME.id,
+        GAME.title,
+        fields,
+        (),
+        lambda record: [],
+        details=f"{details}. {stated_illegal(options.illegal)}",
     )
-    with tqdm(total=options.games, unit="game", desc=name, disable=options.quiet) as bar:
-
-        def show(games: Sequence[ChessGame]) -> None:
-            bar.update(sum(game.over for game in games) - bar.n)
-
-        games = play_games(player, rival, conditions, show, saved)
-    return OpponentResult(name, rival.name if rival else name, games)
 
 
-def _evaluation(
-    options: ChessOptions,
-    located: BotName | Player,
-    player: str,
-    results: Sequence[OpponentResult],
-    cut: BaseException | None,
-) -> Evaluation:
-    """Return the results; partial ones have names of their own, and so never replace complete ones."""
-    from sparring.envs.chess.evaluation.results import page, to_json, to_markdown, to_pgn
+def texts(options: ChessOptions, players: PairedPlayers, plan: Plan, played: Played) -> tuple[str, str]:
+    """Return the table of results and the JSON."""
+    from sparring.envs.chess.evaluation.results import to_json, to_markdown
 
-    stem = _place(options, located)
-    stem = (stem[0], f"{stem[1]}.partial") if stem and cut is not None else stem
-    text, data = to_markdown(options, player, results), to_json(options, player, results)
-    games = [game for result in results for game in result.played]
-    outputs: dict[Path, Callable[[Path], None]] = {}
+    title = players.player.title
+    return to_markdown(options, title, played.records), to_json(options, title, played.records)
+
+
+def outputs(
+    options: ChessOptions, players: PairedPlayers, plan: Plan, played: Played
+) -> dict[Path, Callable[[Path], None]]:
+    """Return the writers of --pgn and --replay, with all games."""
+    from sparring.envs.chess.evaluation.results import page, to_pgn
+
+    games = [game for record in played.records for game in record.played]
+    writers: dict[Path, Callable[[Path], None]] = {}
     if options.pgn:
-        outputs[options.pgn] = lambda path: write_atomically(path, to_pgn(games))
+        writers[options.pgn] = lambda path: write_atomically(path, to_pgn(games))
     if options.replay:
-        replay = partial(page, games, title=f"Chess: {player}")
-        outputs[options.replay] = lambda path: write_atomically(path, replay())
-    return Evaluation(text, data, stem, outputs, options.failures(results), cut=cut, quiet=options.quiet)
+        replay = partial(page, games, title=f"Chess: {players.player.title}")
+        writers[options.replay] = lambda path: write_atomically(path, replay())
+    return writers
 
 
+CHESS = PairedGame(
+    GAME,
+    find,
+    open_players,
+    matches=matches,
+    conditions=conditions,
+    machine=machine,
+    outputs=outputs,
+    texts=texts,
+    results="chess",
+    by_text=True,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChessPayoffOptions(PayoffOptions, ChessMatchOptions):
+    """Options of a payoff matrix."""
+
+    TEXT = payoff_text(_PAYOFF_EXAMPLES, GAME.name)
+
+    @property
+    def rates(self) -> str:
+        """The command, in which players are compared with each other."""
+        return "eval/payoff.py"
+
+    def check(self) -> None:
+        """Raise `InputError` for a run, whose language models are not compared with each other."""
+        super().check()
+        if self.ckpt:
+            raise InputError(f"--ckpt {self.ckpt}: a run of chess has no snapshots; name players in --opponents")
+
+
+def make_payoff(options: ChessPayoffOptions, *, keep: bool = True) -> CommandReport:
+    """Play a round robin of the opponents. Raises `InputError` for bad input."""
+    check_package()
+    return payoff(CHESS, options, keep=keep)
+
+
+PAYOFF = GamePayoff(ChessPayoffOptions, make_payoff)
 EVALUATION = GameEvaluation(ChessOptions, evaluate, {".html": "replay", ".pgn": "pgn"}, {"games": 2})

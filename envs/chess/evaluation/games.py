@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import chess
 import numpy as np
 
-from sparring.agents.distributed.tasks import KeptResults
+from sparring.agents.distributed.tasks import KeptGames
 from sparring.agents.llm.backend import Backend
 from sparring.agents.opponents import language
 from sparring.agents.opponents.players import BOT_PREFIX, OpponentError, Player, act_function, display_name
@@ -87,8 +87,8 @@ def play_games(
     player: ChessPlayer,
     opponent: ChessPlayer | None,
     conditions: GameConditions,
-    after_ply: Callable[[Sequence[ChessGame]], None] = lambda games: None,
-    saved: KeptGames | None = None,
+    after_ply: Callable[[list[ChessGame]], None] = lambda games: None,
+    saved: KeptGames[EndedGame] | None = None,
 ) -> list[ChessGame]:
     """Play all games to their ends; None as the opponent is the player itself, on both sides.
 
@@ -96,7 +96,7 @@ def play_games(
     """
     games = [_opened(player, opponent, conditions, number) for number in range(conditions.games)]
     if saved:
-        games = [saved.restored(number, game) for number, game in enumerate(games)]
+        games = [restored(saved.get(number), game) for number, game in enumerate(games)]
         after_ply(games)
     while running := [(number, game) for number, game in enumerate(games) if not game.over]:
         to_move = [(number, game) for number, game in running if game.asked()]
@@ -105,7 +105,7 @@ def play_games(
                 _play_ply(who, part, conditions)
         for number, game in running if saved else ():
             if game.over:
-                saved.add(number, game)  # type: ignore[union-attr]
+                saved.add(number, ended_game(game))  # type: ignore[union-attr]
         after_ply(games)
     return games
 
@@ -123,35 +123,20 @@ class EndedGame:
     texts: dict[int, str]
 
 
-class KeptGames:
-    """Games that have ended, in the file of an evaluation, under a key for all that they depend on."""
+def ended_game(game: ChessGame) -> EndedGame:
+    """Return what is kept of a game that has ended."""
+    return EndedGame([move.uci() for move in game.board.move_stack], **{name: getattr(game, name) for name in ENDED})
 
-    def __init__(self, file: Path, key: str) -> None:
-        self.results, self.key = KeptResults[EndedGame](file, EndedGame), key
-        self._stored = self.results.read()
 
-    def of(self, *names: str) -> KeptGames:
-        """Return the games of one pair of players, by their names."""
-        return KeptGames(self.results.path, " ".join((self.key, *names)))
-
-    def restored(self, number: int, game: ChessGame) -> ChessGame:
-        """Return game `number` as it ended, or `game`, its beginning, if it has not."""
-        ended = self._stored.get(f"{self.key} {number}")
-        if ended is None:
-            return game
-        board = chess.Board()
-        try:
-            for move in ended.moves:
-                board.push_uci(move)
-        except ValueError:
-            return game  # not what was written
-        fields = {name: getattr(ended, name) for name in ENDED}
-        return replace(game, board=board, **fields)
-
-    def add(self, number: int, game: ChessGame) -> None:
-        """Keep a game that has ended."""
-        fields = {name: getattr(game, name) for name in ENDED}
-        self.results.add(f"{self.key} {number}", EndedGame([move.uci() for move in game.board.move_stack], **fields))
+def restored(ended: EndedGame | None, game: ChessGame) -> ChessGame:
+    """Return a game as it ended, or `game`, its beginning, if it has not or its moves are not what was written."""
+    board = chess.Board()
+    try:
+        for move in ended.moves if ended else ():
+            board.push_uci(move)
+    except ValueError:
+        return game
+    return replace(game, board=board, **{name: getattr(ended, name) for name in ENDED}) if ended else game
 
 
 ENDED = ("result", "ending", "answers", "illegal", "illegal_at", "texts")

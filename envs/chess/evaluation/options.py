@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar
 
 from sparring.agents.opponents.players import BOT_PREFIX, Player, check_game, find_player, is_server
+from sparring.configs.core.device import LOCAL
 from sparring.configs.core.errors import InputError, UnknownNameError, choose, suggestion
 from sparring.configs.opponents import is_code
 from sparring.envs.chess import BOTS, GAME
-from sparring.eval.options import CONDITIONS, RESULTS, SEED, WHO, CommandText, RequireOptions, argument, check_number
+from sparring.eval.options import CONDITIONS, RESULTS, SEED, WHO, CommandText, argument, check_number
+from sparring.eval.paired.options import PairedEvaluationOptions, PairedOptions
 
 SELF = "self"
 RANDOM, STOCKFISH = "random", "stockfish"
@@ -31,12 +34,15 @@ examples:
   python eval/run.py --env chess --ckpt bot:builtin --opponents random,stockfish:3
   python eval/run.py --env chess --ckpt FOLDER --illegal random --temperature 0.5
   python eval/run.py --ckpt RUN --opponents my_bots:Mine        a Python object (docs/opponents.md)
+  python eval/run.py --env chess --ladder --opponents random,builtin,stockfish:3    against each other, with ratings
+  python eval/run.py --ckpt RUN --opponents builtin --sprt elo0=0 elo1=20
 
 bots: random, every legal move equally likely; builtin, the built-in search; stockfish:N, Stockfish at depth N (1
 without N). self: --ckpt plays both sides; the results are White's.
 Stockfish is found on the PATH (apt-get install stockfish) or with --engine; where it is missing, the built-in search
 stands in for it, which the table says.
-exit codes: 0 done, 1 a --require failed, 2 bad input or a failing engine, 130 stopped with Ctrl-C"""
+exit codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad input or a failing engine,
+130 stopped with Ctrl-C"""
 
 
 @dataclass(frozen=True)
@@ -49,19 +55,19 @@ class BotName:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChessOptions(RequireOptions):
-    """Options of a chess evaluation."""
+class ChessMatchOptions(PairedOptions):
+    """Options of every command that plays chess."""
 
-    TEXT = CommandText(
-        "eval/run.py",
-        "Let a language model that answers with its best move play chess, or a bot, and print wins, draws and losses.",
-        _EXAMPLES,
-        env="chess",
-    )
-    ckpt: str = argument("", metavar="C", group=WHO)
-    """A run, a model's folder, smollm2, bot:NAME, or module:Name."""
+    stochastic: bool = False
+    """Follows from the temperature."""
+    executor: str = LOCAL
+    """Engines and models are in this process."""
+    address: str = ""
+    workers: int = 1
     opponents: tuple[str, ...] = argument(("random", "stockfish:1"), metavar="O", group=WHO, split=True)
     """Bots, module:Name of Python objects, or self."""
+    anchor: str | None = argument(None, metavar="A", group=WHO)
+    """Whose rating is fixed, as in random or random=1000 (default: the first player, at 0)."""
     engine: str = argument("", metavar="PATH", group=WHO)
     """A UCI engine (default: Stockfish on the PATH)."""
     cache: Path | None = argument(None, metavar="FILE", group=WHO)
@@ -80,6 +86,46 @@ class ChessOptions(RequireOptions):
     """Most tokens of an answer (default: those of the training)."""
     seed: int = argument(0, SEED, metavar="N", group=CONDITIONS)
     """Seed of openings, random moves and draws (default: 0)."""
+
+    @property
+    def rates(self) -> str:
+        """The option for which players are compared with each other; empty for an evaluation."""
+        return ""
+
+    def implied(self) -> dict[str, Any]:
+        """Return whether answers are drawn, too."""
+        return super().implied() | {"stochastic": self.temperature > 0.0}
+
+    def check(self) -> None:
+        """Raise `InputError` for unknown opponents and options that do not go together."""
+        super().check()
+        for name in self.named:
+            read_opponent(name)
+        if SELF in self.opponents and self.rates:
+            raise InputError(f"--opponents {SELF}: does not go with {self.rates}; name another player")
+        if self.plies <= self.opening_plies:
+            raise InputError(f"--plies {self.plies}: must be more than --opening-plies {self.opening_plies}")
+
+    def check_games(self) -> None:
+        """Raise `InputError` for an odd number of games."""
+        if self.games % 2:
+            raise InputError(f"--games {self.games}: must be even, since every opening is played with both colours")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChessOptions(ChessMatchOptions, PairedEvaluationOptions):
+    """Options of a chess evaluation."""
+
+    TEXT = CommandText(
+        "eval/run.py",
+        "Let a language model that answers with its best move play chess, or a bot, and print wins, draws and losses.",
+        _EXAMPLES,
+        env="chess",
+    )
+    OUTPUTS: ClassVar[Sequence[str]] = ("pgn", "replay")
+    MISSING: ClassVar[str] = "name a run, a model's folder, a bot, as in bot:builtin, or module:Name"
+    ckpt: str = argument("", metavar="C", group=WHO)
+    """A run, a model's folder, smollm2, bot:NAME, or module:Name."""
     out: Path | None = argument(None, metavar="DIR", group=RESULTS)
     """Write chess.md and .json there (default: eval.md and .json beside --ckpt)."""
     pgn: Path | None = argument(None, metavar="PGN", group=RESULTS)
@@ -87,16 +133,15 @@ class ChessOptions(RequireOptions):
     replay: Path | None = argument(None, metavar="HTML", group=RESULTS)
     """Write a page there on which the games can be watched."""
 
+    @property
+    def rates(self) -> str:
+        """The option for which players are compared with each other; empty for an evaluation."""
+        return "--ladder" if self.ladder else "--sprt" if self.hypotheses else ""
+
     def check(self) -> None:
-        """Raise `InputError` for unknown opponents and options that do not go together."""
-        self.require_given("ckpt", "name a run, a model's folder, a bot, as in bot:builtin, or module:Name")
-        for name in self.opponents:
-            read_opponent(name)
+        """Raise `InputError` for an opponent named twice, too."""
+        super().check()
         self.check_opponents(self.opponents)
-        if self.games % 2:
-            raise InputError(f"--games {self.games}: must be even, since every opening is played with both colours")
-        if self.plies <= self.opening_plies:
-            raise InputError(f"--plies {self.plies}: must be more than --opening-plies {self.opening_plies}")
 
 
 def read_opponent(name: str) -> BotName | None:

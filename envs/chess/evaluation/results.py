@@ -30,7 +30,7 @@ from sparring.envs.chess.positions import check_position, read_legal_move, refus
 from sparring.eval.command import fill_page
 from sparring.eval.options import WIDTH
 from sparring.eval.stats.aggregate import mean_estimate
-from sparring.eval.stats.tables import percent, share_text, table
+from sparring.eval.stats.tables import Pairs, percent, share_text, table
 
 EVENT = "Sparring evaluation"
 _ANSWER = re.compile(r"(?:^|; )answer: ?(.*)", re.DOTALL)
@@ -280,6 +280,25 @@ class OpponentResult(Scored):
     opponent: str
     name: str
     played: Sequence[ChessGame]
+    player: str = ""
+    """Name of the evaluated player on the command line."""
+    regime: str = ""
+    """There is one kind of games."""
+
+    @property
+    def pairs(self) -> Pairs:
+        """Pairs of games of one opening, with both colours, by the player's points in them."""
+        points = np.array([round(2 * game.points) for game in self.played])
+        lost, behind, level, ahead, won = np.bincount(points[::2] + points[1::2], minlength=5).tolist()
+        return lost, behind, level, ahead, won
+
+    def other_side(self) -> tuple[OpponentResult, ...]:
+        """Return no record from the opponent's side, whose answers are not counted."""
+        return ()
+
+    def plain(self) -> dict[str, Any]:
+        """Return the record as data, for a JSON file."""
+        return _plain(self.player, self)
 
     @property
     def counts(self) -> Result:
@@ -290,6 +309,11 @@ class OpponentResult(Scored):
     def endings(self) -> dict[str, int]:
         """Return the numbers of games by ending, most frequent first."""
         return dict(Counter(game.ending for game in self.played).most_common())
+
+
+def stated_illegal(illegal: str) -> str:
+    """Return what an illegal move does."""
+    return _END[illegal]
 
 
 def to_markdown(options: ChessOptions, player: str, results: Sequence[OpponentResult]) -> str:

@@ -9,11 +9,11 @@ written to files named `partial`, and their number of games is printed on stderr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sparring.agents.opponents import players
 from sparring.agents.opponents.language import has_config, run_of
@@ -28,20 +28,13 @@ from sparring.envs.diplomacy.board.positions import FIRST_YEAR, LAST_YEAR
 from sparring.envs.diplomacy.evaluation.lineup import find_rivals
 from sparring.envs.diplomacy.evaluation.options import DiplomacyOptions
 from sparring.envs.diplomacy.validation import check_whole
-from sparring.eval.command import (
-    Evaluation,
-    GameEvaluation,
-    kept_cells,
-    make_folders,
-    options_key,
-    prepare_torch,
-    use_machine,
-)
+from sparring.eval.command import Evaluation, GameEvaluation, make_folders, prepare_torch
+from sparring.eval.paired import evaluation
+from sparring.eval.paired.evaluation import Cell, PairedGame, PairedPlayers, Plan, Played, play_cells
 
 if TYPE_CHECKING:
     from sparring.curriculum.league.league import League
-    from sparring.envs.diplomacy.evaluation.games import Played
-    from sparring.envs.diplomacy.training.opponents import DiplomacyPlayer
+    from sparring.envs.diplomacy.evaluation.matches import DiplomacyEntrant, DiplomacyMatches
 
 LEAGUE = "league.json"
 
@@ -52,26 +45,27 @@ def evaluate(options: DiplomacyOptions) -> Evaluation:
         return _references(options, options.league)
     if options.pool:
         return _pooled(options)
-    player = players.find_player(options.ckpt, GAME) if options.ckpt else None
+    return evaluation.evaluate(DIPLOMACY, options)
+
+
+def find(name: str, opponent: bool) -> players.Player:
+    """Locate a player. Raises `UnknownNameError`."""
+    return players.find_player(name, GAME)
+
+
+def locate(game: PairedGame, options: DiplomacyOptions) -> tuple[players.Player | None, list[players.Player]]:
+    """Locate the player and the opponents, files of policies and adapters as paths. Raises `InputError`."""
+    player = game.find(options.ckpt, False) if options.ckpt else None
     players.check_game(GAME, *([player] if player else []))
     rivals = find_rivals(options, player)
-    make_folders([options.out], files=[options.replay])
-    device, threads = use_machine(options.device, options.runner.task_threads, quiet=options.quiet)
-    if isinstance(player, Path) and not options.last_year_given:
-        options = replace(options, last_year=last_year_of(player) or options.last_year)
-    loaded = _load(options, player, device, rivals)
-    from sparring.envs.diplomacy.evaluation.games import KeptFile, play_bots, play_language
-    from sparring.envs.diplomacy.training.opponents import LanguagePlayer
+    return player or options.bot, [rivals.get(name, name) for name in options.opponents]
 
-    file = kept_cells(_place(options, player))
-    key = options_key(options, [player, *options.opponents, *rivals.values()]) if file else ""
-    saved = KeptFile(file, key) if file and key else None
-    if isinstance(loaded, LanguagePlayer):
-        played = play_language(options, loaded, device, threads, saved)
-    else:
-        assert not isinstance(loaded, str)
-        played = play_bots(options, loaded, device, threads, rivals, saved)
-    return _evaluation(options, player, played)
+
+def settle(options: DiplomacyOptions, player: players.Player | None) -> DiplomacyOptions:
+    """Return the options with the last year of the player's training, unless they give one."""
+    if not isinstance(player, Path) or options.last_year_given:
+        return options
+    return replace(options, last_year=last_year_of(player) or options.last_year)
 
 
 def last_year_of(path: Path) -> int | None:
@@ -93,15 +87,22 @@ def last_year_of(path: Path) -> int | None:
         raise InputError(f"{path}: {error}; give --last-year") from error
 
 
-def _load(
-    options: DiplomacyOptions, player: players.Player | None, device: str, rivals: Mapping[str, Path]
-) -> DiplomacyPlayer | None:
-    """Load the player of --ckpt, None for bots; raises `InputError` for unusable players and options."""
+def open_players(
+    options: DiplomacyOptions,
+    player: players.Player | None,
+    opponents: Sequence[players.Player],
+    device: str,
+    like: Any = None,
+) -> PairedPlayers:
+    """Load the players. Raises `InputError` for unusable ones, and for options of language models for others."""
     from sparring.agents.opponents.language import is_adapter
+    from sparring.envs.diplomacy.evaluation.matches import DiplomacyEntrant
     from sparring.envs.diplomacy.training.opponents import LanguageOptions, LanguagePlayer, open_player
 
+    by_name = dict(zip(options.opponents, opponents, strict=True))
+    rivals = {name: rival for name, rival in by_name.items() if isinstance(rival, Path)}
     how = LanguageOptions(options.temperature or 0.0, options.settings, rivals)
-    loaded = None if player is None else open_player(player, device, language=how)
+    loaded = player if player is None or options.bot else open_player(player, device, language=how)
     language = isinstance(loaded, LanguagePlayer)
     if BASE_MODEL in options.opponents and not (isinstance(loaded, LanguagePlayer) and BASE_MODEL in loaded.models):
         what = "a model on a server" if language else "a policy, not an adapter"
@@ -118,44 +119,56 @@ def _load(
         raise InputError(f"--workers: {options.ckpt} is a language model, which plays in one process; leave it out")
     for name in () if language else options.language_only:
         raise InputError(f"--{name}: {options.ckpt} is not a language model; leave it out")
-    return loaded
+    first = None if player is None else DiplomacyEntrant(options.name, loaded, player)
+    rows = [DiplomacyEntrant(n, None if language else open_player(r, device), r) for n, r in by_name.items()]
+    return PairedPlayers(first, rows)
 
 
-def _evaluation(options: DiplomacyOptions, player: players.Player | None, played: Played) -> Evaluation:
-    """Return the results, with their place: --out, else beside the checkpoint.
+def matches(
+    options: DiplomacyOptions, opened: Sequence[DiplomacyEntrant], device: str, threads: int
+) -> DiplomacyMatches:
+    """Return matches to the last year of `options`."""
+    from sparring.envs.diplomacy.evaluation.matches import DiplomacyMatches
 
-    Partial results have names of their own, and so never replace complete ones.
-    """
-    cut, note = played.cut, _remaining_note(options, played) if played.cut is not None else ""
-    if not played.records:
-        return Evaluation("", "", cut=cut, cut_note=note, quiet=options.quiet)
+    return DiplomacyMatches(options, device, threads)
+
+
+def play(options: DiplomacyOptions, opened: PairedPlayers, plan: Plan, played: Played) -> None:
+    """Play the player alone against six of each opponent, on a ladder each opponent; language models as six, too."""
+    from sparring.envs.diplomacy.evaluation.games import play_language
+    from sparring.envs.diplomacy.training.opponents import LanguagePlayer
+
+    if opened.player and isinstance(opened.player.plays, LanguagePlayer):
+        play_language(options, opened, plan, played)
+        return
+    entrants = {entrant.name: entrant for entrant in opened.opponents}
+    pairs = [(opened.player or entrants[one], entrants[six]) for one, six in options.cells]
+    cells = [Cell(pair, "", plan, filmed=bool(options.replay) and pair is pairs[-1]) for pair in pairs]
+    one, six = pairs[-1]
+    played.about["players"] = [one.name, *[six.name] * (NUM_POWERS - 1)]
+    play_cells(plan, cells, played)
+
+
+def texts(options: DiplomacyOptions, opened: PairedPlayers, plan: Plan, played: Played) -> tuple[str, str]:
+    """Return the tables of both sides, and the JSON."""
     from sparring.envs.diplomacy.evaluation.results import to_json, to_markdown
 
-    text = to_markdown(options, played.records, played.about)
-    data = to_json(options, played.records, played.about)
-    stem = _place(options, player)
-    stem = (stem[0], f"{stem[1]}.partial") if stem and cut is not None else stem
-    outputs = {}
-    if options.replay:
-        from sparring.envs.diplomacy.evaluation.page import write_replay
-
-        writer = partial(write_replay, phases=played.phases, players=played.players, note=played.note)
-        outputs[options.replay] = writer
-    failures = options.failures([record for record in played.records if record.one == (options.bot or options.ckpt)])
-    return Evaluation(text, data, stem, outputs, failures, cut=cut, cut_note=note, quiet=options.quiet)
+    model = played.about.get("language_model", {})
+    return to_markdown(options, played.records, model), to_json(options, played.records, model)
 
 
-def _place(options: DiplomacyOptions, player: players.Player | None) -> tuple[Path, str] | None:
-    """Return folder and name of the results: --out, else beside the checkpoint."""
-    return (options.out, "diplomacy") if options.out else players.results_place(player) if player is not None else None
+def outputs(
+    options: DiplomacyOptions, opened: PairedPlayers, plan: Plan, played: Played
+) -> dict[Path, Callable[[Path], None]]:
+    """Return the writer of --replay."""
+    if not options.replay or not played.films:
+        return {}
+    from sparring.envs.diplomacy.evaluation.page import write_replay
 
-
-def _remaining_note(options: DiplomacyOptions, played: Played) -> str:
-    """Return the message about games that were cut off."""
-    done = played.records[0].games if played.records else 0
-    table_note = "the table is of these" if done else "nothing is written"
-    rest = "games of one round are played side by side, and those under way are played again"
-    return f"stopped after {done} of {options.games} games per pair; {table_note}; {rest}"
+    about = played.about
+    return {
+        options.replay: partial(write_replay, phases=played.films, players=about["players"], note=about.get("note", ""))
+    }
 
 
 def _pooled(options: DiplomacyOptions) -> Evaluation:
@@ -191,4 +204,17 @@ def _read_league(text: str) -> tuple[str, League]:
     return folder.name, LeagueFile(folder).read()
 
 
+DIPLOMACY = PairedGame(
+    GAME,
+    find,
+    open_players,
+    matches,
+    locate=locate,
+    settle=settle,
+    play=play,
+    texts=texts,
+    outputs=outputs,
+    results="diplomacy",
+    by_text=True,
+)
 EVALUATION = GameEvaluation(DiplomacyOptions, evaluate, {".html": "replay"}, {"games": NUM_POWERS})

@@ -1,4 +1,4 @@
-"""Games of bots, policies and language models, and what is kept of them.
+"""Games of a language model in Diplomacy, played in rounds, and what is kept of them.
 
 A language model is slow for one decision at a time and fast for many, so its games run in parallel, in rounds just
 large enough to keep it busy. Each round has equally many games of every pair and power. A failing server or Ctrl-C
@@ -10,11 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import torch
 from annotated_types import Len
@@ -22,140 +20,31 @@ from pydantic import Field
 from torch import Tensor
 from tqdm import tqdm
 
-from sparring.agents.distributed.tasks import KeptResults, finish_tasks
+from sparring.agents.distributed.tasks import KeptGames
 from sparring.agents.llm.endpoint.backend import EndpointBackend
 from sparring.agents.llm.endpoint.retry import fallbacks_of
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.agents.opponents.language import POLICY
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import NUM_CENTRES, NUM_POWERS
-from sparring.envs.diplomacy.board.positions import FIRST_YEAR
+from sparring.envs.diplomacy.evaluation.matches import advance
 from sparring.envs.diplomacy.evaluation.options import DiplomacyOptions
 from sparring.envs.diplomacy.evaluation.results import PowerRecord, record
 from sparring.envs.diplomacy.records.history import WatchedBatch
 from sparring.envs.diplomacy.records.timeline import Odds, Phase, phases_of
-from sparring.envs.diplomacy.rollouts.games import ModelOrders, one_of_seven, play_to_end, seats_of_pairs
-from sparring.envs.diplomacy.training.opponents import LanguagePlayer, PolicyOrders, open_player
+from sparring.envs.diplomacy.rollouts.games import ModelOrders, play_to_end, seats_of_pairs
+from sparring.envs.diplomacy.training.opponents import LanguagePlayer
+from sparring.eval.paired.evaluation import Cell, PairedPlayers, Plan, Played
 
 if TYPE_CHECKING:
     from sparring.agents.llm.backend import Decision
     from sparring.agents.llm.decoding.scoring import LineOdds
-    from sparring.envs.diplomacy.movement_batch import OrderWriter
     from sparring.envs.text import Prompt
-
-
-@dataclass
-class Played:
-    """Records of the cells, and the game to watch: its phases, seven players and a note on its odds."""
-
-    records: list[PowerRecord]
-    phases: list[Phase] = field(default_factory=list)
-    players: list[str] = field(default_factory=list)
-    note: str = ""
-    about: dict[str, Any] = field(default_factory=dict)
-    """Description of a language model, for the results."""
-    cut: BaseException | None = None
-    """Cause of an early end; the records are then of the games played."""
-
-
-def play_bots(
-    options: DiplomacyOptions,
-    player: PolicyOrders | OrderWriter | None,
-    device: str,
-    threads: int,
-    policies: Mapping[str, Path],
-    saved: KeptFile | None = None,
-) -> Played:
-    """Play bots, a policy, a search or a Python object against six equal ones; `policies` are files of opponents.
-
-    `saved` has the cells that were played before, and keeps the others, but for one whose first game is shown.
-    """
-    opponents = {name: open_player(policies.get(name, name), device) for name in options.opponents}
-    last = options.cells[-1]
-    cells = []
-    for lone, six in options.cells:
-        players = opponents.get(lone, lone) if player is None else player, opponents[six]
-        cells.append(BotCell(options, (lone, six), players, device, threads, recorded=(lone, six) == last))
-    bar: dict[str, Any] = {"label": BotCell.__str__, "unit": "game-year", "quiet": options.quiet}
-    results = KeptResults[Any](saved.file, tuple[PowerRecord, list[Any]]) if saved else None
-    keys = ["" if cell.recorded and options.replay else f"{saved.key} {cell}" for cell in cells] if saved else ()
-    bar["sizes"] = [years_of(options)] * len(cells)
-    played = finish_tasks(play_cell, cells, options.runner, cached=results, keys=keys, **bar)
-    lone, six = last
-    return Played([record for record, _ in played], played[-1][1], [lone, *[six] * (NUM_POWERS - 1)])
-
-
-@dataclass(frozen=True)
-class BotCell:
-    """Games of one player against six others, a task of an executor; the first is recorded if it is to be `shown`."""
-
-    options: DiplomacyOptions
-    names: tuple[str, str]
-    players: tuple[str | OrderWriter, str | OrderWriter]
-    device: str
-    threads: int
-    recorded: bool
-
-    def __str__(self) -> str:
-        return "{} vs six {}".format(*self.names)
-
-
-def play_cell(cell: BotCell, bar: tqdm[NoReturn]) -> tuple[PowerRecord, list[Phase]]:
-    """Play the games of a cell; return their record, and the phases of the first one if it is to be shown."""
-    from sparring.envs.diplomacy.training.task import play_against
-
-    options, (player, opponent) = cell.options, cell.players
-    batch = make_batch(options, options.games, 0 if cell.recorded else None, cell.device, cell.threads)
-    try:
-        if isinstance(player, PolicyOrders) and options.ckpt:
-            play_against(batch, player.network, opponent, seed=options.seed)
-        else:
-            seats, after_phase = one_of_seven(batch.num_games), partial(advance, bar, batch, bar.n)
-            play_to_end(batch, [(player, seats), (opponent, ~seats)], seed=options.seed, after_phase=after_phase)
-        by_power = bool(options.ckpt)
-        return (
-            record(*cell.names, batch.owner, batch.year, by_power=by_power),
-            phases_of(batch.past()) if isinstance(batch, WatchedBatch) else [],
-        )
-    finally:
-        batch.close()
-
-
-def game_years(options: DiplomacyOptions, cells: int) -> tqdm[NoReturn]:
-    """Return a bar over the years of the games of all cells."""
-    return tqdm(total=cells * years_of(options), unit="game-year", disable=options.quiet)
-
-
-def years_of(options: DiplomacyOptions) -> int:
-    """Return the years of the games of one cell."""
-    return options.games * (options.last_year - FIRST_YEAR + 1)
-
-
-def advance(bar: tqdm[NoReturn], batch: DiplomacyBatch, before: float) -> None:
-    """Advance the bar by years; a finished game counts all, so that the bar ends with the games."""
-    over = int((batch.done > 0).sum())
-    years = int((batch.year[batch.done == 0].long() - FIRST_YEAR).sum())
-    bar.set_postfix_str(f"{over} of {batch.num_games} games over", refresh=False)
-    bar.update(before + years + over * (batch.last_year - FIRST_YEAR + 1) - bar.n)
-
-
-def make_batch(options: DiplomacyOptions, games: int, watched: int | None, device: str, threads: int) -> DiplomacyBatch:
-    """Return a batch with its kernels loaded; with --replay it records the game `watched`, if any."""
-    conditions: dict[str, Any] = {"device": device, "last_year": options.last_year, "threads": threads}
-    with said_if_long(COMPILING, enabled=not options.quiet):
-        if options.replay and watched is not None:
-            batch: DiplomacyBatch = WatchedBatch(games, watched=watched, **conditions)
-        else:
-            batch = DiplomacyBatch(games, **conditions)
-        batch.load_kernels()
-    return batch
-
 
 MOST = 5
 """Alternatives of a decision listed with the odds; the others are summed up."""
-Cells = Sequence[tuple[str, str]]
+Pairs = Sequence[tuple[str, str]]
 """Pairs: player of one power, player of six."""
 GameEnd = tuple[Annotated[list[Annotated[int, Field(ge=-1, lt=NUM_POWERS)]], Len(NUM_CENTRES, NUM_CENTRES)], int]
 """Final state of a game: owners of the centres, and the year."""
@@ -173,141 +62,131 @@ def rounds_of(games: int, cells: int, at_a_time: int) -> list[range]:
     return [range(begin, min(begin + size, games)) for begin in range(0, games, size)]
 
 
-@dataclass(frozen=True)
-class KeptFile:
-    """The file of games that have ended, and the key of all that they depend on."""
-
-    file: Path
-    key: str
-
-
 class LanguageGames:
-    """Games that have ended, by pair and number: the owners of the centres and the last year of each.
+    """Games that have ended, by cell and number: the owners of the centres and the last year of each.
 
-    They are read from `kept` and kept there; the game that is `shown` is played in any case.
+    They are read from the file of kept cells and kept there; the game that is `watched` is played in any case.
     """
 
-    def __init__(self, cells: Cells, saved: KeptFile | None, watched: tuple[int, int] | None) -> None:
-        self._names = [f"{saved.key if saved else ''} {lone} vs six {six}" for lone, six in cells]
-        self._results = KeptResults[GameEnd](saved.file, GameEnd) if saved else None
-        self._ends = self._results.read() if self._results else {}
+    def __init__(self, cells: Sequence[Cell], watched: tuple[int, int] | None) -> None:
+        self._ended: list[KeptGames[GameEnd]] = [cell.kept_games(GameEnd) for cell in cells]
         if watched:
-            self._ends.pop(self._name(*watched), None)
-
-    def _name(self, cell: int, game: int) -> str:
-        return f"{self._names[cell]} {game}"
+            self._ended[watched[0]].forget(watched[1])
 
     def remaining(self, games: range) -> list[tuple[int, int]]:
-        """Return the pair and the number of those of `games` of every pair that have not ended."""
-        all_games = product(range(len(self._names)), games)
-        return [(cell, game) for cell, game in all_games if self._name(cell, game) not in self._ends]
+        """Return the cell and the number of those of `games` of every cell that have not ended."""
+        all_games = product(range(len(self._ended)), games)
+        return [(cell, game) for cell, game in all_games if self._ended[cell].get(game) is None]
 
     def add(self, cell: int, game: int, owner: Tensor, year: Tensor) -> None:
         """Keep a game that ended with `owner` [34] in `year`."""
-        name, end = self._name(cell, game), (owner.tolist(), int(year))
-        self._ends[name] = end
-        if self._results:
-            self._results.add(name, end)
+        self._ended[cell].add(game, (owner.tolist(), int(year)))
 
     def ends(self, cell: int, games: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """Return owners [G, 34] and years [G] of `games` of a pair."""
-        owners, years = zip(*(self._ends[self._name(cell, game)] for game in games), strict=True)
+        """Return owners [G, 34] and years [G] of `games` of a cell."""
+        owners, years = zip(*(end for game in games if (end := self._ended[cell].get(game))), strict=True)
         return torch.tensor(owners, dtype=torch.int8), torch.tensor(years, dtype=torch.int16)
 
-    def discard(self) -> None:
-        """Remove the file, once all games have ended."""
-        if self._results:
-            self._results.discard()
 
+def play_language(options: DiplomacyOptions, opened: PairedPlayers, plan: Plan, played: Played) -> None:
+    """Play all games of a language model into `played`, after a failure or on Ctrl-C those of complete rounds.
 
-def play_language(
-    options: DiplomacyOptions, player: LanguagePlayer, device: str, threads: int, saved: KeptFile | None = None
-) -> Played:
-    """Play all games; if a model fails or on Ctrl-C, show the complete rounds and put the cause in `cut`.
-
-    Games that `saved` has are not played again, and it keeps each that ends, in complete rounds or not. With
-    --replay, show the first game against the last opponent, with the policy alone if there is one.
+    Games that were kept are not played again, and each that ends is kept, in complete rounds or not. With --replay,
+    the first game against the last opponent is filmed, with the policy alone if there is one.
     """
-    cells, played = cells_of(options.opponents, options.protocol or "both"), Played([])
-    both = (options.protocol or "both") == "both"
-    watched = (len(cells) - (2 if both else 1), 0) if options.replay else None
-    ended, done = LanguageGames(cells, saved, watched), list[int]()
+    player: LanguagePlayer = opened.player.plays
+    entrants = {POLICY: opened.player} | {entrant.name: entrant for entrant in opened.opponents}
+    protocol = options.protocol or "both"
+    pairs = cells_of(options.opponents, protocol)
+    cells = [Cell((entrants[one], entrants[six]), "", plan) for one, six in pairs]
+    watched = (len(cells) - (2 if protocol == "both" else 1), 0) if options.replay else None
+    language, done = LanguageRounds(options, player, pairs, cells, played, watched), list[int]()
     try:
-        for games in _rounds(options, player, cells, played, (device, threads), ended, watched):
+        for games in language.play():
             done += games
-        ended.discard()
-    except (InputError, KeyboardInterrupt) as error:
-        played.cut = error
+    except (InputError, KeyboardInterrupt):
+        note = "the table is of these" if done else "nothing is written"
+        rest = "games of one round are played side by side, and those under way are played again"
+        played.cut_note = f"stopped after {len(done)} of {options.games} games per pair; {note}; {rest}"
+        raise
     finally:
         for backend in player.models.values():
             backend.close()
-    notes = {name: note for model in player.models.values() for name, note in getattr(model, "notes", {}).items()}
-    temperature = None if "temperature" in notes else options.temperature or 0.0
-    played.about = player.about | {"temperature": temperature} | served(player)
-    if notes:
-        played.about["endpoint_notes"] = list(notes.values())
-    played.records = _records(options, cells, ended, done) if done else []
-    return played
+        notes = {name: note for model in player.models.values() for name, note in getattr(model, "notes", {}).items()}
+        temperature = None if "temperature" in notes else options.temperature or 0.0
+        about = player.about | {"temperature": temperature} | served(player)
+        if notes:
+            about["endpoint_notes"] = list(notes.values())
+        played.about["language_model"] = about
+        played.records = language.records(done) if done else []
 
 
-def _rounds(
-    options: DiplomacyOptions,
-    player: LanguagePlayer,
-    cells: Cells,
-    played: Played,
-    machine: tuple[str, int],
-    ended: LanguageGames,
-    watched_game: tuple[int, int] | None,
-) -> Iterator[range]:
-    """Play what is left of all rounds; the game to watch is in the first and is stored in `played`."""
-    with game_years(options, len(cells)) as bar:
-        for games in rounds_of(options.games, len(cells), player.at_a_time):
-            remaining = ended.remaining(games)
-            bar.update((len(cells) * len(games) - len(remaining)) * years_of(options) // options.games)
-            if remaining:
-                watched = remaining.index(watched_game) if watched_game in remaining else None
-                with closing(make_batch(options, len(remaining), watched, *machine)) as batch:
-                    batch.game_id.copy_(torch.tensor([game for _, game in remaining]))
-                    _play_round(options, player, cells, remaining, batch, bar, played, watched, ended)
-            yield games
+@dataclass
+class LanguageRounds:
+    """Rounds of games of a language model; the game to watch is in the first."""
 
+    options: DiplomacyOptions
+    player: LanguagePlayer
+    pairs: Pairs
+    cells: Sequence[Cell]
+    played: Played
+    watched: tuple[int, int] | None
 
-def _play_round(
-    options: DiplomacyOptions,
-    player: LanguagePlayer,
-    cells: Cells,
-    remaining: Sequence[tuple[int, int]],
-    batch: DiplomacyBatch,
-    bar: Any,
-    played: Played,
-    watched: int | None,
-    ended: LanguageGames,
-) -> None:
-    """Play the games `remaining` of one batch to their ends, keep each, and record the watched one."""
-    keeper = OddsKeeper(watched or 0, knowing_odds(player)) if isinstance(batch, WatchedBatch) else None
-    before, waiting = bar.n, set(range(len(remaining)))
+    def __post_init__(self) -> None:
+        self._ended = LanguageGames(self.cells, self.watched)
+        self._matches: Any = self.cells[0].plan.matches
 
-    def after_phase() -> None:
-        advance(bar, batch, before)
-        if keeper:
-            keeper.after_phase()
-        over = batch.done.tolist()
-        for row in [row for row in waiting if over[row]]:
-            refuse_fallbacks(served(player).get("endpoint", {}))
-            ended.add(*remaining[row], batch.owner[row], batch.year[row])
-            waiting.remove(row)
+    def play(self) -> Iterator[range]:
+        """Play what is left of all rounds; yield the numbers of the games of each."""
+        number, total, matches = len(self.cells), self.options.games, self._matches
+        with tqdm(total=number * matches.size(total), unit=matches.unit, disable=self.options.quiet) as bar:
+            for games in rounds_of(total, number, self.player.at_a_time):
+                remaining = self._ended.remaining(games)
+                bar.update(matches.size(number * len(games) - len(remaining)))
+                if remaining:
+                    watched = remaining.index(self.watched) if self.watched in remaining else None
+                    with closing(matches.batch(len(remaining), watched)) as batch:
+                        batch.game_id.copy_(torch.tensor([game for _, game in remaining]))
+                        self._play_round(remaining, batch, bar, watched)
+                yield games
 
-    powers = seats_of_pairs(cells, NUM_POWERS)
-    rows = torch.tensor([cell * NUM_POWERS + game % NUM_POWERS for cell, game in remaining])
-    how: dict[str, Any] = {"seed": options.seed, "watch": keeper.watch if keeper else None}
-    models = {name: ModelOrders(name, model, player.rules, **how) for name, model in player.models.items()}
-    lineup = [(models.get(name, name), seats[rows]) for name, seats in powers.items()]
-    play_to_end(batch, lineup, seed=options.seed, after_phase=after_phase)
-    if keeper and isinstance(batch, WatchedBatch) and watched is not None:
-        played.phases = keeper.added(phases_of(batch.past()))
-        lone, six = (_display_name(options, name) for name in cells[remaining[watched][0]])
-        played.players = [lone, *[six] * (NUM_POWERS - 1)]
-        played.note = note(options.temperature or 0.0) if knowing_odds(player) else ""
+    def records(self, games: Sequence[int]) -> list[PowerRecord]:
+        """Return the record of `games` of each cell."""
+        records = []
+        for index, cell in enumerate(self.cells):
+            one, six = cell.pair
+            records.append(record(one.name, six.name, *self._ended.ends(index, games), by_power=True))
+        return records
+
+    def _play_round(
+        self, remaining: Sequence[tuple[int, int]], batch: DiplomacyBatch, bar: Any, watched: int | None
+    ) -> None:
+        """Play the games `remaining` of one batch to their ends, keep each, and record the watched one."""
+        player, models = self.player, knowing_odds(self.player)
+        keeper = OddsKeeper(watched or 0, models) if isinstance(batch, WatchedBatch) else None
+        before, waiting = bar.n, set(range(len(remaining)))
+
+        def after_phase() -> None:
+            advance(bar, batch, before)
+            if keeper:
+                keeper.after_phase()
+            over = batch.done.tolist()
+            for row in [row for row in waiting if over[row]]:
+                refuse_fallbacks(served(player).get("endpoint", {}))
+                self._ended.add(*remaining[row], batch.owner[row], batch.year[row])
+                waiting.remove(row)
+
+        powers = seats_of_pairs(self.pairs, NUM_POWERS)
+        rows = torch.tensor([cell * NUM_POWERS + game % NUM_POWERS for cell, game in remaining])
+        how: dict[str, Any] = {"seed": self.options.seed, "watch": keeper.watch if keeper else None}
+        acting = {name: ModelOrders(name, model, player.rules, **how) for name, model in player.models.items()}
+        lineup = [(acting.get(name, name), seats[rows]) for name, seats in powers.items()]
+        play_to_end(batch, lineup, seed=self.options.seed, after_phase=after_phase)
+        if keeper and isinstance(batch, WatchedBatch) and watched is not None:
+            one, six = self.cells[remaining[watched][0]].pair
+            self.played.films = keeper.added(phases_of(batch.past()))
+            self.played.about["players"] = [one.name, *[six.name] * (NUM_POWERS - 1)]
+            self.played.about["note"] = note(self.options.temperature or 0.0) if models else ""
 
 
 def knowing_odds(player: LanguagePlayer) -> dict[str, TransformersBackend]:
@@ -328,20 +207,6 @@ def refuse_fallbacks(metrics: Mapping[str, float]) -> None:
     """Raise `InputError` if none of a server's decisions is its own: such games say nothing about its model."""
     if metrics and 0 < metrics["endpoint/decisions"] == metrics["endpoint/fallbacks"]:
         raise InputError(f"endpoint: {fallbacks_of(metrics)}; the games are not the model's")
-
-
-def _records(options: DiplomacyOptions, cells: Cells, ended: LanguageGames, games: Sequence[int]) -> list[PowerRecord]:
-    """Return the record of `games` of each cell."""
-    records = []
-    for cell, (lone, six) in enumerate(cells):
-        owner, year = ended.ends(cell, games)
-        records.append(record(_display_name(options, lone), _display_name(options, six), owner, year, by_power=True))
-    return records
-
-
-def _display_name(options: DiplomacyOptions, name: str) -> str:
-    """Return a player's name in tables."""
-    return (options.ckpt or name) if name == POLICY else name
 
 
 class OddsKeeper:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from sparring.agents.opponents.language import Settings, configured
 from sparring.agents.opponents.players import BOT_PREFIX
@@ -22,12 +22,11 @@ from sparring.eval.options import (
     WHO,
     CommandText,
     Pairs,
-    RequireOptions,
-    TaskOptions,
     argument,
     check_number,
     check_page,
 )
+from sparring.eval.paired.options import PairedEvaluationOptions
 
 MOST_GAMES = 999_999
 GAMES = f"[{NUM_POWERS}, {MOST_GAMES}]"
@@ -88,7 +87,7 @@ exit codes: 0 done, 1 a --require failed, 2 bad input, 130 stopped with Ctrl-C""
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiplomacyOptions(TaskOptions, RequireOptions):
+class DiplomacyOptions(PairedEvaluationOptions):
     """Options of a Diplomacy evaluation."""
 
     TEXT = CommandText(
@@ -98,6 +97,13 @@ class DiplomacyOptions(TaskOptions, RequireOptions):
         _EXAMPLES,
         env="diplomacy",
     )
+    OUTPUTS: ClassVar[Sequence[str]] = ("replay",)
+    anchor: str | None = None
+    """One against six is not rated, nor tested."""
+    sprt: Pairs | None = None
+    max_games: int = 0
+    stochastic: bool = False
+    """Policies are deterministic; language models have a temperature."""
     bot: str | None = argument(None, metavar="B", group=WHO)
     """Who plays one power."""
     ckpt: str = argument("", metavar="C", group=WHO)
@@ -150,8 +156,18 @@ class DiplomacyOptions(TaskOptions, RequireOptions):
     @property
     def cells(self) -> list[tuple[str, str]]:
         """Pairs: player of one power, player of six."""
-        players = self.opponents if self.ladder else [self.bot or self.ckpt or ""]
+        players = self.opponents if self.ladder else [self.name]
         return [(player, six) for player in players for six in self.opponents]
+
+    @property
+    def name(self) -> str:
+        """Player of one power, empty on a ladder."""
+        return self.bot or self.ckpt
+
+    @property
+    def rated(self) -> bool:
+        """False: one power against six has no ratings."""
+        return False
 
     def implied(self) -> dict[str, Any]:
         """Return the default opponents and year, the settings, and a bot named as a checkpoint."""

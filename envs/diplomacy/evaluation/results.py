@@ -114,6 +114,11 @@ class PowerRecord:
     """Of each game its last year and the centres of the seven powers: "1910 3 0 18 4 0 5 4"; `pooled` reads them."""
 
     @property
+    def player(self) -> str:
+        """Player of the one."""
+        return self.one
+
+    @property
     def opponent(self) -> str:
         """Player of the six."""
         return self.six

@@ -8,7 +8,7 @@ accepted wherever checkpoints are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from textwrap import fill
@@ -45,13 +45,14 @@ from sparring.eval.options import (
 )
 from sparring.eval.paired.evaluation import (
     Cell,
-    PairedEvaluationOptions,
+    KernelMatches,
     PairedGame,
-    PairedOptions,
     PairedPlayers,
     Plan,
+    Played,
     evaluate,
 )
+from sparring.eval.paired.options import PairedEvaluationOptions, PairedOptions
 from sparring.eval.payoff import PayoffOptions, payoff, payoff_text
 from sparring.eval.stats.tables import LENGTH_AND_HP, MatchRecord, PairConditions, length_and_hp, record_of
 
@@ -204,20 +205,10 @@ FILES = (".pt", ".onnx")
 
 
 @dataclass(frozen=True)
-class DuelMatches:
-    """Matches of the dogfight; see `eval.paired.evaluation.Matches`."""
+class DuelMatches(KernelMatches):
+    """Matches of the dogfight."""
 
     setting: MatchSettings
-
-    @property
-    def record(self) -> Any:
-        """Type of the records."""
-        return MatchRecord
-
-    @property
-    def device(self) -> str:
-        """Device of the simulator."""
-        return self.setting.device
 
     def play(self, cell: Cell, bar: tqdm[NoReturn]) -> tuple[MatchRecord, list[Recording]]:
         """Play the games of a cell. Raises `InputError` for actions that are not finite."""
@@ -238,10 +229,6 @@ class DuelMatches:
         names = {"left": player.name, "right": opponent.name}
         films = recorder.recordings(**names, rules=setting.rules, regime=cell.regime) if recorder else []
         return record_of(player.name, opponent.name, cell.regime, results, TICKS_PER_SECOND), films
-
-    def stated(self) -> dict[str, Any]:
-        """Return the settings; results do not depend on threads."""
-        return asdict(replace(self.setting, threads=0))
 
     def identity(self, player: Entrant) -> tuple[Any, Path | None] | None:
         """Return contract and file of a policy, nothing but the name of a script; None for code."""
@@ -368,25 +355,25 @@ def recordings(
     options: EvaluationOptions,
     players: PairedPlayers,
     plan: Plan,
-    records: Sequence[MatchRecord],
-    films: Sequence[Recording],
+    played: Played,
 ) -> dict[Path, Callable[[Path], None]]:
     """Return the writers of --replay and --gif."""
     from sparring.envs.dogfight.animation import write_gif
     from sparring.envs.dogfight.evaluation.replay import write_replay
 
+    records, films = played.records, played.films
     # Ties go to the last one: opponents are usually listed from easy to hard.
     worst = min(reversed(range(len(films))), key=lambda index: records[index].win_rate, default=0)
     writers: dict[Path, Callable[[Path], None]] = {}
     if options.replay:
-        writers[options.replay] = partial(write_replay, recordings=[*films])
-    if options.gif:
+        writers[options.replay] = partial(write_replay, recordings=films)
+    if options.gif and films:
         writers[options.gif] = lambda path: write_gif(path, films[worst], progress=not options.quiet)
     return writers
 
 
 DOGFIGHT = PairedGame(
-    GAME, find, open_players, frozen, matches, conditions, anchors=tuple(reversed(BOTS)), outputs=recordings
+    GAME, find, open_players, matches, frozen, conditions, anchors=tuple(reversed(BOTS)), outputs=recordings
 )
 EVALUATION = GameEvaluation(
     EvaluationOptions, partial(evaluate, DOGFIGHT), {".html": "replay", ".gif": "gif"}, {"games": 2}

@@ -21,14 +21,13 @@ from sparring.eval.command import GameEvaluation, GamePayoff
 from sparring.eval.options import CONDITIONS, RESULTS, WHO, CommandText, argument, check_number, check_suffix
 from sparring.eval.paired.evaluation import (
     Cell,
-    ExtraResults,
-    PairedEvaluationOptions,
     PairedGame,
-    PairedOptions,
     PairedPlayers,
     Plan,
+    Played,
     evaluate,
 )
+from sparring.eval.paired.options import PairedEvaluationOptions, PairedOptions
 from sparring.eval.payoff import PayoffOptions, payoff, payoff_text
 from sparring.eval.stats.tables import PAIRED, PairConditions
 
@@ -253,27 +252,26 @@ def conditions(options: SeatOptions, played: SeatMatches) -> PairConditions:
     )
 
 
-def extras(options: ImportedOptions, opened: PairedPlayers, plan: Plan, records: Sequence[SeatRecord]) -> ExtraResults:
-    """Return the results by seat, those of whole teams where seats may gain together, and the exploitability."""
+def extras(options: ImportedOptions, opened: PairedPlayers, plan: Plan, played: Played) -> None:
+    """Add the results by seat, those of whole teams where seats may gain together, and the exploitability."""
     from sparring.envs.imported.evaluation.matches import SeatMatches
     from sparring.envs.imported.evaluation.results import exact_line, more_tables, sum_notes
     from sparring.envs.imported.training.opponents import RandomSeats
 
-    player, played = opened.player, plan.matches
-    assert player is not None
-    assert isinstance(played, SeatMatches)
+    player, matches, records = opened.player, plan.matches, played.records
+    assert isinstance(matches, SeatMatches)
     notes = sum_notes(records)
     teams = []
     if notes:
-        team = replace(plan, matches=replace(played, team=True))
+        team = replace(plan, matches=replace(matches, team=True))
         cells = [Cell((member, member), "", team) for member in (player, RandomSeats(player.contract))]
         teams = [record for record, _ in team.play(cells, discard=False)]
     with said_if_long(TRAVERSING, enabled=not options.quiet):
-        fields = exact_values(player, played.game)
+        fields = exact_values(player, matches.game)
     fields |= {"in_all_seats": [team.plain() for team in teams]} if teams else {}
-    tables = more_tables(played.seats, records, teams)
+    tables = more_tables(matches.seats, records, teams)
     tables += [exact_line(fields["exploitability"])] if "exploitability" in fields else []
-    return ExtraResults(notes, tables, fields)
+    played.notes, played.tables, played.about = notes, tables, fields
 
 
 def exact_values(player: NetworkSeats, game: ImportedGame) -> dict[str, Any]:
@@ -299,7 +297,7 @@ def repeated(records: Sequence[SeatRecord]) -> list[str]:
 
 
 def replays(
-    options: ImportedOptions, opened: PairedPlayers, plan: Plan, records: Any, films: Any
+    options: ImportedOptions, opened: PairedPlayers, plan: Plan, played: Played
 ) -> dict[Path, Callable[[Path], None]]:
     """Return the writer of --replay: a match with the player in the first seat."""
     if options.replay is None:
@@ -316,8 +314,8 @@ IMPORTED = PairedGame(
     None,
     find,
     open_players,
-    frozen,
     matches,
+    frozen,
     conditions,
     anchors=("random",),
     games=games_of,

@@ -15,17 +15,23 @@ from sparring.agents.play.seat_matches import SeatPlayer, play, usual_batch_size
 from sparring.envs.imported.evaluation.policy import ImportedGame
 from sparring.envs.imported.evaluation.results import SeatRecord, TeamRecord, record_of, team_record
 from sparring.envs.imported.training.opponents import NetworkSeats, RandomSeats
-from sparring.eval.paired.evaluation import Cell
+from sparring.eval.paired.evaluation import Cell, Matches
 
 
 @dataclass(frozen=True)
-class SeatMatches:
-    """Matches of an imported game; see `eval.paired.evaluation.Matches`. In those of a team a player has all seats."""
+class SeatMatches(Matches):
+    """Matches of an imported game. In those of a team a player has all seats."""
 
     game: ImportedGame
     seats: tuple[str, ...]
-    device: str
+    policies: str
+    """Device of the policies."""
     team: bool = False
+
+    @property
+    def device(self) -> str:
+        """Device of the policies."""
+        return self.policies
 
     @property
     def record(self) -> Any:

@@ -8,8 +8,10 @@ import pytest
 
 import sparring
 from sparring.agents.play import seat_matches
+from sparring.configs import opponents as registry
 from sparring.configs.core.errors import InputError
 from sparring.envs.air_combat.training.opponents import CombatConditions
+from sparring.envs.chess.evaluation.games import GameConditions, open_player, play_games
 from sparring.envs.dogfight.training import matches as dogfight_matches
 from sparring.envs.dogfight.training.matches import MatchSettings
 from sparring.envs.imported.batch import make_batch
@@ -20,6 +22,7 @@ from tests.envs.imported.evaluation.saved import DUEL, save_run
 
 Z2 = 1.959964**2
 GAMES = 8
+MOVERS = "tests.agents.opponents.movers"
 HIGHEST, LOWEST = f"{DUEL}:Highest", f"{DUEL}:FirstLeft"
 """The highest of four cards three times against the lowest: 3 > 0, 2 > 1, 1 < 2, so that the first wins every game."""
 
@@ -77,6 +80,63 @@ def test_players_without_snapshots_have_a_matrix_with_intervals_and_an_anchor(wh
     assert data["deterministic"] is False
     assert "sampled actions" in report.markdown
     assert json.loads(out.with_suffix(".json").read_text()) == data
+
+
+@pytest.fixture
+def chess_points():
+    """Points of random moves against `First` in pairs of one opening, game by game."""
+    conditions = GameConditions(GAMES, 40, 4, True, 0)
+    players = open_player("random"), open_player(f"{MOVERS}:First")
+    points = [game.points for game in play_games(*players, conditions)]
+    return [round(2 * (points[i] + points[i + 1])) for i in range(0, GAMES, 2)]
+
+
+def test_a_ladder_of_chess_rates_every_pair(chess_points, tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "_registered", {})
+    words = ["--env", "chess", "--ladder", "--ckpt", "bot:builtin", "--opponents", "random", f"{MOVERS}:First"]
+    words += ["--games", str(GAMES), "--plies", "40", "--anchor", "builtin=100", "--quiet", "--out", str(tmp_path)]
+    assert main(words) == 0
+    data = json.loads((tmp_path / "ladder.json").read_text())
+    assert (data["kind"], data["env"], data["plies"]) == ("ladder", "sparring/Chess-v0", 40)
+    assert [(record["player"], record["opponent"]) for record in data["records"]] == [
+        ("random", f"{MOVERS}:First"),
+        ("random", "builtin"),
+        (f"{MOVERS}:First", "builtin"),
+    ]
+    assert data["records"][0]["score"] == pytest.approx(np.mean(chess_points) / 4)
+    low, high = interval(chess_points)
+    assert (
+        f"{25 * np.mean(chess_points):.1f} ({100 * low:.1f} to {100 * high:.1f})"
+        in (tmp_path / "ladder.md").read_text()
+    )
+    assert {rating["player"]: rating["elo"] for rating in data["ratings"][""]}["builtin"] == 100.0
+
+
+def test_a_payoff_matrix_of_chess_has_the_points_of_every_pair(chess_points, tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "_registered", {})
+    names, out = ["random", f"{MOVERS}:First", "builtin"], tmp_path / "matrix.png"
+    report = sparring.payoff(env="chess", opponents=names, games=GAMES, plies=40, anchor="builtin=700", out=out)
+    data = report.data
+    assert [player["name"] for player in data["players"]] == names
+    assert (data["kind"], data["env"]) == ("chess_payoff", "sparring/Chess-v0")
+    assert data["payoff"][0][1] == pytest.approx(np.mean(chess_points) / 4)
+    assert data["intervals"][0][1] == pytest.approx(interval(chess_points), abs=1e-6)
+    assert data["anchor"] == {"player": "builtin", "elo": 700.0}
+    assert "Note: builtin: builtin (built-in search" in report.markdown
+    assert out.exists()
+
+
+def test_a_sequential_test_of_chess_counts_pairs_of_one_opening(chess_points, tmp_path):
+    words = ["--env", "chess", "--ckpt", "bot:random", "--opponents", f"{MOVERS}:First", "--sprt", "--plies", "40"]
+    words += ["--games", str(GAMES), "--max-games", str(GAMES), "--quiet", "--out", str(tmp_path)]
+    assert main(words) == 1
+    assert json.loads((tmp_path / "sprt.json").read_text())["pairs"] == np.bincount(chess_points, minlength=5).tolist()
+
+
+def test_a_player_on_both_sides_of_chess_is_not_rated(capsys):
+    for option in ("--ladder", "--sprt"):
+        assert main(["--env", "chess", "--ckpt", "bot:random", "--opponents", "self", option]) == 2
+        assert f"--opponents self: does not go with {option}" in capsys.readouterr().err
 
 
 @EVERY
@@ -143,7 +203,15 @@ def test_players_without_a_game_or_a_policy_are_refused(capsys):
     for words, message in (
         ([], "--ckpt is missing: give a run's name"),
         (["--env", "openspiel"], "--opponents: random: name at least two players, or a run, and a policy"),
-        (["--env", "chess"], "unknown game 'chess': choose from dogfight, air_combat, pettingzoo, openspiel"),
+        (
+            ["--env", "diplomacy"],
+            "unknown game 'diplomacy': choose from dogfight, chess, air_combat, pettingzoo, openspiel",
+        ),
+        (
+            ["--env", "chess", "--ckpt", "run"],
+            "--ckpt run: a run of chess has no snapshots; name players in --opponents",
+        ),
+        (["--env", "chess", "--opponents", "self,random"], "--opponents self: does not go with eval/payoff.py"),
         (["--opponents", "ace"], "--opponents: ace: name at least two players, or a run"),
     ):
         assert payoff_main(words) == 2

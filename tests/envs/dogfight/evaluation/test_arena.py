@@ -15,7 +15,7 @@ from sparring.envs.dogfight.training.opponents.load import Entrant, load_policy
 from sparring.eval import command
 from sparring.eval.command import cell_key
 from sparring.eval.paired import evaluation as cells
-from sparring.eval.paired.evaluation import Cell, Plan, meet, round_robin
+from sparring.eval.paired.evaluation import Cell, Plan, Played, every_opponent, play_cells, round_robin
 
 PLAN = Plan(DuelMatches(MatchSettings(threads=1)), games=20, seed=0, regimes=["glass_cannon"])
 SHORT = replace(PLAN, games=2, matches=DuelMatches(MatchSettings(threads=1, max_ticks=60)))
@@ -25,6 +25,12 @@ ACE, BRAWLER, CHASER = (Entrant(name, name) for name in ("ace", "brawler", "chas
 def play_cell(pair, regime, plan):
     ((record, _),) = plan.play([Cell(pair, regime, plan)])
     return record
+
+
+def meet(player, opponents, plan, filmed=0):
+    played = Played()
+    play_cells(plan, every_opponent(player, opponents, plan, filmed=filmed), played)
+    return played.records, played.films
 
 
 def under(setting):

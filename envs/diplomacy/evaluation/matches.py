@@ -1,0 +1,112 @@
+"""Players of Diplomacy by name, and the matches in which one of them has one power and another the other six."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, NoReturn
+
+from tqdm import tqdm
+
+from sparring.agents.opponents.players import Player
+from sparring.configs.core.status import COMPILING, said_if_long
+from sparring.configs.opponents import is_code
+from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.board.positions import FIRST_YEAR
+from sparring.envs.diplomacy.evaluation.options import DiplomacyOptions
+from sparring.envs.diplomacy.evaluation.results import PowerRecord, record
+from sparring.envs.diplomacy.records.history import WatchedBatch
+from sparring.envs.diplomacy.records.timeline import Phase, phases_of
+from sparring.envs.diplomacy.rollouts.games import one_of_seven, play_to_end
+from sparring.envs.diplomacy.training.opponents import PolicyOrders
+from sparring.envs.diplomacy.training.task import play_against
+from sparring.eval.paired.evaluation import Cell, Matches
+
+
+@dataclass(frozen=True)
+class DiplomacyEntrant:
+    """A player by its name in the options."""
+
+    name: str
+    plays: Any
+    """A `DiplomacyPlayer`; None for an opponent that a language model plays or has in memory."""
+    located: Player
+
+    @property
+    def path(self) -> Path | None:
+        """File or folder; None for a bot, a search, a server and code."""
+        return self.located if isinstance(self.located, Path) else None
+
+
+@dataclass(frozen=True)
+class DiplomacyMatches(Matches):
+    """Games to the last year of `options`, each power played equally often."""
+
+    unit: ClassVar[str] = "game-year"
+    versus: ClassVar[str] = "vs six"
+    options: DiplomacyOptions
+    machine: str
+    threads: int
+
+    @property
+    def record(self) -> Any:
+        """Type of the records."""
+        return PowerRecord
+
+    @property
+    def device(self) -> str:
+        """Device of the simulator."""
+        return self.machine
+
+    def play(self, cell: Cell, bar: tqdm[NoReturn]) -> tuple[PowerRecord, list[Phase]]:
+        """Play the games of a cell; return their record, and the phases of the first one if it is filmed."""
+        one, six = cell.pair
+        games, seed = cell.plan.games, cell.plan.seed
+        with closing(self.batch(games, 0 if cell.filmed else None)) as batch:
+            if isinstance(one.plays, PolicyOrders) and self.options.ckpt:
+                play_against(batch, one.plays.network, six.plays, seed=seed)
+            else:
+                seats, after_phase = one_of_seven(games), partial(advance, bar, batch, bar.n)
+                play_to_end(batch, [(one.plays, seats), (six.plays, ~seats)], seed=seed, after_phase=after_phase)
+            by_power = bool(self.options.ckpt)
+            phases = phases_of(batch.past()) if isinstance(batch, WatchedBatch) else []
+            return record(one.name, six.name, batch.owner, batch.year, by_power=by_power), phases
+
+    def batch(self, games: int, watched: int | None) -> DiplomacyBatch:
+        """Return a batch with its kernels loaded, which records the game `watched`, if any."""
+        conditions: dict[str, Any] = {
+            "device": self.machine,
+            "last_year": self.options.last_year,
+            "threads": self.threads,
+        }
+        with said_if_long(COMPILING, enabled=not self.options.quiet):
+            batch = (
+                DiplomacyBatch(games, **conditions)
+                if watched is None
+                else WatchedBatch(games, watched=watched, **conditions)
+            )
+            batch.load_kernels()
+        return batch
+
+    def stated(self) -> dict[str, Any]:
+        """Return what games depend on besides their players, and what their records hold."""
+        names = ("last_year", "temperature", "protocol", "settings")
+        return {name: getattr(self.options, name) for name in names} | {"by_power": bool(self.options.ckpt)}
+
+    def identity(self, player: DiplomacyEntrant) -> tuple[Any, Path | None] | None:
+        """Return the files of a player, nothing but the name of a bot; None for code."""
+        return None if is_code(player.name) or is_code(str(player.located)) else (None, player.path)
+
+    def size(self, games: int) -> int:
+        """Return the years of so many games."""
+        return games * (self.options.last_year - FIRST_YEAR + 1)
+
+
+def advance(bar: tqdm[NoReturn], batch: DiplomacyBatch, before: float) -> None:
+    """Advance the bar by years; a finished game counts all, so that the bar ends with the games."""
+    over = int((batch.done > 0).sum())
+    years = int((batch.year[batch.done == 0].long() - FIRST_YEAR).sum())
+    bar.set_postfix_str(f"{over} of {batch.num_games} games over", refresh=False)
+    bar.update(before + years + over * (batch.last_year - FIRST_YEAR + 1) - bar.n)
