@@ -194,7 +194,7 @@ def graph_of_files():
     return {name: imports_of(file.read_text(), known) for name, file in known.items()}
 
 
-def test_no_file_imports_itself_by_way_of_others():
+def test_imports_have_no_file_cycles():
     assert cycles(graph_of_files()) == {}
 
 

@@ -52,7 +52,7 @@ def test_a_traceback_of_a_child_is_not_reported_as_bad_input():
         run_script(lambda: subprocess.run(child(1, "Traceback"), check=True, capture_output=True, text=True))
 
 
-def test_exit_codes_of_measurements_are_kept():
+def test_exit_codes_of_measurements_are_passed_on():
     assert run_script(lambda: None) == 0
     assert run_script(lambda: 1) == 1
 

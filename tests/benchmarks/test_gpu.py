@@ -93,7 +93,7 @@ def test_all_parts_run_whatever_becomes_of_one_of_them(monkeypatch, tmp_path, st
     assert all(f"| {name} |" in text for name in gpu.NAMES)
 
 
-def test_what_is_known_is_on_disk_before_the_next_part_runs(monkeypatch, tmp_path):
+def test_results_are_on_disk_before_the_next_part_runs(monkeypatch, tmp_path):
     outcomes_of(monkeypatch, {})
     seen = []
 

@@ -190,7 +190,7 @@ def test_a_scaler_that_stands_still_is_found(monkeypatch):
     assert not found["each skipped step halves the scale"]
 
 
-def test_bounds_that_are_not_kept_are_found(monkeypatch):
+def test_violated_bounds_are_reported(monkeypatch):
     monkeypatch.setattr("sparring.agents.policies.actor_critic.ActorCritic.clamp_log_std", lambda self: None)
     assert not precision_probe.probe("fp32", "cpu", 1)["log_std driven up stays at its bound"]
 

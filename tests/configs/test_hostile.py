@@ -177,7 +177,7 @@ def test_a_hostile_stored_configuration_is_refused(tmp_path, capsys, text):
 
 
 @pytest.mark.parametrize("name", ["a date", "a set", "nothing as a key", "a defaults list", "hydra's settings"])
-def test_a_run_file_of_ones_own_is_refused_in_a_line_that_names_it(tmp_path, capsys, name):
+def test_the_error_for_an_external_run_file_names_it(tmp_path, capsys, name):
     (tmp_path / "own.yaml").write_text(STORED[name])
     assert f"run={tmp_path / 'own.yaml'}: " in refused(capsys, f"+run={tmp_path / 'own.yaml'}")
 

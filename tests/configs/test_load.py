@@ -196,7 +196,7 @@ def test_every_translation_is_an_option():
     assert not set(POLICIES) & set(LANGUAGE_MODELS)
 
 
-def test_what_stable_baselines_calls_its_options_is_known():
+def test_option_names_of_stable_baselines_are_translated():
     """Every argument of its PPO that is no option of ours by the same name, but for those without a counterpart."""
     stable_baselines3 = pytest.importorskip("stable_baselines3")
     ours = {key.rpartition(".")[2] for kind in run_kinds() for key in declared(kind)}
@@ -271,7 +271,7 @@ def test_a_run_file_of_ones_own_that_is_missing_wrong_or_would_run_code_is_refus
     assert refusal(f"+run={path}").startswith(message.format(path=path, folder=tmp_path))
 
 
-def test_a_run_file_of_ones_own_is_named_for_its_faults_alone(tmp_path):
+def test_an_external_run_file_is_named_only_for_its_own_faults(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text("ppo: {clp: 1}")
     assert refusal(f"+run={path}", "seed=3").startswith(f"run={path}: unknown key 'ppo.clp'")
@@ -280,7 +280,7 @@ def test_a_run_file_of_ones_own_is_named_for_its_faults_alone(tmp_path):
     assert refusal(f"+run={path}", "ppo.rollout_steps=1").startswith("ppo.minibatch_size=4096: must be at most 256")
 
 
-def test_a_run_file_of_ones_own_is_named_by_its_path_from_any_folder(tmp_path, monkeypatch):
+def test_an_external_run_file_is_found_by_its_path_from_any_folder(tmp_path, monkeypatch):
     (tmp_path / "mine.yaml").write_text("max_updates: 7\n")
     monkeypatch.chdir(tmp_path)
     runs = [load([f"+run={name}", "seed=3"]) for name in ("mine.yaml", "./mine.yaml", f"{tmp_path}/mine.yaml")]
@@ -384,7 +384,7 @@ def test_a_run_is_named_by_its_path_too_as_a_shell_completes_it(tmp_path, monkey
     assert load([f"resume={told}", f"checkpoint_dir={place}"]) == replace(started, resume="mine")
 
 
-def test_a_path_to_another_folder_is_refused_with_the_way_to_say_it(tmp_path):
+def test_a_path_in_a_run_name_is_refused_with_the_option_to_use(tmp_path):
     message = refusal(f"resume={tmp_path}/mine")
     assert message.endswith(f"give resume=mine checkpoint_dir={tmp_path}")
 

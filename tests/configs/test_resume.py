@@ -45,7 +45,7 @@ def test_stored_options_of_other_kinds_are_not_reported_as_changes():
         drift(from_stored({"trainer": "grpo", **others, "grpo": {}}), grpo())
 
 
-def test_a_grpo_run_may_be_made_longer_and_not_shorter():
+def test_a_grpo_run_may_be_extended_but_not_shortened():
     assert drift(grpo(), grpo(grpo=GRPOConfig(steps=300))) == {"grpo.steps": (200, 300)}
     with pytest.raises(ConfigError, match=r"grpo\.steps=100: the run was started with 200; .*give max_updates=100"):
         drift(grpo(), grpo(grpo=GRPOConfig(steps=100)))
@@ -65,7 +65,7 @@ def test_what_learning_depends_on_is_refused_by_name(changes, words):
         drift(DogfightRunConfig(), replace(DogfightRunConfig(), **changes))
 
 
-def test_a_run_whose_shares_end_with_it_is_not_made_longer():
+def test_a_run_with_shares_tied_to_its_end_cannot_be_extended():
     """At step 299 of 300 they are not what a run of 300 steps had at step 249, and went back to an earlier value."""
     fading = grpo(name="mine", league=LeagueConfig(final_self_play=0.4, final_baseline=0.05, final_peer=0.2))
     words = r"grpo\.steps=300: the run was started with 200, at which league\.final_self_play is reached; .*final\.pt"

@@ -39,7 +39,7 @@ def test_training_says_why_and_what_to_use(env_id, prefix, run):
 
 
 @pytest.mark.parametrize("env_id", ["sparring/Dogfight-v2", "sparring/dogfight-v1"])
-def test_an_unknown_game_of_ours_is_answered_with_the_known_ones(env_id):
+def test_the_error_for_an_unknown_game_lists_the_games(env_id):
     with pytest.raises(InputError, match=r"unknown env\.id .*sparring/Dogfight-v1"):
         load(["+run=quickstart", f"env.id={env_id}"])
 

@@ -60,7 +60,7 @@ def course(config):
     return [key for key, _ in groupby(name[:3] for name in names)], events
 
 
-def test_every_whole_number_is_scaled_or_left_on_purpose():
+def test_every_integer_option_is_scaled_or_excluded_explicitly():
     whole = {key for kind in run_kinds() for key, option in declared(kind).items() if option.type == "int"}
     assert whole == SCALED | LEFT
     assert not SCALED & LEFT

@@ -110,7 +110,7 @@ def test_a_wrong_type_names_what_is_allowed(plain, message):
     assert refusal(plain) == message
 
 
-def test_whole_floats_are_integers_and_integers_are_numbers():
+def test_integral_floats_are_read_as_integers_and_integers_as_floats():
     config = from_plain({"max_updates": 1e6, "ppo": {"clip": 1}, "name": 7})
     assert (config.max_updates, type(config.max_updates)) == (1_000_000, int)
     assert (config.ppo.clip, type(config.ppo.clip)) == (1.0, float)

@@ -72,7 +72,7 @@ def histories(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_curves_are_numbers_and_a_picture_where_one_is_asked_for(histories, capsys, monkeypatch):
+def test_curves_returns_numbers_and_draws_a_picture_if_requested(histories, capsys, monkeypatch):
     monkeypatch.chdir(histories)
     report = sparring.curves({"both": ["a", "b"]}, metrics="rollout/win_rate", smooth=1)
     (group,) = report.data["metrics"]["rollout/win_rate"]

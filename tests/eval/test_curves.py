@@ -81,7 +81,7 @@ def bundle(*runs):
     return Bundle(curves, mean(curves))
 
 
-def test_what_is_missing_is_skipped_and_never_made_up(make_run):
+def test_missing_values_are_skipped_without_substitutes(make_run):
     make_run("a", [..., 0.5, None, float("nan"), ..., 0.9])
     assert points(read_history("a").curve(WIN)) == {2: 0.5, 6: 0.9}
 

@@ -33,7 +33,7 @@ def refused(arguments, capsys):
     return err
 
 
-def test_it_plays_where_that_was_asked_for_and_the_results_say_so(veteran, capsys):
+def test_an_old_policy_plays_with_env_version_and_the_results_note_it(veteran, capsys):
     assert main(["--ckpt", "veteran", "--opponents", "ace", "--env-version", "0", *QUICK]) == 0
     assert f"\n\nNote: {NOTE}.\n\n" in capsys.readouterr().out
     assert f"Note: {NOTE}." in (veteran.parent / "eval.md").read_text()
@@ -41,7 +41,7 @@ def test_it_plays_where_that_was_asked_for_and_the_results_say_so(veteran, capsy
     assert (content["env"], content["notes"]) == (ENV_ID, [NOTE])
 
 
-def test_it_is_an_opponent_without_being_asked_for(veteran, make_checkpoint, tmp_path):
+def test_an_old_policy_is_an_opponent_without_env_version(veteran, make_checkpoint, tmp_path):
     make_checkpoint()
     for more in ([], ["--ladder"], ["--sprt", "--max-games", "2"]):
         main(["--ckpt", "pupil", "--opponents", "veteran", "--quiet", "--out", str(tmp_path), *more, *QUICK])
@@ -50,7 +50,7 @@ def test_it_is_an_opponent_without_being_asked_for(veteran, make_checkpoint, tmp
         assert f"Note: {NOTE}." in (tmp_path / f"{name}.md").read_text()
 
 
-def test_on_a_ladder_the_evaluated_policy_is_asked_for_too(veteran, capsys):
+def test_a_ladder_requires_env_version_for_an_old_evaluated_policy(veteran, capsys):
     err = refused(["--ladder", "--ckpt", "veteran", "--opponents", "ace,chaser"], capsys)
     assert "--env-version 0" in err
 
@@ -62,7 +62,7 @@ def test_todays_policies_have_no_note(make_checkpoint, capsys):
     assert json.loads((path.parent / "eval.json").read_text())["notes"] == []
 
 
-def test_a_run_against_its_past_is_asked_for_too(veteran, capsys):
+def test_a_run_against_its_past_requires_env_version(veteran, capsys):
     arguments = ["--ckpt", "veteran", "--opponents", "ace", *QUICK]
     assert payoff.main([*arguments, "--quiet"]) == 2
     assert "--env-version 0" in capsys.readouterr().err

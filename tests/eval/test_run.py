@@ -76,7 +76,7 @@ def test_the_same_command_writes_the_same_bytes(make_checkpoint, tmp_path):
 
 
 @pytest.mark.parametrize(("arguments", "deterministic"), [([], True), (["--stochastic"], False)])
-def test_every_policy_acts_as_asked(arguments, deterministic, make_checkpoint, monkeypatch, tmp_path):
+def test_stochastic_applies_to_every_policy(arguments, deterministic, make_checkpoint, monkeypatch, tmp_path):
     make_checkpoint()
     make_checkpoint("other/final.pt", seed=2)
     seen = []
@@ -108,7 +108,7 @@ def test_a_checkpoint_can_be_the_opponent(make_checkpoint, tmp_path, capsys):
     assert (tmp_path / "new" / "eval.json").is_file()
 
 
-def test_a_bot_writes_nothing_unless_asked(checkpoints, tmp_path, monkeypatch, capsys):
+def test_evaluating_a_bot_writes_no_file_without_out(checkpoints, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert run("--ckpt", "bot:brawler", "--opponents", "chaser", "--quiet") == 0
     assert capsys.readouterr() == ("", "")
@@ -132,7 +132,7 @@ def test_replay_and_gif_are_written(checkpoints, tmp_path):
     assert picture.read_bytes().startswith(b"GIF89a")
 
 
-def test_the_ladder_is_printed_and_written_where_asked(checkpoints, tmp_path, capsys):
+def test_the_ladder_is_printed_and_written_to_out(checkpoints, tmp_path, capsys):
     assert run("--ladder", "--opponents", "ace", "brawler", "--ckpt", "bot:chaser", "--out", str(tmp_path)) == 0
     out = capsys.readouterr().out
     assert (tmp_path / "ladder.md").read_text() in out
@@ -224,7 +224,7 @@ def test_slow_stages_are_announced_unless_quiet(options, shown, checkpoints, mon
     assert err.startswith(f"{status.LOADING}\n{status.COMPILING}\n") if shown else err == ""
 
 
-def test_nothing_is_made_for_a_name_that_does_not_exist(checkpoints, tmp_path):
+def test_an_unknown_name_creates_no_folder(checkpoints, tmp_path):
     assert run("--ckpt", "bot:ace", "--opponents", "brawlr", "--out", str(tmp_path / "new")) == 2
     assert not (tmp_path / "new").exists()
 
@@ -329,7 +329,7 @@ def test_options_that_do_not_go_together(arguments, words, capsys):
     assert words in capsys.readouterr().err
 
 
-def test_an_evaluation_keeps_the_earlier_ones_and_names_the_run_that_it_played(make_checkpoint, capsys):
+def test_an_evaluation_numbers_earlier_results_and_names_its_run(make_checkpoint, capsys):
     folder = make_checkpoint().parent
     played = []
     for games in ("4", "2", "2", "4", "2", "6"):

@@ -207,7 +207,7 @@ def rename_key(file):
         change_tensor(file, lambda content: content["training"]["config"].update(ppo=new))
 
 
-def test_declared_renames_of_config_keys_are_overlooked_and_no_others(pair, capsys):
+def test_only_declared_renames_of_config_keys_are_ignored(pair, capsys):
     for file in ("config.yaml", "final.pt"):
         both_runs(pair[1], file, rename_key)
     assert compare(pair) == 1

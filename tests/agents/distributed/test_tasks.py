@@ -115,7 +115,7 @@ def test_results_are_in_the_order_of_the_tasks(packed_tasks, capsys):
     assert packed_tasks == [(SEVERAL, 3)]
 
 
-def test_finished_results_are_kept_until_all_are_there(tmp_path):
+def test_results_are_buffered_until_all_tasks_are_finished(tmp_path):
     """Cut at the third task; the next call does the third and fourth, and a line that was cut off again."""
     file, played = tmp_path / "cells.jsonl", []
 

@@ -76,7 +76,7 @@ def test_a_lock_that_cannot_be_written_leaves_no_folder_either(tmp_path, monkeyp
     train(config(tmp_path, max_updates=1))  # the name is free
 
 
-def test_a_folder_that_cannot_be_made_is_one_line(tmp_path, monkeypatch):
+def test_a_folder_that_cannot_be_created_is_an_error_of_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(folder, "_make", full)
     with pytest.raises(
         InputError, match=r"no folder can be made in it \(No space left on device\); free space or give"

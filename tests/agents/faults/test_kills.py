@@ -91,7 +91,7 @@ def test_a_kill_before_every_single_operation_on_files(tmp_path):
     assert at > 40
 
 
-def test_a_run_killed_again_and_again_goes_on_bit_for_bit(undisturbed, tmp_path):
+def test_a_run_killed_repeatedly_continues_bit_for_bit(undisturbed, tmp_path):
     root, rng, kills = tmp_path / "killed", random.Random(1), 0
     while True:
         process, receiver = victims.start_telling(planted.run_telling, root, out=tmp_path / "said", checkpoint_every=1)

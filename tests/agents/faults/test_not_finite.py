@@ -114,7 +114,7 @@ def test_one_number_that_is_not_finite(tmp_path, monkeypatch, seam, value):
 
 
 @pytest.mark.parametrize("seam", ["a gradient of the critic", "a weight"])
-def test_again_and_again_it_ends_the_run_with_a_report(tmp_path, monkeypatch, seam):
+def test_a_lasting_fault_ends_the_run_with_a_report(tmp_path, monkeypatch, seam):
     spoil(monkeypatch, seam, math.nan, always=True)
     assert not ends_well(tmp_path)
     assert load_checkpoint(tmp_path / "small" / "step_128.pt").network.log_std.isfinite().all()

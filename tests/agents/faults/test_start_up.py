@@ -19,7 +19,7 @@ def command(root):
 
 
 @pytest.mark.parametrize("seconds", [0.3, 2.0])
-def test_a_run_asked_to_stop_while_it_starts_ends_with_75(tmp_path, seconds):
+def test_sigterm_during_the_start_exits_with_75(tmp_path, seconds):
     process = subprocess.Popen(command(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     time.sleep(seconds)
     process.send_signal(signal.SIGTERM)

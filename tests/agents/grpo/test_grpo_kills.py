@@ -37,7 +37,7 @@ def told_all(receiver):
     return list(iter(lambda: victims.told(receiver), None))
 
 
-def test_a_run_killed_again_and_again_ends_with_the_same_bits(toy, tmp_path):
+def test_a_run_killed_repeatedly_ends_with_the_same_bits(toy, tmp_path):
     process, receiver = victims.start_telling(run_telling, toy, tmp_path, "whole", out=tmp_path / "said")
     assert told_all(receiver) == [0, 1, 2, 3, 4, 5], (tmp_path / "said").read_text()
     process.join()

@@ -109,7 +109,7 @@ def test_the_guard_takes_a_broken_step_back_and_cuts_the_rate(played):
     assert len(alerts) == 1
 
 
-def test_one_bad_minibatch_does_not_spoil_the_others(played):
+def test_a_bad_minibatch_is_skipped_alone(played):
     learner = toy_learner("grpo.minibatch_samples=2", "grpo.target_kl=0")
     found = samples_of(played)
     most = max(range(len(found)), key=lambda number: int((found[number].decision.allowed_counts > 1).sum()))

@@ -244,7 +244,7 @@ def test_diplomacy_takes_files_and_python_objects_but_no_unknown_word():
         ),
     ],
 )
-def test_missing_files_are_refused_before_anything_is_made(tmp_path, name, message):
+def test_missing_files_are_refused_before_a_folder_is_created(tmp_path, name, message):
     with pytest.raises(InputError, match=message):
         find_opponents(typed(tmp_path, "+run=best_response", f"against='{name}'"))
     assert list(tmp_path.iterdir()) == []

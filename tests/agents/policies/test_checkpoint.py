@@ -282,7 +282,7 @@ def test_an_old_policy_is_refused_with_the_reason_and_what_to_do(size):
 
 
 @sizes
-def test_asked_for_it_plays_as_it_did(size):
+def test_an_old_policy_opened_for_todays_version_plays_as_before(size):
     path = OLD_POLICIES[size]
     policy = todays(path)
     assert (policy.contract["id"], policy.contract["version"]) == (ENV_ID, VERSION)
@@ -291,7 +291,7 @@ def test_asked_for_it_plays_as_it_did(size):
     assert torch.equal(policy.act(obs), Policy.load(path).act(obs))
 
 
-def test_asked_for_it_is_still_refused_what_it_was_not_trained_for():
+def test_an_old_policy_opened_for_todays_version_is_refused_in_other_matches():
     policy = todays(OLD_POLICIES[59])
     for other in ({"rules": "challenge"}, {"observe_physics": False}, {"action_repeat": 1}):
         with pytest.raises(PolicyError, match=r"was trained with|observes 59"):

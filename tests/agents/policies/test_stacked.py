@@ -92,7 +92,7 @@ def test_one_slot_draws_what_the_actor_alone_draws():
     torch.testing.assert_close(stacked[0], alone, atol=1e-5, rtol=0)
 
 
-def test_loading_a_slot_copies_and_leaves_the_others():
+def test_loading_a_slot_copies_weights_and_changes_no_other_slot():
     nets, obs = [scattered(seed) for seed in range(2)], some_obs(2)
     stacked = stack(nets)
     before = stacked.act(obs, deterministic=True)

@@ -173,7 +173,7 @@ def test_the_first_minibatch_has_ratio_one():
     assert metrics["train/policy_loss"] == pytest.approx(0.0, abs=1e-6)  # -mean of normalized advantages
 
 
-def test_target_kl_stops_the_whole_update():
+def test_target_kl_stops_all_epochs_of_the_update():
     options = {"learning_rate": 0.1, "epochs": 10}
     free = run(network(), some_samples(), **options)
     stopped = run(network(), some_samples(), target_kl=0.01, **options)
@@ -223,7 +223,7 @@ def test_the_entropy_bonus_raises_entropy():
     assert widths[1] > -0.96
 
 
-def test_log_std_is_kept_in_bounds_after_every_step():
+def test_log_std_is_clamped_after_every_step():
     net = network()
     metrics = run(net, some_samples(), entropy=100.0, learning_rate=0.5)
     assert net.log_std.item() == 0.0
@@ -271,7 +271,7 @@ def test_actor_and_critic_side_by_side_give_the_same_bytes_as_one_after_the_othe
 
 @pytest.mark.parametrize("target_kl", [0.0, 0.05])
 @pytest.mark.parametrize("field", ["obs", "actions", "log_prob", "advantage", "returns"])
-def test_a_step_that_is_not_finite_is_skipped_and_the_others_are_done(field, target_kl):
+def test_only_steps_that_are_not_finite_are_skipped(field, target_kl):
     net, samples = network(), some_samples()
     getattr(samples, field)[3] = float("nan")
     before = weights(net)
@@ -340,7 +340,7 @@ def train(seed, updates=15):
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_ppo_learns_a_small_task_the_same_way_twice(seed):
+def test_training_a_small_task_is_reproducible(seed):
     rewards, net = train(seed)
     assert rewards[0] < -0.9  # |N(0, e^-1) - 0.5| is about 0.54, and half of the switches are wrong
     assert rewards[-1] > -0.35

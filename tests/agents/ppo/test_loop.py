@@ -225,7 +225,7 @@ def test_a_gpu_by_number(gpus, name, index):
         choose_device(name)
 
 
-def test_threads_are_those_asked_for_or_every_core():
+def test_set_threads_halves_for_two_learners_and_zero_means_every_core():
     before = torch.get_num_threads()
     try:
         assert set_threads(3) == torch.get_num_threads() == 3

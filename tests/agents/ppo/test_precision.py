@@ -36,7 +36,7 @@ def test_auto_is_bf16_only_where_the_cpu_is_faster_with_it(cpu, flags, vendor, d
     assert Autocast("auto", "cpu").dtype == dtype
 
 
-def test_auto_is_fp32_where_nothing_is_known(monkeypatch):
+def test_auto_is_fp32_on_an_unknown_processor(monkeypatch):
     monkeypatch.setattr(learner, "first_cpu", dict)
     assert Autocast("auto", "cpu").dtype is None
 

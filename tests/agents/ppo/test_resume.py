@@ -121,7 +121,7 @@ def test_a_damaged_newest_state_is_put_aside_and_the_one_before_is_used(whole, h
 
 
 @pytest.mark.parametrize("file", ["state.pt", "manifest.json"])
-def test_with_every_state_damaged_the_run_ends_with_a_message_again_and_again(half, file):
+def test_a_run_whose_states_are_all_damaged_is_refused_at_every_start(half, file):
     for path in (half / "small" / "state").iterdir():
         (path / file).write_bytes(b"") if path.name.endswith("1") else (path / file).unlink()
     for _ in range(2):

@@ -112,7 +112,7 @@ def test_a_full_disk_is_an_alert_and_the_pool_keeps_its_snapshots(env, tmp_path,
     assert on_disk.records[(CHALLENGER, "snapshot_000004")].total == (7, 2, 0)
 
 
-def test_the_league_comes_back_from_a_state_and_is_on_disk_again(env, tmp_path):
+def test_the_league_is_restored_from_a_state_and_written_to_disk(env, tmp_path):
     self_play = make_self_play(env, tmp_path)
     self_play.deal(plan(4), network())
     self_play.record(tally({3: (15, 10, 5), FIRST_SLOT: (3, 1, 0)}))
@@ -171,7 +171,7 @@ def test_slots_hold_the_weights_of_their_names(env, tmp_path):
         assert (stored == expected[1].T).all()
 
 
-def test_opponents_drawn_again_keep_their_slots():
+def test_opponents_drawn_twice_stay_in_their_slots():
     assert keep_places(["b", "c"], ["a", "b"]) == ["c", "b"]
     assert keep_places(["a", "a"], ["a", "b"]) == ["a", "a"]
     assert keep_places(["c", "a", "b"], ["a", "b", "c"]) == ["a", "b", "c"]

@@ -19,7 +19,7 @@ from sparring.configs.load import load
 from tests.configs.run_configs import configured
 
 
-def test_a_made_up_name_is_adjective_callsign_run(tmp_path):
+def test_a_generated_name_is_adjective_callsign_run(tmp_path):
     folder = RunFolder.create(tmp_path / "checkpoints", "", "unified_dr_gpu_v3")
     adjective, callsign, run = folder.name.split("-")
     assert (adjective in ADJECTIVES, callsign in CALLSIGNS, run) == (True, True, "unified_dr_gpu_v3")
@@ -36,7 +36,7 @@ def test_the_words_are_many_and_plain():
         assert all(word.isalpha() and word.islower() for word in words)
 
 
-def test_a_made_up_name_that_is_taken_is_drawn_again(tmp_path, monkeypatch):
+def test_a_generated_name_that_exists_is_drawn_again(tmp_path, monkeypatch):
     draws = iter(["dark", "ghost", "dark", "ghost", "calm", "raven"])
     monkeypatch.setattr(run_folder.secrets, "choice", lambda words: next(draws))
     assert RunFolder.create(tmp_path, "", "v3").name == "dark-ghost-v3"
@@ -66,7 +66,7 @@ def test_an_invalid_folder_name_is_refused(tmp_path, name):
         RunFolder.create(tmp_path, name)
 
 
-def test_a_place_that_cannot_be_had_is_named(tmp_path):
+def test_the_error_names_a_folder_that_cannot_be_created(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(RunFolderError, match=r"checkpoint_dir=.*file/runs: cannot be made \(Not a directory\); give"):
         RunFolder.create(tmp_path / "file" / "runs")

@@ -128,7 +128,7 @@ def test_switched_off_it_only_counts():
     assert (guard.counts["kl_stops"], guard.counts["skipped_steps"]) == (1, 2)
 
 
-def test_the_rate_follows_the_kl_where_asked():
+def test_the_adaptive_learning_rate_follows_the_kl():
     guard = Guard(GuardConfig(), learner(), adaptive_kl=0.01, alert=pytest.fail)
     for kl, scale in ((0.03, 1 / 1.5), (0.01, 1 / 1.5), (0.001, 1.0), (0.001, 1.5)):
         guard.after(0, train_metrics(kl=kl))

@@ -114,7 +114,7 @@ def test_what_other_programs_call_off_is_meant_as_off(tmp_path, mode):
 
 
 @pytest.mark.parametrize("found", [None, types.ModuleType("wandb")])
-def test_asked_for_but_not_installed_says_what_to_install(tmp_path, monkeypatch, found):
+def test_a_logger_that_is_not_installed_names_what_to_install(tmp_path, monkeypatch, found):
     """A bare module is what a left-over folder called wandb/ imports as."""
     monkeypatch.setitem(sys.modules, "wandb", found)
     with pytest.raises(LoggerError, match=r"logger\.wandb=offline needs wandb: `sparring install wandb`"):
@@ -241,7 +241,7 @@ def files_up_to(size):
         signal.signal(signal.SIGXFSZ, handler)
 
 
-def test_a_full_disk_costs_one_warning_and_leaves_whole_lines(tmp_path, capsys):
+def test_a_full_disk_gives_one_warning_and_leaves_complete_lines(tmp_path, capsys):
     lines = JsonLines(tmp_path, {})
     lines.log(1, {"a": 1.0})
     with files_up_to((tmp_path / "metrics.jsonl").stat().st_size + 10):

@@ -62,7 +62,7 @@ def stored(root):
     return RunFolder(root / "mine").read_config()
 
 
-def test_the_corrected_command_is_taken_and_its_options_are_kept(refused):
+def test_a_corrected_command_replaces_the_options_of_the_refused_start(refused):
     corrected = config(refused, "seed=7", "model.name=smollm2", "logger.wandb_project=other")
     with RunSession(corrected, total=1, claim=FolderClaim(corrected)) as session:
         session.report_resume(0, {})
@@ -71,7 +71,7 @@ def test_the_corrected_command_is_taken_and_its_options_are_kept(refused):
     assert "starts from the beginning, and config.yaml now has its seed, model.name, logger.wandb_project" in said
 
 
-def test_what_it_would_begin_with_is_looked_for_again(refused):
+def test_a_retry_checks_the_files_it_starts_from_again(refused):
     with pytest.raises(ConfigError, match=r"model\.adapter=nothing\.pt: is not a file"):
         FolderClaim(config(refused, "model.adapter=nothing.pt"))
 
@@ -100,7 +100,7 @@ def test_a_folder_with_anything_in_it_keeps_its_options(refused, what):
     assert stored(refused)["seed"] == 1
 
 
-def test_the_league_of_the_refused_start_is_kept_aside(refused):
+def test_the_league_of_a_refused_start_is_renamed(refused):
     """Its base model is that of the slip; the run makes one of its own."""
     LeagueFile(refused / "mine").begin(new_league(("random",), "slip"))
     written = (refused / "mine" / "league.json").read_bytes()

@@ -47,7 +47,7 @@ def test_none_were_ever_written(tmp_path):
     assert folder(tmp_path).latest() is None
 
 
-def test_a_state_published_again_replaces_the_old_one(tmp_path):
+def test_publishing_a_state_twice_replaces_the_first(tmp_path):
     states = published(tmp_path, [5, 5])
     assert len(states.paths()) == 1
     assert states.latest().content["n"] == [5]
@@ -61,7 +61,7 @@ def test_half_written_states_are_ignored_and_removed(tmp_path):
     assert [path.name for path in (tmp_path / "state").iterdir()] == ["update_000005"]
 
 
-def test_a_full_disk_leaves_the_earlier_states_whole(tmp_path):
+def test_a_full_disk_leaves_earlier_states_readable(tmp_path):
     states = published(tmp_path, [5])
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -31,7 +31,7 @@ def test_complaints_say_what_is_allowed():
     assert complaint("b", Form("[a-z]+", "small letters")) is None
 
 
-def test_a_form_must_match_as_a_whole():
+def test_a_form_must_match_the_complete_text():
     assert complaint("abc1", Form("[a-z]+", "small letters")) == "must be small letters"
     assert complaint("abc\n", Form("[a-z]+", "small letters")) == "must be small letters"
 

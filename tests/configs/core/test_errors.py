@@ -12,7 +12,7 @@ from sparring.configs.core.errors import (
 )
 
 
-def test_choose_returns_what_is_known():
+def test_choose_returns_a_known_name():
     assert choose("bot", "ace", ("ace", "chaser")) == "ace"
 
 

@@ -146,7 +146,7 @@ def test_the_file_is_readable_by_others(tmp_path):
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o644
 
 
-def test_a_folder_appears_whole_and_replaces_the_old_one(tmp_path):
+def test_a_folder_appears_complete_and_replaces_the_old_one(tmp_path):
     publish_folder(tmp_path / "state", {"a": b"1", "b": b"2"})
     publish_folder(tmp_path / "state", {"a": b"3"})
     assert {path.name: path.read_bytes() for path in (tmp_path / "state").iterdir()} == {"a": b"3"}

@@ -78,6 +78,6 @@ def test_an_error_within_lets_the_lock_go(tmp_path):
     FileLock(tmp_path / "lock").release()
 
 
-def test_a_place_that_cannot_be_written_is_an_os_error(tmp_path):
+def test_an_unwritable_path_raises_os_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         FileLock(tmp_path / "gone" / "lock")

@@ -48,7 +48,7 @@ def test_a_damaged_manifest_is_named_and_nothing_is_written(tmp_path, text):
 
 
 @pytest.mark.parametrize(("key", "value"), [("sha256", "0" * 64), ("bytes", 8)])
-def test_a_changed_entry_is_corrected_where_the_file_is_as_known(tmp_path, key, value):
+def test_a_changed_manifest_entry_is_corrected_if_its_file_is_unchanged(tmp_path, key, value):
     for name in ("final.pt", "best.pt"):
         write_listed(tmp_path / name, b"weights")
     known = listed(tmp_path, unless={})

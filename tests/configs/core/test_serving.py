@@ -171,7 +171,7 @@ def test_one_client_has_so_many_requests_at_a_time_and_gets_them_back():
             until(lambda: status(port) == 200, "the sessions of closed sockets are still counted")
 
 
-def test_silent_connections_do_not_keep_others_out(monkeypatch):
+def test_silent_connections_do_not_block_new_ones(monkeypatch):
     """The oldest are closed long before their time is over."""
     monkeypatch.setattr(serving, "REQUEST_SECONDS", 600.0)
     with served() as (_, port), contextlib.ExitStack() as opened:

@@ -29,13 +29,13 @@ class Row(TypedDict):
 
 
 @pytest.mark.parametrize("value", [-1, True, 1.0, "1", None, 10**30, torch.zeros(2), float("nan")])
-def test_a_count_is_a_whole_number_and_nothing_else(value):
+def test_counts_accept_integers_only(value):
     with pytest.raises(ContentError, match=r"^rows\.3\.steps=.*: must be ") as caught:
         read(dict[str, Row], {"3": {"steps": value}}, "rows")
     assert "\n" not in str(caught.value)
 
 
-def test_later_keys_are_ignored_and_missing_ones_are_named():
+def test_unknown_keys_are_ignored_and_missing_keys_are_named():
     assert read(Row, {"steps": 3, "later": 1}) == {"steps": 3}
     with pytest.raises(ContentError, match=r"^rows\.steps is missing"):
         read(Row, {"step": 3}, "rows")

@@ -33,7 +33,7 @@ def test_no_other_file_of_the_product_writes_by_a_path():
     assert found == []
 
 
-def test_kept_results_are_not_appended_to_a_link(tmp_path):
+def test_stored_results_are_not_appended_through_a_link(tmp_path):
     outside = tmp_path / "outside"
     outside.write_text("mine")
     for name in ("link", "dangling"):

@@ -77,7 +77,7 @@ def test_nothing_played_nothing_changed():
     assert record(small_league(), []) == small_league()
 
 
-def test_recent_results_outweigh_old_ones():
+def test_recent_results_outweigh_earlier_results():
     """600 lost games, then 600 won: in total even, recently 7 of 8, since 200 decayed games still hold the old 150."""
     league = record(small_league(), 600 * [GameResult((CHALLENGER, "chaos"), (2, 1))])
     league = record(league, 600 * [GameResult((CHALLENGER, "chaos"), (1, 2))])
@@ -175,7 +175,7 @@ def test_a_draw_counts_as_half_a_point():
     assert win_rates(league, CHALLENGER, ["ace"]) == pytest.approx([0.5])
 
 
-def test_a_few_games_are_not_yet_known():
+def test_win_rates_are_unknown_after_few_games():
     league = league_after(ace=(19, 0, 0), brawler=(20, 0, 0))
     assert known_win_rates(league, CHALLENGER) == {"brawler": 1.0}
     assert win_rates(league, CHALLENGER, ["ace"]) == pytest.approx([20 / 21])

@@ -74,7 +74,7 @@ while True:
 """
 
 
-def test_a_writer_that_is_killed_leaves_a_whole_league(tmp_path):
+def test_a_killed_writer_leaves_a_complete_league(tmp_path):
     file = LeagueFile(tmp_path)
     file.begin(small_league())
     process = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], cwd=ROOT)

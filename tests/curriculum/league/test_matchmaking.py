@@ -250,7 +250,7 @@ def test_seats_are_drawn_independently():
     assert both == pytest.approx(0.09, abs=5 * math.sqrt(0.09 * 0.91 / 3000))
 
 
-def test_a_game_is_against_six_dumbbots_as_often_as_asked():
+def test_games_against_six_dumbbots_come_at_the_configured_rate():
     drawn = draws(small_league(), 4000, dumbbot_game_probability=0.1)
     share = np.mean([game.dumbbot_game for game in drawn])
     assert share == pytest.approx(0.1, abs=5 * math.sqrt(0.09 / 4000))
@@ -275,7 +275,7 @@ def test_rates_are_shares_of_seats():
     assert category_rates([]) == {}
 
 
-def test_bots_that_are_asked_for_and_missing_are_named():
+def test_the_error_names_requested_bots_that_are_missing():
     league = new_league([], "tiny")
     with pytest.raises(UnknownNameError, match="unknown bot 'random'"):
         draws(league, 1, cold_start_steps=1)

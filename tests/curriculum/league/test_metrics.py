@@ -79,7 +79,7 @@ def test_metrics_by_hand():
     assert all(type(value) is float for value in metrics.values())
 
 
-def test_what_is_not_known_is_left_out():
+def test_unknown_values_are_omitted():
     metrics = league_metrics(small_league(0), [], [])
     assert not metrics.keys() & {"elo/win_rate", "pfsp/peer_rate"}
     assert metrics["league/best_elo"] == 1000.0  # the learner's, before the first checkpoint

@@ -59,7 +59,7 @@ def test_turning_costs_the_induced_drag():
     assert np.linalg.norm(end.vel) == pytest.approx((800.0**3 - 3.0 * loss) ** (1 / 3), rel=2e-3)
 
 
-def test_energy_is_kept_without_thrust_and_drag():
+def test_energy_is_conserved_without_thrust_and_drag():
     """Over a turn and a climb, to the order of the tick."""
     falcon, flight = replace(slippery(GLIDER), load_most=10.0), shot(600.0)
     target = (np.array([3000.0, 3000.0, -9000.0]), np.zeros(3))

@@ -69,7 +69,7 @@ few = settings(derandomize=True, database=None)
 
 @few
 @given(command=COMMANDS, start=STARTS)
-def test_energy_is_kept_without_thrust_and_drag(command, start):
+def test_energy_is_conserved_without_thrust_and_drag(command, start):
     planes = flights.level(1, **start)
     for six, bound in ((False, 2e-5), (True, 2e-3)):
         after = flights.fly(planes, command, 120, six=six, thrust=0.0, drag=0.0)

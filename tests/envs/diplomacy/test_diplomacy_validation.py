@@ -27,7 +27,7 @@ def test_arguments_of_the_batch(arguments, message):
         DiplomacyBatch(**({"num_games": 1} | arguments))
 
 
-def test_whole_numbers_of_any_kind_will_do():
+def test_arguments_accept_integers_of_any_type():
     batch = DiplomacyBatch(np.int64(2), last_year=torch.tensor(1905), threads=1)
     assert (batch.num_games, batch.last_year, len(batch.units)) == (2, 1905, 2)
     batch.set_position(np.int32(1), opening())

@@ -78,7 +78,7 @@ def test_many_rows_at_once(rule_set):
 
 
 @pytest.mark.parametrize("rule_set", rules.RULES)
-def test_a_reader_writes_the_rows_that_it_was_made_for_as_they_are_then(rule_set):
+def test_a_reader_writes_the_current_values_of_its_rows(rule_set):
     batch = DogfightBatch(6, rules=rule_set, seed=1, threads=1)
     mirror, flat = Mirror(rule_set, batch.obs_dim), batch.obs.flatten(0, 1)
     rows = torch.tensor([11, 0, 5, 5])

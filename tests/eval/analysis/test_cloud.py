@@ -119,7 +119,7 @@ def test_the_cache_answers_and_counts(server, tmp_path, monkeypatch):
         offline.history("bold-bee")
 
 
-def test_a_damaged_cache_is_asked_for_again(server, tmp_path):
+def test_a_damaged_cache_is_downloaded_again(server, tmp_path):
     cloud(tmp_path).runs()
     for path in (tmp_path / "cache").iterdir():
         path.write_bytes(path.read_bytes()[:50])

@@ -34,7 +34,7 @@ def points_of(history, metric):
     return list(zip(*(part.tolist() for part in history.series(metric, "env_steps")), strict=True))
 
 
-def test_all_values_of_one_step_are_kept(tmp_path):
+def test_all_values_of_a_repeated_step_are_returned(tmp_path):
     """Three episodes end at each step, and a metric beside them has one value."""
     write_events(tmp_path / "one", [(step, value) for step in (0, 4) for value in (1.0, 2.0, 30.0)])
     write_events(tmp_path / "one", [(0, 7.0), (4, 8.0)], name="loss", number=2)

@@ -165,7 +165,7 @@ def test_a_policy_that_is_not_of_a_run_plays_with_its_step_whoever_is_named_firs
     assert not report.files
 
 
-def test_cells_of_an_interrupted_command_are_not_played_again(checkpoints, tmp_path, monkeypatch):
+def test_an_interrupted_command_reuses_its_finished_cells(checkpoints, tmp_path, monkeypatch):
     monkeypatch.setattr(heatmap, "draw_heatmap", lambda chart: b"")
     options = {"env": "air_combat", "opponents": ["chaser", "straight", "turning"], "out": str(tmp_path / "matrix.png")}
     options |= {"games": 2, "threads": 1, "device": "cpu"}
@@ -281,7 +281,7 @@ def assert_one_line(message, capsys):
     assert message in err
 
 
-def test_the_game_is_known_from_the_run(flyer):
+def test_the_game_is_read_from_the_run(flyer):
     assert type(read(["--ckpt", "flyer"])).__name__ == "AirPayoffOptions"
 
 

@@ -217,7 +217,7 @@ def test_trap_11_a_state_of_other_adapters_is_refused():
         without.load_state_dict(with_mean.state_dict())
 
 
-def test_trap_11_kept_log_probabilities_are_refused_with_a_mean():
+def test_trap_11_stored_log_probabilities_are_refused_with_a_mean():
     model = Adapted()
     reference = reference_of(model, use_ema_reference=True)
     kept = reference.score(model)

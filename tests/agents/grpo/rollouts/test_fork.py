@@ -104,7 +104,7 @@ def test_a_game_that_is_won_stays_in_the_position_before(tmp_path):
     assert (found.positions["winner"] < 0).all()
 
 
-def test_whose_a_province_was_before_the_fork_is_known_after_it(tmp_path, monkeypatch):
+def test_ownership_before_the_fork_is_available_after_it(tmp_path, monkeypatch):
     """Provinces that a unit has left are its power's still, so coming back is nothing new."""
     config, seen, begin = small_config("grpo.rollout_no_warmup_chance=0"), [], Scorer.begin
 

@@ -147,7 +147,7 @@ def test_the_bonus_is_for_the_sole_leader_alone():
     assert more == pytest.approx(2.0 * np.array(first), abs=1e-9)
 
 
-def test_the_whole_trajectory_is_paid_alike_where_that_is_asked_for():
+def test_trajectory_rewards_pay_every_turn_alike():
     batch = played(PLAIN | {"use_trajectory_level_rewards": True})
     by_seat = {}
     for turn, reward in zip(batch.turns, batch.rewards, strict=True):

@@ -91,7 +91,7 @@ def sequences_count(asked):
     return sequences(asked) if size <= 300 else range(10**6)
 
 
-def test_random_walks_are_legal_whole_and_as_encoded(constraint):
+def test_random_walks_are_legal_complete_and_match_their_encoding(constraint):
     """Ten thousand answers to real positions: the chosen options come from the menus, and joined ids are the text's."""
     asked = [asked for _, asked in random_choices()]
     tokenizer, which = word_tokenizer(), np.arange(10_000) % len(asked)
@@ -141,7 +141,7 @@ def test_forced_tokens_are_those_that_all_answers_begin_with(constraint):
         assert walks.count[0] == len({answer[len(common)] for answer in answers if len(answer) > len(common)})
 
 
-def test_replay_refuses_what_is_not_legal_or_not_whole(constraint):
+def test_replay_refuses_illegal_or_incomplete_tokens(constraint):
     asked, tokenizer = MADE_UP[0], word_tokenizer()
     whole = encode(tokenizer, ["A PAR H\nF BRE H\n</orders>"])[0] + [tokenizer.eos_token_id]
     constraint.replay(asked, whole)

@@ -63,7 +63,7 @@ def test_what_has_nothing_in_common_is_read_in_one_go():
     assert found[0].counts.tolist() == [30] * 8
 
 
-def test_a_text_that_shares_nothing_does_not_pad_the_others():
+def test_a_text_without_a_common_prefix_adds_no_padding():
     """Alone among forks, it is read ahead like a board of its own, so that what comes last stays short for all."""
     prompt = list(range(100))
     texts = arrays([[*prompt, answer] for answer in range(6)] + [[500 + n for n in range(100)] + [1]])

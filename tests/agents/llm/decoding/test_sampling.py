@@ -42,7 +42,7 @@ def requests(number, *, seed=0, lines=0):
     return [Prompt(*asked[place], seed=seed * 1000 + n) for n, place in enumerate(pick.tolist())]
 
 
-def test_decisions_are_legal_and_whole(model, constraint):
+def test_decisions_are_legal_and_complete(model, constraint):
     asked = requests(300)
     for request, decision in zip(asked, backend(model, constraint).decide(asked), strict=True):
         last = -1
@@ -93,7 +93,7 @@ def test_a_decision_does_not_depend_on_its_neighbours(make, constraint):
             assert np.allclose(other.logprobs, one.logprobs, atol=1e-4)
 
 
-def test_equal_seeds_draw_the_same_and_others_differ(model, constraint):
+def test_equal_seeds_draw_the_same_and_different_seeds_differ(model, constraint):
     asked = requests(20, seed=5, lines=3)
     first, again = (backend(model, constraint).decide(asked) for _ in range(2))
     other = backend(model, constraint).decide([Prompt(r.text, r.menu, r.seed + 10**20) for r in asked])

@@ -119,7 +119,7 @@ def test_without_the_mask_probabilities_differ(constraint):
     assert wrong.logp[0] == pytest.approx(float(full[place, batch.allowed[batch.chosen[0]]]), abs=1e-4)
 
 
-def test_gradients_are_those_of_the_plain_way(constraint):
+def test_gradients_equal_those_of_the_plain_computation(constraint):
     """Gathering hidden states and head rows gives the gradient that full logits give."""
     model, other = (llama(word_tokenizer()) for _ in range(2))
     decision = max(decided(model, constraint), key=lambda decision: len(decision.token_ids))

@@ -97,7 +97,7 @@ def test_the_grammar_of_token_ids_needs_the_tokenizer():
         pass
 
 
-def test_any_server_is_asked_for_nothing_but_the_standard():
+def test_requests_to_any_server_use_standard_fields_only():
     """One that refuses unknown fields and masks nothing: every answer is read, and what is no order is filled up."""
     asked = requests(3)
     with server([OPENAI]) as host, endpoint(host, structured="none") as backend:
@@ -116,7 +116,7 @@ def test_conversations():
     assert (decision.finish_reason, decision.exact) == (STOP, False)
 
 
-def test_a_request_decides_the_same_whatever_is_asked_beside_it():
+def test_a_decision_does_not_depend_on_the_rest_of_the_batch():
     asked = requests(6)
     with server() as host, endpoint(host, tokenizer=byte_tokenizer()) as backend:
         together = backend.decide(asked)
@@ -128,7 +128,7 @@ def test_a_request_decides_the_same_whatever_is_asked_beside_it():
     assert len({decision.text for decision in again}) > 5
 
 
-def test_a_power_with_nothing_to_order_is_not_asked_about():
+def test_a_power_without_orders_gets_no_request():
     with server(pieces=0) as host, endpoint(host, tokenizer=byte_tokenizer(0)) as backend:
         before = len(host.bodies)
         (decision,) = backend.decide([Prompt("<orders>\n", EMPTY, 1)])
@@ -137,7 +137,7 @@ def test_a_power_with_nothing_to_order_is_not_asked_about():
     assert decision.allowed_counts.tolist() == [1] * len(decision.token_ids)
 
 
-def test_lines_without_a_choice_are_not_asked_for():
+def test_forced_lines_are_not_requested():
     asked = menu_of([["A PAR H"], ["F BRE H", "F BRE - ENG"], ["A MAR H"]], 3, 0)
     with server() as host, endpoint(host, structured="choice") as backend:
         (decision,) = backend.decide([Prompt("<orders>\n", asked, 1)])
@@ -168,7 +168,7 @@ def test_tokens_are_counted():
     assert counts["endpoint/completion_tokens"] > 0
 
 
-def test_a_prompt_that_is_too_long_is_refused_before_anything_is_asked():
+def test_a_prompt_that_is_too_long_is_refused_before_the_first_request():
     (request,) = requests(1)
     long = Prompt("A " * 3000 + request.text, request.menu, 1)
     with server() as host, endpoint(host, tokenizer=byte_tokenizer()) as backend:

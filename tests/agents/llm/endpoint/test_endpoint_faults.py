@@ -24,7 +24,7 @@ from tests.agents.llm.endpoint.loopback_model import byte_tokenizer
         ("silent", "timeout"),
     ],
 )
-def test_what_passes_is_tried_again(fault, count):
+def test_temporary_errors_are_retried(fault, count):
     """The fault, then an answer: the decision is the server's own."""
     asked = requests(1)
     with (

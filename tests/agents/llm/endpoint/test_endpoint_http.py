@@ -41,7 +41,7 @@ def failure(fault, *, seconds=5.0, **options):
         ("of_9000_digits", "malformed", True, "a number of 9000 digits; at most 20 are read"),
     ],
 )
-def test_each_fault_has_its_name_and_says_whether_to_try_again(fault, kind, again, said):
+def test_each_fault_has_a_name_and_a_retry_flag(fault, kind, again, said):
     error = failure(fault)
     assert (error.kind, error.retryable) == (kind, again)
     assert said in str(error)

@@ -83,7 +83,7 @@ def test_no_configuration_has_it():
 
 @pytest.mark.parametrize("option", ["endpoint.key_env", "endpoint.url"])
 @pytest.mark.parametrize("text", ["sk-proj-canary", "https://me:canary@example.com/v1", "https://host/v1?key=canary"])
-def test_a_key_in_the_wrong_place_is_refused_and_not_repeated(option, text):
+def test_an_api_key_in_another_option_is_refused_without_repeating_it(option, text):
     with pytest.raises(ConfigError) as caught:
         load(["+run=quickstart", f"{option}='{text}'"])
     assert "canary" not in str(caught.value)

@@ -63,7 +63,7 @@ def test_the_server_may_ask_for_more_but_not_for_less():
     assert PATIENCE.wait(3, 1, requested=0.1) >= 2.0
 
 
-def test_passing_errors_are_tried_again_and_counted():
+def test_temporary_errors_are_retried_and_counted():
     trying = Trying([EndpointError("server", "a"), EndpointError("timeout", "b")])
     assert trying.ask() == "answer"
     assert trying.counted("requests") == 3
@@ -73,7 +73,7 @@ def test_passing_errors_are_tried_again_and_counted():
     assert len(trying.stopped.waits) == 2
 
 
-def test_lasting_errors_are_not_tried_again():
+def test_permanent_errors_are_not_retried():
     trying = Trying([EndpointError("refused", "a", retryable=False)])
     with pytest.raises(EndpointError):
         trying.ask()

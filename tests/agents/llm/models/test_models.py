@@ -74,7 +74,7 @@ def test_pickled_weights_are_refused(folder):
         load(folder)
 
 
-def test_missing_weights_are_not_made_up(folder):
+def test_missing_weights_are_refused_and_not_initialized(folder):
     file = folder / "model.safetensors"
     weights = load_file(file)
     del weights["model.layers.1.mlp.up_proj.weight"]

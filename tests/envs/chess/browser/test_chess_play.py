@@ -279,7 +279,7 @@ def test_the_opponent_begins_and_a_new_game_has_its_side(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_failing_opponent_is_asked_again(tmp_path):
+def test_a_failing_opponent_is_retried(tmp_path):
     moves = {1: InputError("engine: failed twice")}
     table = table_of(tmp_path, SlowPlayer(moves))
     told = talk(table, move("e4"))

@@ -108,7 +108,7 @@ def test_the_reference_answer_of_the_arbiter_has_the_full_reward():
         assert score_transition(sample.prompt, sample.answer).total == pytest.approx(0.54)
 
 
-def test_written_and_read_again(tmp_path, engine):
+def test_writing_and_reading_round_trips(tmp_path, engine):
     positions = draw_positions(SMALL)
     chosen = positions["train"][:3]
     analyses = {r.fen: a for r, a in zip(chosen, label(chosen, engine, seed=1), strict=True)}

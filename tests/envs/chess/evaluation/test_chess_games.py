@@ -73,7 +73,7 @@ def test_an_illegal_answer_loses_and_is_counted():
     assert black.illegal_at == {3: "no move"}
 
 
-def test_an_illegal_answer_is_replaced_where_that_is_asked_for():
+def test_an_illegal_answer_is_replaced_if_configured():
     stuck = Scripted("stuck", ["e2e4", "nonsense"])
     games = play_games(stuck, RandomPlayer(), conditions(lose=False, plies=20))
     assert {game.ending for game in games} == {CUT_OFF}
@@ -101,7 +101,7 @@ def test_against_itself_both_sides_are_counted():
     assert (white.answers, white.points) == (4, 0.0)
 
 
-def test_pgn_can_be_read_again():
+def test_written_pgn_is_read_back():
     odd = Scripted('quo"te } \n[x]', ["e2e4", "} bad"])
     games = play_games(odd, RandomPlayer(), conditions(4, opening=3, lose=False, plies=12))
     file = io.StringIO(to_pgn(games))

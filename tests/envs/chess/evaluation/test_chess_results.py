@@ -64,7 +64,7 @@ CHESS_960 = "bqnrnkrb/pppppppp/8/8/8/8/PPPPPPPP/BQNRNKRB w KQkq - 0 1"
         ("(" * 5000, "is a variation without an end"),
     ],
 )
-def test_a_game_that_is_not_read_whole_is_refused_and_the_next_is_read(text, words, capfd):
+def test_an_incomplete_game_is_refused_and_the_next_one_is_read(text, words, capfd):
     file = read_pgn(f'{text}\n\n[White "next"]\n\n1. d4 *')
     (refused,), (game,) = file.refused, file.games
     assert refused.startswith("game 1")

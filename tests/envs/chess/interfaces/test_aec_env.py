@@ -99,7 +99,7 @@ def test_an_illegal_move_loses(text):
     assert env.infos["white"]["result"] == "0-1"
 
 
-def test_an_illegal_move_is_replaced_where_that_is_asked_for():
+def test_an_illegal_move_is_replaced_if_configured():
     env, rewards = played(["nonsense", " e7e5 "], illegal="random")
     assert len(env.board.move_stack) == 2
     assert rewards == {"white": 0.0, "black": 0.0}

@@ -61,7 +61,7 @@ def test_cases_are_in_order_and_nothing_is_missing():
         assert {number for letter, number, _ in identities if letter == section[2]} == set(range(1, size + 1))
 
 
-def test_there_are_75_provinces_and_no_others():
+def test_the_board_has_exactly_75_provinces():
     assert len(INLAND) + len(SEA) + len(COAST) == len(INLAND | SEA | COAST) == 75
     named = set()
     for case in CASES:

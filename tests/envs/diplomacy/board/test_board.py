@@ -355,7 +355,7 @@ def test_every_location_is_found_by_what_it_is_called():
         *(("Gulf of Lyons", "LYO"), ("Heligoland Bight", "HEL"), ("NORTH AFRICA", "NAF"), ("North Sea", "NTH")),
     ],
 )
-def test_other_ways_to_write_a_place(text, code):
+def test_alternative_spellings_of_a_location_are_read(text, code):
     assert location_name(find_location(text)) == code
 
 
@@ -379,7 +379,7 @@ def test_no_two_places_share_a_spelling():
         ("PAR\nMUN", "unknown province 'PAR\\nMUN'"),
     ],
 )
-def test_an_unknown_place_is_answered_in_one_line(text, said):
+def test_an_unknown_location_is_refused_in_one_line(text, said):
     with pytest.raises(UnknownNameError) as caught:
         find_location(text)
     assert said in str(caught.value)

@@ -100,7 +100,7 @@ def test_a_wrong_line_is_refused_by_file_and_line(tmp_path, line, text, said):
     assert "\n" not in str(caught.value)
 
 
-def test_an_edge_written_again_from_the_other_end_is_refused(tmp_path):
+def test_an_edge_listed_from_both_ends_is_refused(tmp_path):
     path = small_map(tmp_path)
     path.write_text(SMALL + "AAA: WET\n")
     with pytest.raises(InputError, match="line 14: AAA WET is here twice"):

@@ -48,7 +48,7 @@ def test_an_invalid_tensor_is_refused_and_leaves_the_board_unchanged(batch, name
 
 
 @pytest.mark.parametrize("kind", [torch.int64, torch.int32, torch.int16])
-def test_any_whole_numbers_will_do(batch, kind):
+def test_integers_of_any_type_are_accepted(batch, kind):
     batch.set_position(1, {name: values.to(kind) for name, values in opening().items()})
     assert {name: getattr(batch, name).dtype for name in STATE} == {name: dtype for name, (_, dtype) in STATE.items()}
     assert torch.equal(batch.units[1:], opening()["units"])

@@ -46,7 +46,7 @@ def marks_of(units, orders):
 
 
 @pytest.mark.parametrize("size", [(1200, 1000), (600, 500), (401, 777)])
-def test_a_picture_has_the_asked_size(size):
+def test_a_picture_has_the_requested_size(size):
     picture = draw_position(NONE, NO_OWNERS, size=size)
     assert picture.shape == (size[1], size[0], 3)
     assert picture.dtype == np.uint8
@@ -177,7 +177,7 @@ def frames(data):
             yield gif.info["duration"], np.asarray(gif.convert("RGB")).astype(int)
 
 
-def test_the_documented_command_draws_a_whole_game(tmp_path, monkeypatch, capsys):
+def test_the_documented_command_draws_a_complete_game(tmp_path, monkeypatch, capsys):
     spec = importlib.util.spec_from_file_location("diplomacy_gif", ROOT / "docs" / "diplomacy_gif.py")
     command = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(command)

@@ -178,7 +178,7 @@ def test_pairings():
     assert parse(DiplomacyOptions, ["--ladder"]).cells == [(one, six) for one in BOTS for six in BOTS]
 
 
-def test_a_ladder_is_printed_written_and_the_same_again(capsys, tmp_path):
+def test_a_ladder_is_printed_written_and_reproducible(capsys, tmp_path):
     arguments = ["--ladder", "--opponents", "random,dumbbot", *QUICK, "--out", str(tmp_path)]
     code, out, err = run(capsys, *arguments)
     assert code == 0

@@ -55,7 +55,7 @@ def test_rounds_have_every_power_as_often_and_keep_the_model_busy():
     ("end", "code", "words"),
     [(InputError("endpoint: it is gone"), 2, "endpoint: it is gone\n"), (KeyboardInterrupt(), 130, "played again\n")],
 )
-def test_whole_rounds_are_written_and_marked(play, capsys, end, code, words):
+def test_an_interrupted_evaluation_writes_its_complete_rounds_with_a_note(play, capsys, end, code, words):
     found, out = play(2, end=end)
     said = capsys.readouterr()
     assert found == code
@@ -75,7 +75,7 @@ def test_whole_rounds_are_written_and_marked(play, capsys, end, code, words):
     assert "partial" not in asked_for
 
 
-def test_the_game_to_watch_is_kept_when_its_round_was_whole(play, tmp_path):
+def test_an_interrupted_evaluation_writes_the_replay_of_its_complete_round(play, tmp_path):
     pages = [tmp_path / "cut.html", tmp_path / "whole.html"]
     assert play(1, "--replay", str(pages[0]), end=KeyboardInterrupt())[0] == 130
     assert play(9, "--replay", str(pages[1]))[0] == 0

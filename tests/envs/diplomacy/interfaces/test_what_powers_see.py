@@ -64,7 +64,7 @@ def test_powers_see_the_same_board_counted_from_themselves(phases):
                 assert name == "slot" or torch.equal(ours, theirs), name
 
 
-def test_a_game_looks_the_same_beside_others_and_alone(phases):
+def test_observations_of_a_game_do_not_depend_on_the_batch(phases):
     powers = torch.arange(GAMES) % codes.NUM_POWERS
     for state, _ in phases[:: len(phases) // 8]:
         together = observe(state, powers, last_year=LAST_YEAR)

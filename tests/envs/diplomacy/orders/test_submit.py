@@ -51,7 +51,7 @@ def test_who_retreats_is_the_dislodged_unit():
     assert problems == ["FRANCE cannot order a unit in PAR: none of its units stands there", ""]
 
 
-def test_builds_are_made_in_the_order_written_as_long_as_any_are_due():
+def test_builds_follow_the_written_order_up_to_the_number_due():
     lines = ["WAIVE", "F BRE B", "A PAR B", "A MAR B"]
     given, problems = hand_in(lines, phase=codes.WINTER, units={"France": "A BUR"})
     assert given == {"BRE": "F BRE B", "PAR": "A PAR B"}

@@ -374,7 +374,7 @@ def test_a_folder_that_is_missing_is_named(played, tmp_path, kind):
     assert not folder.exists()
 
 
-def test_a_place_where_no_file_can_be_is_answered_in_one_line(played, tmp_path):
+def test_an_unwritable_path_is_refused_in_one_line(played, tmp_path):
     with pytest.raises(InputError, match=rf"{tmp_path}: cannot be written \(Is a directory\); give another place"):
         save(tmp_path, played.game(1))
 

@@ -79,7 +79,7 @@ def test_only_a_game_of_the_batch_can_be_watched():
         WatchedBatch(4, watched=4, threads=1)
 
 
-def test_who_played_is_saved_where_it_is_known(game, tmp_path):
+def test_players_are_saved_with_the_game_if_known(game, tmp_path):
     path = tmp_path / "game.json"
     names = ("dumbbot", "", 'a "b" \n', "dumbbot", "", "", "x")
     save(path, game, players=names)

@@ -155,7 +155,7 @@ def helps_others(order, owners, power):
     return helped is not None and owners[standard_board().province_of[helped]] != power
 
 
-def test_a_budget_of_positions_repeats_and_is_kept(batch):
+def test_a_budget_of_positions_is_reproducible_and_not_exceeded(batch):
     batch.reset()
     batch.players.fill_(DUMBBOT)
     for _ in range(3):

@@ -255,7 +255,7 @@ HOST_LINE = b"GET / HTTP/1.1\r\nHost: example.org\r\n"
     "sent",
     [b"", b"GET /", HOST_LINE, HOST_LINE + b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\n"],
 )
-def test_a_connection_that_sends_no_whole_request_is_closed(monkeypatch, sent):
+def test_a_connection_with_an_incomplete_request_is_closed(monkeypatch, sent):
     with serving_here(monkeypatch, 0.2) as address, socket.create_connection(address, timeout=60) as client:
         client.sendall(sent)
         assert client.recv(100) == b""

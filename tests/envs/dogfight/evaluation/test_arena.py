@@ -64,7 +64,7 @@ def test_the_regime_is_what_is_played(regime, hp):
     assert (record.own_hp, record.their_hp, record.draws, record.length) == (hp, hp, 2, 90.0)
 
 
-def test_cells_come_regime_by_regime_and_again_the_same():
+def test_cells_come_by_regime_and_are_reproducible():
     plan = replace(PLAN, regimes=["glass_cannon", "knife_fight"], games=4)
     records, recordings = meet(ACE, [BRAWLER, CHASER], plan)
     cells = [(record.regime, record.opponent) for record in records]
@@ -101,7 +101,7 @@ def test_cells_of_several_processes_are_the_same(make_checkpoint, packed_tasks):
     assert packed_tasks == [(several, 2), (several, 3)]
 
 
-def test_cells_played_before_an_interruption_are_kept(make_checkpoint, tmp_path, monkeypatch):
+def test_cells_played_before_an_interruption_are_saved(make_checkpoint, tmp_path, monkeypatch):
     """Not for other games, a changed file, another regime, or a Python object, whose code may have changed."""
     policy, kept = load_policy(make_checkpoint(), "cpu"), tmp_path / "eval.cells.jsonl"
     code = Entrant("code", PythonPolicy(lambda obs: obs[:, :3] * 0, name="code"))

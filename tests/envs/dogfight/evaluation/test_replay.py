@@ -232,7 +232,7 @@ def test_a_name_cannot_break_out_of_the_page(tmp_path):
     assert json.loads(data)["games"][0]["names"] == [HOSTILE, "{{title}}"]
 
 
-def test_writing_is_whole_or_not_at_all(tmp_path, monkeypatch):
+def test_writing_is_atomic(tmp_path, monkeypatch):
     target = tmp_path / "new" / "page.html"
     write_replay(target, [duel()])
     before = target.read_bytes()
@@ -427,7 +427,7 @@ def test_a_gif_of_the_end_only(tmp_path, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_a_gif_shows_its_progress_when_asked(tmp_path, capsys):
+def test_a_gif_displays_progress_if_requested(tmp_path, capsys):
     write_gif(tmp_path / "match.gif", duel(), fps=10, size=(150, 100), progress=True)
     assert "18/18" in capsys.readouterr().err
 

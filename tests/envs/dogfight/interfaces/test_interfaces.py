@@ -64,7 +64,7 @@ def test_importing_the_games_loads_neither_the_simulator_nor_torch():
     assert done.stdout.strip() == "set()"
 
 
-def test_made_by_id_in_one_go():
+def test_make_creates_the_environment_by_id():
     env = gym.make("sparring:sparring/Dogfight-v1", opponent="chaser", render_mode="rgb_array")
     assert isinstance(env.unwrapped, DogfightEnv)
     assert env.render_mode == "rgb_array"

@@ -82,7 +82,7 @@ def test_a_running_match_pays_no_result():
     assert reward_of(LEFT, RIGHT, weights={"win": 5.0, "lose": 5.0, "draw": 5.0}) == [0.0, 0.0]
 
 
-def test_approach_is_metres_closed_over_the_whole_step():
+def test_approach_is_the_distance_closed_over_the_complete_step():
     # Ten ticks head-on at 100 m/s each close 2 * 100 * 10 / 120 m.
     rewards = reward_of(LEFT, RIGHT, weights={"approach": 0.01}, ticks=10)
     assert rewards == pytest.approx([0.01 * 2000.0 / 120.0] * 2, rel=1e-5)

@@ -134,7 +134,7 @@ def test_files_are_deterministic_unless_their_name_says_otherwise(tmp_path):
         open_seat_player(path, contract | {"id": "openspiel:go"})
 
 
-def test_unknown_names_say_what_is_known():
+def test_the_error_for_an_unknown_name_lists_the_known_names():
     with pytest.raises(InputError, match=r"unknown player 'randon': write random, a run or a .* did you mean 'random'"):
         open_seat_player("randon", MIXED)
 

@@ -115,7 +115,7 @@ def test_what_cannot_teach_is_refused(tmp_path, options, message):
         train(config(tmp_path, *options))
 
 
-def test_held_out_games_are_whole_and_the_same_each_time():
+def test_held_out_games_are_complete_and_reproducible():
     game = torch.arange(30).repeat_interleave(3)
     kept = held_out(game, 0.1)
     assert int(kept.sum()) == 9
