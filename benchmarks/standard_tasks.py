@@ -29,6 +29,7 @@ from benchmarks.command import run_script
 from benchmarks.report import heading, publish, table
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.trainers import train
+from sparring.configs.core.errors import InputError
 from sparring.configs.load import load
 from sparring.envs.imported.evaluation.episodes import play
 from sparring.eval.stats.aggregate import mean_estimate, spread
@@ -136,6 +137,8 @@ def main() -> int:
         for seed in sorted(set(range(1, args.seeds + 1)) - done):
             store(measure(task, seed, args), args)
     rows = [row for task in TASKS for own in groups(task, stored(args)) for row in task_rows(task, own)]
+    if not rows:
+        raise InputError(f"{args.results}: no task has two finished seeds, so there is nothing to tell; give --seeds 2")
     title = heading("Standard tasks", ("torch", "gymnasium"))
     about = (
         f"Mean and 95 % t-interval over seeds, median, interquartile mean (IQM) with its 95 % bootstrap interval, and "

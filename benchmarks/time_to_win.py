@@ -23,6 +23,7 @@ if not __package__:
 
 from benchmarks.command import run_script
 from benchmarks.report import heading, publish, table
+from sparring.configs.core.errors import InputError
 from sparring.configs.load import load
 from sparring.envs.dogfight.rules import BOTS
 
@@ -75,6 +76,8 @@ def parse() -> argparse.Namespace:
             parser.error(f"--{name}={getattr(args, name)}: must be at least 1")
     if not 0.0 < args.share <= 1.0:
         parser.error(f"--share={args.share}: must be above 0 and at most 1")
+    if begun := [override for override in args.overrides if override.partition("=")[0].lstrip("+") == "init_from"]:
+        parser.error(f"{begun[0]}: a policy that wins already would reach the share without learning; leave it out")
     return args
 
 
@@ -97,7 +100,10 @@ def measure(trainer: str, seed: int, args: argparse.Namespace) -> Reached:
     """Evaluate the run's policies, oldest first, until one wins often enough."""
     path = folder(trainer, seed, args)
     seconds = clock(path / "metrics.jsonl")
-    for checkpoint in sorted(path.glob("step_*.pt"), key=age):
+    kept = sorted(path.glob("step_*.pt"), key=age)
+    if not kept or not seconds:
+        raise InputError(f"{path}: holds no step_*.pt, or its metrics.jsonl no update; delete it to train again")
+    for checkpoint in kept:
         rates = win_rates(checkpoint, args)
         if enough := min(rates.values()) >= args.share:
             break

@@ -33,7 +33,7 @@ RULES = load_rules()
 Columns = dict[str, np.ndarray]
 Random = np.random.Generator
 REWARD, ELO, BEST, LOSS = "benchmark/reward_mean", "elo/challenger", "league/best_elo", "benchmark/loss"
-HITS, PARTIAL = "cache/hit_rate", "extraction/partial_responses"
+HITS, PARTIAL, KL = "cache/hit_rate", "extraction/partial_responses", "benchmark/kl"
 
 
 def history_of(columns: Mapping[str, np.ndarray]) -> History:
@@ -225,6 +225,9 @@ FAULTS: dict[str, tuple[str, Fault]] = {
     "KL explodes": (
         "kl_to_reference_far", lambda c, r, n: {"kl/mean": 0.02 * np.geomspace(1, 500, n), "benchmark/kl": 0 * c[LOSS]},
     ),
+    "KL of 8 in one step": ("kl_spikes", lambda c, r, n: {"kl/mean": c["kl/mean"] + 8 * (np.arange(n) == n // 2)}),
+    "KL of 24 in a first step": ("kl_spikes", lambda c, r, n: {KL: c[KL] + 24 * (np.arange(n) == 3)}),
+    "KL of 1.5 in one step": ("kl_spikes", lambda c, r, n: {"kl/mean": c["kl/mean"] + 1.5 * (np.arange(n) == n - 2)}),
     "KL max above 10": (
         "kl_max_high", lambda c, r, n: {"kl/max": at(c["kl/max"], r, 0, 1) + 40.0 * (np.arange(n) == 17)},
     ),

@@ -7,6 +7,7 @@ from scipy import stats
 
 from benchmarks import standard_tasks
 from benchmarks.standard_tasks import HEAD, TASKS, SeedResult, Task, summary, task_rows
+from sparring.configs.core.errors import InputError
 from sparring.configs.load import load
 
 RETURNS = np.array([-171.0, -180.0, -199.0, -613.0, -175.0])
@@ -72,3 +73,13 @@ def test_every_task_is_a_run_of_a_registered_environment(task: Task):
     config = load([*task.options, f"env.id={task.id or task.name}"])
     assert config.env.id in gymnasium.registry
     assert config.network.gsde == ("gSDE" in task.name)
+
+
+@pytest.mark.parametrize("text", [None, ""])
+def test_an_empty_file_of_results_is_no_table(text, tmp_path, monkeypatch):
+    results = tmp_path / "results.jsonl"
+    if text is not None:
+        results.write_text(text)
+    monkeypatch.setattr("sys.argv", ["standard_tasks.py", "--seeds", "0", "--results", str(results)])
+    with pytest.raises(InputError, match="no task has two finished seeds"):
+        standard_tasks.main()

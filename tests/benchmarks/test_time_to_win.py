@@ -8,6 +8,7 @@ import pytest
 from benchmarks import time_to_win
 from benchmarks.time_to_win import Reached, clock, measure, verdict
 from sparring.agents.trainers import train
+from sparring.configs.core.errors import InputError
 from sparring.configs.load import load
 from sparring.envs.dogfight.rules import BOTS
 
@@ -59,3 +60,25 @@ def test_a_median_needs_most_runs_to_reach_the_target():
     ours = [reached("ppo", 4.0, True), reached("ppo", 6.0, True), reached("ppo", 5.0, False)]
     theirs = [reached("sb3", 9.0, True), reached("sb3", 20.0, False), reached("sb3", 20.0, False)]
     assert verdict([*ours, *theirs]) == "ours: 2 of 3 runs, median 6.0 minutes; SB3: 1 of 3 runs."
+
+
+def test_a_run_without_policies_or_updates_has_no_time(run, monkeypatch, tmp_path):
+    monkeypatch.setattr(time_to_win, "ROOT", tmp_path)
+    (tmp_path / "runs" / "ppo-1").mkdir(parents=True)
+    (tmp_path / "runs" / "ppo-1" / "metrics.jsonl").touch()
+    with pytest.raises(InputError, match="holds no step_"):
+        measure("ppo", 1, args(0.9))
+
+
+@pytest.mark.parametrize(
+    "words", [["--share", "0"], ["--seeds", "0"], ["ppo.gamma=0.9", "init_from=released/dogfight_strong"]]
+)
+def test_a_share_that_is_reached_without_learning_is_refused(words, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["time_to_win.py", *words])
+    with pytest.raises(SystemExit):
+        time_to_win.parse()
+    assert words[-1].partition("=")[0] in capsys.readouterr().err
+
+
+def test_no_median_is_given_where_no_run_got_there():
+    assert verdict([Reached("ppo", 1, 1.0, 5.0, 1, {}, False)] * 3) == "ours: 0 of 3 runs."

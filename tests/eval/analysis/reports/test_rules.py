@@ -32,7 +32,7 @@ SICK = {
     "sick_learning_rate": {"kl_high", "clip_fraction_high", "value_loss_exploded"},
     "sick_entropy": {"entropy_collapse", "guard_interventions", "gradient_spikes", "gradient_growth"},
     "sick_no_learning": {"policy_does_not_move"},
-    "sick_guard": {"guard_interventions"},
+    "sick_guard": {"guard_interventions", "kl_high"},
     "sick_cartpole": {"return_plateau", "policy_does_not_move"},
     "sick_grpo_rate": {"kl_to_reference_far", "kl_to_reference_high", "kl_max_high"},
     "sick_grpo_no_learning": {"reward_flat"},

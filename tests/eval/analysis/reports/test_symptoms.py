@@ -38,6 +38,22 @@ def test_no_rule_fires_on_healthy_runs(shape):
     assert [rules_fired(healthy(shape, seed)) for seed in SEEDS] == [set()] * len(SEEDS)
 
 
+@pytest.mark.parametrize("step", [0, 5, 29, 59])
+@pytest.mark.parametrize(
+    ("metric", "usual", "size", "rule"),
+    [
+        *(("kl/mean", 0.02, size, "kl_spikes") for size in (8.0, 24.0, 3.5)),
+        *(("benchmark/kl", 0.02, size, "kl_spikes") for size in (8.0, 24.0)),
+        *(("train/approx_kl", 0.01, size, "kl_high") for size in (8.0, 24.0)),
+    ],
+)
+def test_a_large_kl_in_one_single_step_is_found(metric, usual, size, rule, step):
+    values = np.random.default_rng(step).normal(usual, usual / 5, 60)
+    assert rules_fired({metric: values}) == set()
+    values[step] = size
+    assert rules_fired({metric: values}) == {rule}
+
+
 @pytest.mark.parametrize("best", ["running maximum", "constant", "not recorded"])
 def test_a_rating_that_stops_is_found_whatever_the_best_of_the_league_is(best):
     found = 0
