@@ -1,6 +1,7 @@
 """The core and its parts: which file belongs to which, and what one imports of another.
 
-A part is a game, the language models, the games of other packages, the trainer of SB3, or the analysis of runs. The
+A part is a game, the language models, the games of other packages, the trainer of SB3, attacks on policies, or the
+analysis of runs. The
 core is the rest, and is to know none of them. The league (`curriculum/league/`) is in the core: PPO and GRPO meet it.
 """
 
@@ -21,6 +22,7 @@ PARTS = {
     "chess": r"envs/chess/|eval/chess/|eval/browser/chess/",
     "imported": r"envs/imported/|eval/(imported/|check\b|episodes\b)|agents/ppo/tasks/(imported|copies|gymnasium)"
     r"|agents/(opponents|play)/seat|agents/play/exploitability",
+    "exploitability": r"eval/exploit",
     "language": r"agents/(llm|grpo|language)/|envs/(text\b|hubs/)|agents/opponents/language|configs/language",
     "sb3": r"agents/baselines/",
     "runs": r"eval/(analysis/|runs\b|curves\b|plots/(history|panels)\b)|agents/sweeps/|configs/sweeps/",

@@ -19,12 +19,10 @@ from sparring.configs.load import load_kind
 from sparring.configs.overrides import as_override
 from sparring.configs.schema import RANDOM, ImportedRunConfig, NamedOpponentsRunConfig
 from sparring.curriculum.opponents import label_of
-from sparring.eval.exploitability.best_responses import ResponseRun, steps_per_update
-from sparring.eval.exploitability.options import COLD, WARM, ExploitOptions
-from sparring.eval.exploitability.targets import ResponseGame, Target
 from sparring.eval.imported.command import exact_values
 from sparring.eval.imported.matches import seats_of
 from sparring.eval.imported.policy import load_policy
+from sparring.eval.paired.response_game import COLD, WARM, ResponseGame, ResponseOptions, Target, steps_per_update
 
 EVALUATIONS = 20
 """Points of a curve, about."""
@@ -38,7 +36,7 @@ LEARNING = (
 """A best response is pure and plays one seat; OpenSpiel's run file is made for mixed strategies of all seats."""
 
 
-def read(responses: ResponseGame, text: str, options: ExploitOptions) -> Target:
+def read(responses: ResponseGame, text: str, options: ResponseOptions) -> Target:
     """Read a policy. Raises `InputError` for a mixture, other attackers, and a module that is not named."""
     if len(options.players) > 1:
         raise InputError(f"{options.players[1]}: a mixture is of the dogfight's policies; name one policy")
@@ -71,7 +69,7 @@ def rounded_steps(kind: type[NamedOpponentsRunConfig], settings: Sequence[str], 
 
 
 def facts(
-    options: ExploitOptions, targets: Sequence[Target], runs: Sequence[ResponseRun], label: str
+    options: ResponseOptions, targets: Sequence[Target], runs: Sequence[Any], label: str
 ) -> tuple[dict[str, Any], str]:
     """Return the game, the mean rewards of the best responses, and exact values where there are some; and text."""
     player, game = load_policy(Path(targets[0].against), "cpu", options.modules)
