@@ -278,13 +278,13 @@ def test_figures_of_the_structure_are_counted(tmp_path):
 ARROWS = {("diplomacy", "language"), ("chess", "language")}
 """The only imports between parts."""
 CEILINGS = {
-    CORE: 25_009,
+    CORE: 25_057,
     "air_combat": 5_712,
     "chess": 4_346,
     "diplomacy": 17_266,
     "dogfight": 6_972,
-    "exploitability": 833,
-    "imported": 6_036,
+    "exploitability": 1_236,
+    "imported": 6_130,
     "language": 8_991,
     "runs": 9_337,
     "sb3": 399,

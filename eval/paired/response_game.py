@@ -11,7 +11,7 @@ from sparring.configs.schema import NamedOpponentsRunConfig
 from sparring.envs.game import Game
 from sparring.eval.stats.tables import MatchRecord
 
-COLD, WARM = "cold", "warm"
+COLD, WARM, SAMPLING = "cold", "warm", "sampling"
 DETERMINISTIC, STOCHASTIC = "deterministic", "stochastic"
 """How the policy acts that is exploited."""
 
@@ -46,6 +46,52 @@ class ResponseOptions(Protocol):
     @property
     def threads(self) -> int:
         """CPU threads; 0 is every core."""
+
+
+Choices = Sequence[tuple[int, float]]
+"""Actions or outcomes of chance with their probabilities."""
+
+
+class GameState(Protocol):
+    """State of a game in which one player decides at a time; the names are those of OpenSpiel's `State`."""
+
+    def is_terminal(self) -> bool:
+        """Return whether the game is over."""
+
+    def is_chance_node(self) -> bool:
+        """Return whether chance decides."""
+
+    def chance_outcomes(self) -> Choices:
+        """Return the outcomes of chance."""
+
+    def current_player(self) -> int:
+        """Return who decides."""
+
+    def legal_actions(self) -> Sequence[int]:
+        """Return what the player who decides can do."""
+
+    def information_state_string(self, player: int) -> str:
+        """Return all that `player` remembers; distinct for what it can tell apart, and without forgetting."""
+
+    def child(self, action: int) -> GameState:
+        """Return a copy of the state after an action or an outcome of chance."""
+
+    def returns(self) -> Sequence[float]:
+        """Return the returns of all players at the end."""
+
+
+@dataclass(frozen=True)
+class StateGame:
+    """A game whose states can be copied, with the policy that is exploited in it."""
+
+    new_state: Callable[[], Any]
+    """Makes the first `GameState`."""
+    players: int
+    lowest: float
+    highest: float
+    """Bounds of the returns."""
+    policy: Callable[[Sequence[Any]], Sequence[Choices]]
+    """The policy's choices in each of the `GameState`s, for the player who decides there."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +145,8 @@ class ResponseGame:
     """Best responses to it on record."""
     planned: Callable[[Any, Sequence[Target]], list[MatchRecord]] = no_plans
     """Games of the planners that were asked for."""
+    states: Callable[[Any, Target, bool], StateGame] | None = None
+    """`(options, target, sampled)`: the game with copies of states, which attacks by sampling need."""
     facts: Callable[..., tuple[dict[str, Any], str]] = no_facts
     """`(options, targets, runs, label)`: entries of exploit.json, and text below the report."""
 
