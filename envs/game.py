@@ -132,7 +132,7 @@ class Game:
     payoff: str = ""
     """Payoff matrix of `eval/payoff.py` and `sparring.payoff`: a `GamePayoff`, its options and what plays them."""
     exploit: str = ""
-    """Best responses of `eval/exploit.py`, where `response_run` does not say all: a `ResponseGame`."""
+    """Best responses of `eval/exploit.py`, where `response_run` does not say all: fields of a `ResponseGame`."""
     play: str = ""
     """Page for people of `eval/play.py` and `sparring.play`: a `BrowserGame`, its options and what serves it."""
     speeds: str = ""

@@ -6,7 +6,6 @@ PLAY = CommandPlace(
     "sparring.eval.play", "fly against the released policy; with options any player, in any game", order=1
 )
 EVAL = CommandPlace("sparring.eval.run", "wins, draws and losses with intervals; replays", order=5)
-EXPLOIT = CommandPlace("sparring.eval.exploit", "train best responses to a policy", order=7)
 PAYOFF = CommandPlace("sparring.eval.payoff", "a run's snapshots against each other", order=8)
 SEEDS = CommandPlace("sparring.eval.seeds", "several seeds as one result", order=9)
 EXPORT = CommandPlace("sparring.eval.export", "a policy as ONNX", order=11)

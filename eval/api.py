@@ -17,7 +17,6 @@ from sparring.agents.policies.array_actor import ArrayActor, read_actor
 from sparring.configs.core.errors import InputError, listed, moved
 from sparring.configs.core.files import user_path
 from sparring.configs.games import PACKAGES
-from sparring.configs.overrides import override_texts
 from sparring.envs.game import game_named
 from sparring.envs.game import load as load_reference
 from sparring.eval import run
@@ -39,6 +38,7 @@ __getattr__ = moved(
         "check": "sparring.eval.check:check_game",
         "curves": "sparring.eval.curves:read_curves",
         "diplomacy_replay": "sparring.eval.diplomacy_replay:replay_game",
+        "exploit": "sparring.eval.exploit:exploit_policy",
         "runs": "sparring.eval.runs:ask_runs",
     },
 )
@@ -155,28 +155,6 @@ def load(
     keywords = {} if vecnormalize is None else {"vecnormalize": user_path("vecnormalize", vecnormalize)}
     loaded: LoadedPolicy = load_reference(game.policy_loader)(player, device, **keywords)
     return loaded
-
-
-def exploit(
-    policy: Any, overrides: Mapping[str, Any] | Sequence[str] = (), *, progress: bool = False, **options: Any
-) -> CommandReport:
-    """Train best responses to `policy`, as `python eval/exploit.py POLICY KEY=VALUE ...` does; return the table.
-
-    `policy` is a checkpoint, an ONNX file or a Python object; a list of them is a mixture. `overrides` are options of
-    the runs, such as `{"ppo.learning_rate": 3e-4}`; `options` are `steps`, `seeds`, `start`, `games`, `device`,
-    `threads` and `out`. Runs and results are in `out`, by default below `checkpoints/exploit/`; finished runs are
-    reused. `data` has a curve for each start, with the win rate of the best response over steps.
-
-    Raises `InputError` for bad input, in one line, and `SystemExit` if a run is stopped, as `sparring.train` does.
-    """
-    if isinstance(overrides, Mapping):
-        overrides = override_texts(overrides)
-    policies = policy if isinstance(policy, list | tuple) else [policy]
-    from sparring.eval.exploit import ExploitOptions
-    from sparring.eval.exploit import exploit as exploited
-
-    keywords = {"players": policies, "options": overrides, **options, "quiet": not progress}
-    return written(exploited(from_keywords(ExploitOptions, keywords)))
 
 
 def payoff(run: str | Path = "", *, progress: bool = False, **options: Any) -> CommandReport:

@@ -27,7 +27,6 @@ _PLACES = {
     "InputError": "sparring.configs.core.errors:InputError",
     "RunProgress": "sparring.agents.callbacks:RunProgress",
     "evaluate": "sparring.eval.api:evaluate",
-    "exploit": "sparring.eval.api:exploit",
     "export": "sparring.eval.api:export",
     "load": "sparring.eval.api:load",
     "payoff": "sparring.eval.api:payoff",

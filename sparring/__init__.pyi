@@ -8,7 +8,6 @@ from sparring.agents.trainers import train_run as train
 from sparring.configs.core.errors import InputError as InputError
 from sparring.configs.opponents import register_opponent as register_opponent
 from sparring.eval.api import evaluate as evaluate
-from sparring.eval.api import exploit as exploit
 from sparring.eval.api import export as export
 from sparring.eval.api import load as load
 from sparring.eval.api import payoff as payoff
@@ -18,6 +17,7 @@ from sparring.eval.api import seeds as seeds
 from sparring.eval.check import check_game as check
 from sparring.eval.curves import read_curves as curves
 from sparring.eval.diplomacy_replay import replay_game as diplomacy_replay
+from sparring.eval.exploit import exploit_policy as exploit
 from sparring.eval.runs import ask_runs as runs
 
 __all__ = [

@@ -262,14 +262,15 @@ def test_figures_of_the_structure_are_counted(tmp_path):
 ARROWS = {("diplomacy", "language"), ("chess", "language")}
 """The only imports between parts."""
 CEILINGS = {
-    CORE: 25_682,
-    "air_combat": 5_719,
-    "chess": 4_353,
-    "diplomacy": 17_267,
-    "dogfight": 6_974,
-    "imported": 6_140,
+    CORE: 25_146,
+    "air_combat": 5_702,
+    "chess": 4_544,
+    "diplomacy": 17_343,
+    "dogfight": 6_962,
+    "exploitability": 1_236,
+    "imported": 6_228,
     "language": 8_974,
-    "runs": 9_400,
+    "runs": 9_411,
     "sb3": 399,
 }
 """Lines. The core's ceiling only falls; a part's is raised only by a commit that names its new capability."""

@@ -1,7 +1,8 @@
 """The core and its parts: which file belongs to which, and what one imports of another.
 
-A part is a game, the language models, the games of other packages, the trainer of SB3, or the analysis of runs. The
-core is the rest, and is to know none of them. The league (`curriculum/league/`) is in the core: PPO and GRPO meet it.
+A part is a game, the language models, the games of other packages, the trainer of SB3, attacks on policies, or the
+analysis of runs. The core is the rest, and is to know none of them. The league (`curriculum/league/`) is in the core:
+PPO and GRPO meet it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ PARTS = {
     "diplomacy": ("envs/diplomacy/", "eval/diplomacy_replay.py"),
     "chess": ("envs/chess/",),
     "imported": ("envs/imported/", "eval/check.py", "agents/play/seat", "agents/play/exploitability"),
+    "exploitability": ("eval/exploit",),
     "language": (
         *("agents/llm/", "agents/grpo/", "agents/language/", "agents/opponents/language", "envs/text.py", "envs/hubs/"),
         "configs/language/",

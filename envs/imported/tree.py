@@ -27,6 +27,7 @@ import numpy as np
 from sparring.configs.core.errors import InputError
 from sparring.envs.imported.match import make_match
 from sparring.envs.imported.rows import SeatRows
+from sparring.envs.imported.states import first_state
 
 MOST_NODES = 400_000
 """Liar's dice with a die of six sides for each of two players has 294,883."""
@@ -148,11 +149,10 @@ def _tree(name: str, options: str, observation: str, roles: tuple[str, ...]) -> 
     sampled = kind.chance_mode == type(kind.chance_mode).SAMPLED_STOCHASTIC
     if sampled or not kind.provides_information_state_string or _estimated_nodes(match.game) > SLACK * MOST_NODES:
         return None
-    simultaneous = kind.dynamics == type(kind.dynamics).SIMULTANEOUS
     collecting = gc.isenabled()
     gc.disable()  # the collector would look through all nodes again and again: half of the time
     try:
-        return _Builder(match, SeatRows("openspiel", name, match, kwargs, roles=roles), simultaneous).build()
+        return _Builder(match, SeatRows("openspiel", name, match, kwargs, roles=roles)).build()
     finally:
         if collecting:
             gc.enable()
@@ -184,12 +184,11 @@ def _weight(game: Any, random: np.random.Generator) -> float:
 
 
 class _Open(NamedTuple):
-    """A node without its children yet: the state, and the actions chosen so far in a simultaneous move of it."""
+    """A node without its children yet."""
 
     state: Any
     last: tuple[tuple[int, int], ...]
     """The last information state and action of every player, -1 for none."""
-    chosen: tuple[int, ...] = ()
 
 
 @dataclass
@@ -198,7 +197,6 @@ class _Builder:
 
     match: Any
     encoder: SeatRows
-    simultaneous: bool
     nodes: list[tuple[int, int, int, float, int]] = field(default_factory=list)
     returns: list[list[float]] = field(default_factory=list)
     infosets: dict[tuple[int, str], int] = field(default_factory=dict)
@@ -210,7 +208,7 @@ class _Builder:
     def build(self) -> GameTree | None:
         """Return the tree, None if it is too large."""
         players = self.match.game.num_players()
-        root = _Open(self.match.game.new_initial_state(), ((-1, -1),) * players)
+        root = _Open(first_state(self.match.game), ((-1, -1),) * players)
         level: list[tuple[_Open, int, int, float]] = [(root, 0, 0, 1.0)]
         levels = []
         while level:
@@ -242,7 +240,7 @@ class _Builder:
         state, number = node.state, len(self.nodes)
         ended = state.is_terminal()
         self.returns.append(state.returns() if ended else [0.0] * len(node.last))
-        player = END if ended else CHANCE if state.is_chance_node() else self._deciding(node)
+        player = END if ended else CHANCE if state.is_chance_node() else state.current_player()
         infoset = self._infoset(node, player) if player >= 0 else 0
         self.nodes.append((player, parent, action, chance, infoset))
         if player == CHANCE:
@@ -250,23 +248,8 @@ class _Builder:
                 yield _Open(state.child(outcome), node.last), number, 0, probability
         elif player >= 0:
             for choice in self.legal[infoset]:
-                yield self._after(node, player, infoset, choice), number, choice, 1.0
-
-    def _deciding(self, node: _Open) -> int:
-        together = self.simultaneous and node.state.is_simultaneous_node()
-        return len(node.chosen) if together else node.state.current_player()
-
-    def _after(self, node: _Open, player: int, infoset: int, choice: int) -> _Open:
-        state = node.state
-        last = (*node.last[:player], (infoset, choice), *node.last[player + 1 :])
-        if not self.simultaneous or not state.is_simultaneous_node():
-            return _Open(state.child(choice), last)
-        chosen = (*node.chosen, choice)
-        if len(chosen) < len(last):
-            return _Open(state, last, chosen)
-        after = state.clone()
-        after.apply_actions(list(chosen))
-        return _Open(after, last)
+                last = (*node.last[:player], (infoset, choice), *node.last[player + 1 :])
+                yield _Open(state.child(choice), last), number, choice, 1.0
 
     def _infoset(self, node: _Open, player: int) -> int:
         """Return the number of the information state at which `player` decides, stored when it is met first."""
@@ -276,7 +259,7 @@ class _Builder:
         if number == len(self.about):
             depth = self.about[last[0]][1] + 1 if last[0] >= 0 else 0
             self.about.append((player, depth, last))
-            self.legal.append(node.state.legal_actions(player) or [0])
+            self.legal.append(node.state.legal_actions())
             self.rows.append(self._row(node.state, player))
         elif self.about[number][2] != last:
             raise InputError(
@@ -290,7 +273,7 @@ class _Builder:
 
     def _row(self, state: Any, player: int) -> np.ndarray:
         """Return the observation of `player` as its policy sees it, float32 [D]."""
-        self.match.state = state
+        self.match.state = getattr(state, "whole", state)
         row: np.ndarray = self.encoder.blank[player]
         self.encoder.write(player, self.match.observe(player), row)
         self.encoder.write_mask(player, self.match.mask(player), row)

@@ -7,11 +7,9 @@ from itertools import product
 from pathlib import Path
 
 from sparring.agents.opponents.players import planner_samples
-from sparring.envs.dogfight import GAME
 from sparring.envs.game import HELD_OUT_PREFIX
 from sparring.eval.command import use_machine
-from sparring.eval.exploitability.options import STOCHASTIC, ExploitOptions
-from sparring.eval.exploitability.targets import Target, kernel_game
+from sparring.eval.paired.response_game import STOCHASTIC, ResponseOptions, Target
 from sparring.eval.stats.tables import MatchRecord
 
 RUNNER = f"{HELD_OUT_PREFIX}runner"
@@ -22,7 +20,7 @@ PLAN_SEED, PLAN_NOISE = 1, 0.05
 """Seed of the planners' starts, and standard deviation of the noise on turn and throttle, of ranges of 2 and 1."""
 
 
-def plan_all(options: ExploitOptions, targets: Sequence[Target]) -> list[MatchRecord]:
+def plan_all(options: ResponseOptions, targets: Sequence[Target]) -> list[MatchRecord]:
     """Play the planners that were asked for.
 
     A deterministic policy is met as it is and with noise on its turn and throttle. The plan knows neither the noise nor
@@ -58,4 +56,5 @@ def plan_all(options: ExploitOptions, targets: Sequence[Target]) -> list[MatchRe
     return records
 
 
-RESPONSES = kernel_game(GAME, floor=RUNNER, recorded=RECORDED, planned=plan_all)
+RESPONSES = {"floor": RUNNER, "recorded": RECORDED, "planned": plan_all}
+"""Fields of the `ResponseGame` that `response_run` does not say."""

@@ -13,7 +13,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+
 from sparring.agents.opponents.players import find_checkpoint
+from sparring.agents.play.exploitability import probabilities
 from sparring.configs.core.errors import InputError
 from sparring.configs.load import load_kind
 from sparring.configs.overrides import as_override
@@ -22,9 +26,18 @@ from sparring.curriculum.opponents import label_of
 from sparring.envs.imported.evaluation.command import exact_values
 from sparring.envs.imported.evaluation.matches import seats_of
 from sparring.envs.imported.evaluation.policy import load_policy
-from sparring.eval.exploitability.best_responses import ResponseRun, steps_per_update
-from sparring.eval.exploitability.options import COLD, WARM, ExploitOptions
-from sparring.eval.exploitability.targets import ResponseGame, Target
+from sparring.envs.imported.states import check_copies, first_state, rows_of
+from sparring.eval.paired.response_game import (
+    COLD,
+    SAMPLING,
+    WARM,
+    Choices,
+    ResponseGame,
+    ResponseOptions,
+    StateGame,
+    Target,
+    steps_per_update,
+)
 
 EVALUATIONS = 20
 """Points of a curve, about."""
@@ -38,13 +51,14 @@ LEARNING = (
 """A best response is pure and plays one seat; OpenSpiel's run file is made for mixed strategies of all seats."""
 
 
-def read(responses: ResponseGame, text: str, options: ExploitOptions) -> Target:
+def read(responses: ResponseGame, text: str, options: ResponseOptions) -> Target:
     """Read a policy. Raises `InputError` for a mixture, other attackers, and a module that is not named."""
     if len(options.players) > 1:
         raise InputError(f"{options.players[1]}: a mixture is of the dogfight's policies; name one policy")
     for start in options.start:
-        if start not in (COLD, WARM):
-            raise InputError(f"--attacker {start}: in a game of another package these are {COLD} and {WARM}")
+        if start not in (COLD, WARM, SAMPLING):
+            these = f"{COLD}, {WARM} and {SAMPLING}"
+            raise InputError(f"--attacker {start}: in a game of another package these are {these}")
     path = find_checkpoint(text)
     player, game = load_policy(path, "cpu", options.modules)
     seats = len(seats_of(game))
@@ -71,7 +85,7 @@ def rounded_steps(kind: type[NamedOpponentsRunConfig], settings: Sequence[str], 
 
 
 def facts(
-    options: ExploitOptions, targets: Sequence[Target], runs: Sequence[ResponseRun], label: str
+    options: ResponseOptions, targets: Sequence[Target], runs: Sequence[Any], label: str
 ) -> tuple[dict[str, Any], str]:
     """Return the game, the mean rewards of the best responses, and exact values where there are some; and text."""
     player, game = load_policy(Path(targets[0].against), "cpu", options.modules)
@@ -99,4 +113,29 @@ def _last_reward(folder: Path, label: str) -> float | None:
     return rewards[-1] if rewards else None
 
 
-RESPONSES = ResponseGame("imported", ImportedRunConfig, (), read, rounded_steps, (RANDOM,), facts=facts)
+def states(options: ResponseOptions, target: Target, sampled: bool) -> StateGame:
+    """Return the game with copies of states, and the policy's choices in them, sampled or its likeliest.
+
+    Raises `InputError` for a game of PettingZoo, one without texts of information states, and a policy with memory.
+    """
+    player, game = load_policy(Path(target.against), "cpu", options.modules)
+    if game.package != "openspiel":
+        raise InputError(f"--attacker {SAMPLING}: {game.name} does not copy its states; leave it out")
+    if player.memory_size:
+        raise InputError(f"--attacker {SAMPLING}: {target.name} has memory, which copies of a state lack; leave it out")
+    match: Any = game.match()
+    check_copies(f"--attacker {SAMPLING}", match.game)
+    encoder = game.rows(match)
+
+    @torch.no_grad()
+    def choices(asked: Sequence[Any]) -> list[Choices]:
+        rows, legal = rows_of(match, encoder, asked)
+        seen = torch.from_numpy(rows)
+        table = probabilities(player.network, seen, seen[:, :0], legal, deterministic=not sampled)
+        return [[(int(k), float(row[k])) for k in np.flatnonzero(row)] for row in table]
+
+    ends = match.game.min_utility(), match.game.max_utility()
+    return StateGame(lambda: first_state(match.game), match.game.num_players(), *ends, choices)
+
+
+RESPONSES = ResponseGame("imported", ImportedRunConfig, (), read, rounded_steps, (RANDOM,), facts=facts, states=states)

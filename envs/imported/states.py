@@ -1,0 +1,70 @@
+"""States of OpenSpiel's games in which one player decides at a time, for searches that copy them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sparring.configs.core.errors import InputError
+from sparring.envs.imported.rows import SeatRows
+
+
+class TurnState:
+    """A state in which the players of a simultaneous move choose one after the other, each without seeing the others.
+
+    `whole` is the state before the move, of which `chosen` are the actions so far.
+    """
+
+    def __init__(self, whole: Any, chosen: tuple[int, ...] = ()) -> None:
+        self.whole, self.chosen = whole, chosen
+        self.is_terminal, self.returns = whole.is_terminal, whole.returns
+        self.is_chance_node, self.chance_outcomes = whole.is_chance_node, whole.chance_outcomes
+        self.information_state_string = whole.information_state_string
+
+    def current_player(self) -> int:
+        """Return who decides."""
+        return len(self.chosen) if self.whole.is_simultaneous_node() else int(self.whole.current_player())
+
+    def legal_actions(self) -> list[int]:
+        """Return what the player who decides can do."""
+        return self.whole.legal_actions(self.current_player()) or [0]
+
+    def child(self, action: int) -> TurnState:
+        """Return a copy of the state after an action."""
+        if not self.whole.is_simultaneous_node():
+            return TurnState(self.whole.child(action))
+        chosen = (*self.chosen, action)
+        if len(chosen) < self.whole.num_players():
+            return TurnState(self.whole, chosen)
+        after = self.whole.clone()
+        after.apply_actions(list(chosen))
+        return TurnState(after)
+
+
+def check_copies(name: str, game: Any) -> None:
+    """Raise `InputError` for a game of OpenSpiel without texts of information states."""
+    if not game.get_type().provides_information_state_string:
+        raise InputError(f"{name}: the game gives no text of an information state, which sampling needs; leave it out")
+
+
+def first_state(game: Any) -> Any:
+    """Return the first state of a game of OpenSpiel; one player decides at a time."""
+    state = game.new_initial_state()
+    simultaneous = game.get_type().dynamics.name == "SIMULTANEOUS"
+    return TurnState(state) if simultaneous else state
+
+
+def rows_of(match: Any, encoder: SeatRows, states: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Return what the players who decide in `states` [B] see, float32 [B, D], and what they can do, bool [B, K]."""
+    rows, legal = [], np.zeros((len(states), match.game.num_distinct_actions()), dtype=bool)
+    for number, state in enumerate(states):
+        player = state.current_player()
+        match.state = getattr(state, "whole", state)
+        row = encoder.blank[player]
+        encoder.write(player, match.observe(player), row)
+        encoder.write_mask(player, match.mask(player), row)
+        rows.append(row)
+        legal[number, state.legal_actions()] = True
+    return np.stack(rows), legal

@@ -1,0 +1,156 @@
+"""What a game contributes to best responses to its policies, as records: the part that trains them imports no game."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from sparring.configs.schema import NamedOpponentsRunConfig
+from sparring.envs.game import Game
+from sparring.eval.stats.tables import MatchRecord
+
+COLD, WARM, SAMPLING = "cold", "warm", "sampling"
+DETERMINISTIC, STOCHASTIC = "deterministic", "stochastic"
+"""How the policy acts that is exploited."""
+
+
+class ResponseOptions(Protocol):
+    """Options of the command that a game reads."""
+
+    @property
+    def players(self) -> tuple[str, ...]:
+        """Policies to exploit, as the user names them."""
+
+    @property
+    def start(self) -> tuple[str, ...]:
+        """Attackers."""
+
+    @property
+    def target(self) -> tuple[str, ...]:
+        """How the policy acts."""
+
+    @property
+    def games(self) -> int:
+        """Games of an evaluation."""
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Modules that may be imported to make the game."""
+
+    @property
+    def device(self) -> str:
+        """Device of the policies."""
+
+    @property
+    def threads(self) -> int:
+        """CPU threads; 0 is every core."""
+
+
+Choices = Sequence[tuple[int, float]]
+"""Actions or outcomes of chance with their probabilities."""
+
+
+class GameState(Protocol):
+    """State of a game in which one player decides at a time; the names are those of OpenSpiel's `State`."""
+
+    def is_terminal(self) -> bool:
+        """Return whether the game is over."""
+
+    def is_chance_node(self) -> bool:
+        """Return whether chance decides."""
+
+    def chance_outcomes(self) -> Choices:
+        """Return the outcomes of chance."""
+
+    def current_player(self) -> int:
+        """Return who decides."""
+
+    def legal_actions(self) -> Sequence[int]:
+        """Return what the player who decides can do."""
+
+    def information_state_string(self, player: int) -> str:
+        """Return all that `player` remembers; distinct for what it can tell apart, and without forgetting."""
+
+    def child(self, action: int) -> GameState:
+        """Return a copy of the state after an action or an outcome of chance."""
+
+    def returns(self) -> Sequence[float]:
+        """Return the returns of all players at the end."""
+
+
+@dataclass(frozen=True)
+class StateGame:
+    """A game whose states can be copied, with the policy that is exploited in it."""
+
+    new_state: Callable[[], Any]
+    """Makes the first `GameState`."""
+    players: int
+    lowest: float
+    highest: float
+    """Bounds of the returns."""
+    policy: Callable[[Sequence[Any]], Sequence[Choices]]
+    """The policy's choices in each of the `GameState`s, for the player who decides there."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A policy to exploit: what the run is given, its name, and what a checkpoint says about itself."""
+
+    against: str
+    name: str
+    sha256: str
+    game: ResponseGame
+    matches: Mapping[str, Any] = field(default_factory=dict)
+    """Options of its matches, equal in a mixture; empty if it plays any."""
+    settings: Sequence[str] = ()
+    """The same as options of a run."""
+    network: Sequence[str] = ()
+    """Options of a run that give the best response its network."""
+    contract: Mapping[str, Any] = field(default_factory=dict)
+
+
+def no_plans(options: ResponseOptions, targets: Sequence[Target]) -> list[MatchRecord]:
+    """Return no games of planners."""
+    return []
+
+
+def no_facts(
+    options: ResponseOptions, targets: Sequence[Target], runs: Sequence[Any], label: str
+) -> tuple[dict[str, Any], str]:
+    """Return no entries and no text."""
+    return {}, ""
+
+
+@dataclass(frozen=True)
+class ResponseGame:
+    """What a game hands in for best responses to its policies."""
+
+    name: str
+    kind: type[NamedOpponentsRunConfig]
+    """Kind of the runs."""
+    base: Sequence[str]
+    """Options with which every run begins."""
+    read: Callable[[ResponseGame, str, Any], Target]
+    """Read a policy, given `ResponseOptions`. Raises `InputError` for one that cannot be exploited."""
+    configured: Callable[[type[NamedOpponentsRunConfig], Sequence[str], int], NamedOpponentsRunConfig]
+    """Configuration of a run of so many steps, from its kind and options."""
+    bots: Sequence[str] = ()
+    """Scripted players, which have names of their own in metrics."""
+    game: Game | None = None
+    floor: str = ""
+    """Player that only flees, whose best responses are shown beside those of others."""
+    recorded: Path | None = None
+    """Best responses to it on record."""
+    planned: Callable[[Any, Sequence[Target]], list[MatchRecord]] = no_plans
+    """Games of the planners that were asked for."""
+    states: Callable[[Any, Target, bool], StateGame] | None = None
+    """`(options, target, sampled)`: the game with copies of states, which attacks by sampling need."""
+    facts: Callable[..., tuple[dict[str, Any], str]] = no_facts
+    """`(options, targets, runs, label)`: entries of exploit.json, and text below the report."""
+
+
+def steps_per_update(config: NamedOpponentsRunConfig) -> int:
+    """Return the env steps of one update."""
+    return config.env.num_envs * config.ppo.rollout_steps
