@@ -283,7 +283,7 @@ CEILINGS = {
     "chess": 4_346,
     "diplomacy": 17_266,
     "dogfight": 6_972,
-    "exploitability": 1_236,
+    "exploitability": 1_241,
     "imported": 6_130,
     "language": 8_991,
     "runs": 9_337,
