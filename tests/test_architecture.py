@@ -267,7 +267,7 @@ CEILINGS = {
     "chess": 4_544,
     "diplomacy": 17_343,
     "dogfight": 6_962,
-    "exploitability": 1_236,
+    "exploitability": 1_241,
     "imported": 6_228,
     "language": 8_974,
     "runs": 9_411,
