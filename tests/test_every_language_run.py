@@ -32,7 +32,7 @@ IN_EVERY_TEST_RUN = ("diplomacy_quickstart", "diplomacy_exp2", "diplomacy_exp4",
 
 def given_adapter(config, path):
     """Write an adapter for the toy whose every second half is 0.1, where a new one's are zeros."""
-    adapters = Adapters(llama(word_tokenizer()), LoraShape.of(config.model))
+    adapters = Adapters(llama(word_tokenizer(), layers=1), LoraShape.of(config.model))
     halves = {name: torch.full_like(value, 0.1) for name, value in adapters.weights().items() if "lora_B" in name}
     save_adapter(path, adapters.model, adapters.shape, adapters.weights() | halves, training={})
     return path

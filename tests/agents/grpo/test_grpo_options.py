@@ -79,7 +79,7 @@ def test_in_self_play_all_seven_powers_are_learned_with_and_paid_in_their_own_di
 def test_a_run_begins_from_the_adapter_of_model_adapter(runs, monkeypatch):
     """Its games are played with it, and what comes of it is no further away than a step goes."""
     config = small_config()
-    adapters = Adapters(llama(word_tokenizer()), LoraShape.of(config.model), seed=9)
+    adapters = Adapters(llama(word_tokenizer(), layers=1), LoraShape.of(config.model), seed=9)
     generator = torch.Generator().manual_seed(9)
     given = {name: 0.2 * torch.randn(value.shape, generator=generator) for name, value in adapters.weights().items()}
     save_adapter(runs / "given.pt", adapters.model, adapters.shape, given, training={})

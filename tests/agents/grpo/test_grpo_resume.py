@@ -42,7 +42,7 @@ def rewrite(folder, change):
 
 def test_another_base_model_under_the_same_name_is_refused(toy, half, capsys):
     before = (half / "final.pt").read_bytes()
-    other = llama(word_tokenizer(), seed=1)
+    other = llama(word_tokenizer(), seed=1, layers=1)
     own = (toy / "model.safetensors").read_bytes()
     try:
         other.save_pretrained(toy)
@@ -52,7 +52,7 @@ def test_another_base_model_under_the_same_name_is_refused(toy, half, capsys):
         (toy / "model.safetensors").write_bytes(own)
     line = capsys.readouterr().err
     assert line.count("\n") == 1
-    then, now = base_identity(llama(word_tokenizer())), base_identity(other)
+    then, now = base_identity(llama(word_tokenizer(), layers=1)), base_identity(other)
     assert f"update_000001: was trained on the base model {then}, but model.name={toy} is now {now}" in line
     assert "put that model back, or begin a new run under another name=" in line
     assert (half / "final.pt").read_bytes() == before
@@ -107,7 +107,7 @@ def test_a_finished_run_says_what_asks_for_more_and_goes_on_with_that(half, caps
 
 
 def test_a_run_from_when_some_values_of_its_base_were_hashed_is_continued_and_inherited_from(toy, half):
-    old = first_identity(llama(word_tokenizer()))
+    old = first_identity(llama(word_tokenizer(), layers=1))
     rewrite(half, lambda content, summary: content.update(base=old))
     league = LeagueFile(half).read()
     league.agents[BASE_MODEL] = replace(league[BASE_MODEL], path=old)

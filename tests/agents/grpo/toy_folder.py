@@ -6,8 +6,8 @@ from tests.agents.llm.toys import llama, word_tokenizer
 
 
 def toy_folder(path: Path) -> Path:
-    """Write the model and its tokenizer."""
+    """Write the model, of one layer for the sake of time, and its tokenizer."""
     tokenizer = word_tokenizer()
-    llama(tokenizer).save_pretrained(path)
+    llama(tokenizer, layers=1).save_pretrained(path)
     tokenizer.save_pretrained(path)
     return path
