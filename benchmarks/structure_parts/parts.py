@@ -21,6 +21,7 @@ PARTS = {
     "exploitability": ("eval/exploit",),
     "language": (
         *("agents/llm/", "agents/grpo/", "agents/language/", "agents/opponents/language", "envs/text.py", "envs/hubs/"),
+        "envs/reasoning.py",
         "configs/language/",
     ),
     "sb3": ("agents/baselines/",),
