@@ -30,15 +30,15 @@ from sparring.configs.core.errors import InputError, choose, one_line
 from sparring.configs.core.files import CHECKPOINTS
 from sparring.eval.analysis.options import SourceName, SourceOptions, find_run
 from sparring.eval.analysis.output import warn
+from sparring.eval.analysis.plots.history import Curve, CurveGroup, RunHistory, from_rows, mean, read_history
 from sparring.eval.analysis.record import RunNotFoundError, history_rows
 from sparring.eval.command import CommandReport, make_folders, publish_report, run_command, several_names, written
 from sparring.eval.options import CommandOptions, CommandText, Groups, argument, check_suffix, from_keywords, parse
 from sparring.eval.plots import MILLION, check_matplotlib
-from sparring.eval.plots.history import Curve, CurveGroup, RunHistory, from_rows, mean, read_history
 from sparring.eval.stats.tables import table
 
 if TYPE_CHECKING:
-    from sparring.eval.plots.panels import Panel
+    from sparring.eval.analysis.plots.panels import Panel
 
 FORMS = (".png", ".svg")
 PICTURE = Path("curves.png")
@@ -180,7 +180,7 @@ def curves_json(groups: Sequence[CurveGroup], metrics: Sequence[str], options: C
 def curves_picture(groups: Sequence[CurveGroup], metrics: Sequence[str], options: CurveOptions) -> bytes:
     """Return the picture in the format of the suffix of --out. Raises `InputError` if matplotlib is missing."""
     check_matplotlib()
-    from sparring.eval.plots.panels import ENV_STEPS, MOST_GROUPS, UPDATES, CurveChart, draw
+    from sparring.eval.analysis.plots.panels import ENV_STEPS, MOST_GROUPS, UPDATES, CurveChart, draw
 
     if len(groups) > MOST_GROUPS:
         raise InputError(f"{len(groups)} groups: at most {MOST_GROUPS} can be told apart; draw fewer")
@@ -211,7 +211,7 @@ def _usual(runs: Sequence[RunHistory]) -> str:
 
 
 def _panel(groups: Sequence[CurveGroup], metric: str, options: CurveOptions) -> Panel:
-    from sparring.eval.plots.panels import Bundle, Panel
+    from sparring.eval.analysis.plots.panels import Bundle, Panel
 
     runs = [group.curves(metric, smooth=options.smooth) for group in groups]
     log = metric in options.log

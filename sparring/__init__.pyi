@@ -3,10 +3,10 @@
 from sparring.agents.baselines.sb3_env import make_sb3_env as sb3_env
 from sparring.agents.callbacks import Callback as Callback
 from sparring.agents.callbacks import RunProgress as RunProgress
-from sparring.agents.sweeps.launch import run_sweep as sweep
 from sparring.agents.trainers import train_run as train
 from sparring.configs.core.errors import InputError as InputError
 from sparring.configs.opponents import register_opponent as register_opponent
+from sparring.eval.analysis.sweeps.launch import run_sweep as sweep
 from sparring.eval.api import evaluate as evaluate
 from sparring.eval.api import export as export
 from sparring.eval.api import load as load

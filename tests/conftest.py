@@ -97,7 +97,7 @@ def no_opponent_left_behind():
 @pytest.fixture(scope="session")
 def toy(tmp_path_factory):
     """Folder of a toy language model and its tokenizer, as `model.name` takes it."""
-    from tests.agents.grpo.toy_folder import toy_folder  # transformers takes seconds to load
+    from tests.agents.language.grpo.toy_folder import toy_folder  # transformers takes seconds to load
 
     return toy_folder(tmp_path_factory.mktemp("toy"))
 

@@ -11,9 +11,9 @@ import pytest
 
 import sparring
 from sparring.agents.opponents import players
-from sparring.agents.sweeps import launch
 from sparring.configs.load import load_named
 from sparring.configs.overrides import as_override
+from sparring.eval.analysis.sweeps import launch
 from tests.test_readme import smaller
 
 ROOT = Path(__file__).resolve().parents[1]

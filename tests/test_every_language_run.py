@@ -9,13 +9,13 @@ from math import isfinite
 import pytest
 import torch
 
-from sparring.agents.llm.models.adapters import Adapters, LoraShape, load_adapter, save_adapter
+from sparring.agents.language.models.adapters import Adapters, LoraShape, load_adapter, save_adapter
 from sparring.agents.trainers import train
 from sparring.configs.load import load, runs
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import CHALLENGER
 from sparring.envs.diplomacy.config import DIPLOMACY
-from tests.agents.llm.toys import llama, word_tokenizer
+from tests.agents.language.toys import llama, word_tokenizer
 from tests.configs.run_configs import run_file, slow_but
 
 SMALL = (

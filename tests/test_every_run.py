@@ -18,7 +18,7 @@ SMALL = (
     *("device=cpu", "threads=1", "max_updates=2", "logger.progress=false"),
     *("env.num_envs=14", "ppo.rollout_steps=4", "ppo.minibatch_size=56", "ppo.epochs=1"),
 )
-# Runs of other trainers have tests of their own, such as tests/agents/llm/cloning/test_clone.py.
+# Runs of other trainers have tests of their own, such as tests/agents/language/cloning/test_clone.py.
 PACKAGES = {
     "lunar_lander": "Box2D",
     "half_cheetah": "mujoco",

@@ -32,8 +32,8 @@ from sparring.envs.diplomacy.config import (
 )
 from sparring.envs.dogfight.config import DogfightEnvConfig, DogfightRunConfig
 from sparring.envs.dogfight.rules import BOTS, REGIMES
-from tests.agents.grpo.rollouts.small_games import small_config
-from tests.agents.grpo.toy_folder import toy_folder
+from tests.agents.language.grpo.rollouts.small_games import small_config
+from tests.agents.language.grpo.toy_folder import toy_folder
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGES = ("metrics.md", "metrics_ppo.md", "metrics_cloning.md")

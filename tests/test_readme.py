@@ -12,8 +12,8 @@ from sparring import train
 from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.load import load
 from sparring.configs.serialization import to_plain
-from sparring.configs.sweeps.plan import names_sweep, read_grid, read_sweep
 from sparring.eval import curves, diplomacy_replay, payoff, seeds
+from sparring.eval.analysis.sweeps.plan import names_sweep, read_grid, read_sweep
 from sparring.eval.options import parse
 from sparring.eval.run import env_of, evaluation_of
 

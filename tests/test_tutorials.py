@@ -18,8 +18,8 @@ import pytest
 
 from sparring import train
 from sparring.configs import load
-from sparring.configs.sweeps.plan import names_sweep, read_grid, read_sweep
 from sparring.eval import check, run
+from sparring.eval.analysis.sweeps.plan import names_sweep, read_grid, read_sweep
 from sparring.eval.exploitability.options import ExploitOptions
 from sparring.eval.options import parse
 from sparring.eval.payoff import read
@@ -81,8 +81,8 @@ def test_it_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     if page == "language_model.md":
-        trainer = import_module("sparring.agents.grpo.trainer").GRPOTrainer  # whose workers would import for seconds
-        monkeypatch.setattr(trainer, "_new_players", import_module("tests.agents.grpo.small_runs").in_process)
+        trainer = import_module("sparring.agents.language.grpo.trainer").GRPOTrainer  # its workers import for seconds
+        monkeypatch.setattr(trainer, "_new_players", import_module("tests.agents.language.grpo.small_runs").in_process)
     modules = set(sys.modules)
     names = {"__name__": "__main__"}
     for language, code in BLOCK.findall(_small(page)):

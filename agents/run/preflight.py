@@ -38,7 +38,7 @@ from sparring.configs.serialization import from_stored, to_plain
 from sparring.curriculum.league import file
 from sparring.envs.game import game_of, games, load
 
-__getattr__ = moved(__name__, {"check_sources": "sparring.agents.grpo.sources"})
+__getattr__ = moved(__name__, {"check_sources": "sparring.agents.language.grpo.sources"})
 
 WANDB, TENSORBOARD = "wandb", "events.out.tfevents."
 BEFORE = ".before"

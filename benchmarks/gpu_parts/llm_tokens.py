@@ -14,12 +14,12 @@ import torch
 
 from benchmarks.gpu_parts.part import Found, PartOptions, wait
 from benchmarks.llm_parts.work import TEMPERATURE, Size, requests_of
-from sparring.agents.llm.backend import STOP, Decision, ModelError
-from sparring.agents.llm.decoding.constraint import Constraint
-from sparring.agents.llm.decoding.scoring import collate, score
-from sparring.agents.llm.models.load import load_model
-from sparring.agents.llm.models.tiny import game_tokenizer
-from sparring.agents.llm.transformers_backend import TransformersBackend
+from sparring.agents.language.backend import STOP, Decision, ModelError
+from sparring.agents.language.decoding.constraint import Constraint
+from sparring.agents.language.decoding.scoring import collate, score
+from sparring.agents.language.models.load import load_model
+from sparring.agents.language.models.tiny import game_tokenizer
+from sparring.agents.language.transformers_backend import TransformersBackend
 from sparring.configs.language import LanguageModelConfig
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from sparring.envs.text import Prompt

@@ -11,16 +11,16 @@ from unittest.mock import patch
 import numpy as np
 import torch
 
-import sparring.agents.grpo.learner
-import sparring.agents.llm.decoding.sampling
+import sparring.agents.language.decoding.sampling
+import sparring.agents.language.grpo.learner
 from benchmarks.llm_parts.work import BETA, LAST_YEAR, LORA, RATE, TEMPERATURE, Size, begin, model_of, requests_of
-from sparring.agents.grpo.learner import GRPOLearner, Sample
-from sparring.agents.grpo.rollouts.rollout import Rollouts, draw_plan
-from sparring.agents.llm.backend import Decision
-from sparring.agents.llm.decoding.constraint import Constraint, Walks
-from sparring.agents.llm.decoding.forward import CacheCounts, Context
-from sparring.agents.llm.models.adapters import BASE, Adapters
-from sparring.agents.llm.transformers_backend import TransformersBackend
+from sparring.agents.language.backend import Decision
+from sparring.agents.language.decoding.constraint import Constraint, Walks
+from sparring.agents.language.decoding.forward import CacheCounts, Context
+from sparring.agents.language.grpo.learner import GRPOLearner, Sample
+from sparring.agents.language.grpo.rollouts.rollout import Rollouts, draw_plan
+from sparring.agents.language.models.adapters import BASE, Adapters
+from sparring.agents.language.transformers_backend import TransformersBackend
 from sparring.configs.games import DIPLOMACY_BOTS
 from sparring.configs.load import load_kind
 from sparring.curriculum.league.league import new_league
@@ -32,8 +32,8 @@ from sparring.envs.text import RolloutPlan
 
 MODEL_CALLS = (
     (Context, "read"),
-    (sparring.agents.llm.decoding.sampling, "allowed_logits"),
-    (sparring.agents.grpo.learner, "score"),
+    (sparring.agents.language.decoding.sampling, "allowed_logits"),
+    (sparring.agents.language.grpo.learner, "score"),
     (torch.Tensor, "backward"),
 )
 """Functions that compute with the model's weights."""

@@ -15,7 +15,7 @@ from unittest.mock import patch
 import numpy as np
 
 from benchmarks.llm_parts.work import BETA, LORA, RATE, TEMPERATURE, Size, begin, model_of, requests_of
-from sparring.agents.llm.models.adapters import lora_config
+from sparring.agents.language.models.adapters import lora_config
 
 WARM_UP = 1
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from sparring.agents.llm.models.adapters import LoraShape
-from sparring.agents.llm.models.tiny import build_tiny, game_tokenizer
+from sparring.agents.language.models.adapters import LoraShape
+from sparring.agents.language.models.tiny import build_tiny, game_tokenizer
 from sparring.envs.diplomacy.rollouts.demonstrations import BotDecision, BotGames
 from sparring.envs.text import Prompt
 

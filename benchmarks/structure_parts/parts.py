@@ -19,16 +19,9 @@ PARTS = {
     "chess": ("envs/chess/",),
     "imported": ("envs/imported/", "eval/check.py", "agents/play/seat", "agents/play/exploitability"),
     "exploitability": ("eval/exploit",),
-    "language": (
-        *("agents/llm/", "agents/grpo/", "agents/language/", "agents/opponents/language", "envs/text.py", "envs/hubs/"),
-        "envs/reasoning.py",
-        "configs/language/",
-    ),
+    "language": ("agents/language/", "envs/text.py", "envs/reasoning.py", "envs/hubs/", "configs/language/"),
     "sb3": ("agents/baselines/",),
-    "runs": (
-        *("eval/analysis/", "eval/runs.py", "eval/curves.py", "eval/plots/history", "eval/plots/panels"),
-        *("agents/sweeps/", "configs/sweeps/"),
-    ),
+    "runs": ("eval/analysis/", "eval/runs.py", "eval/curves.py"),
 }
 """Beginnings of the paths of each part's files."""
 CORE = "core"

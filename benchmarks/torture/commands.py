@@ -22,7 +22,7 @@ from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from unittest.mock import patch
 
-from sparring.configs.sweeps import file as sweep_file
+from sparring.eval.analysis.sweeps import file as sweep_file
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 600.0
@@ -34,7 +34,7 @@ BAD_INPUT, DAMAGED = 2, 4
 WARM = (
     *("sparring.train", "sparring.eval.run", "sparring.eval.runs", "sparring.envs.dogfight.evaluation.command"),
     *("sparring.agents.ppo.trainer", "sparring.envs.dogfight.training.task", "sparring.envs.diplomacy.training.task"),
-    *("sparring.agents.trainers", "sparring.agents.grpo.trainer", "sparring.agents.llm.cloning.trainer"),
+    *("sparring.agents.trainers", "sparring.agents.language.grpo.trainer", "sparring.agents.language.cloning.trainer"),
     *("transformers.models.llama.modeling_llama", "peft", "tensorboard.summary.writer.event_file_writer", "pandas"),
 )
 """Modules loaded once; those that are not installed are left out."""

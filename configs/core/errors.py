@@ -156,9 +156,12 @@ def moved(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
 
 MOVED = {
     "agents.distill": "envs.diplomacy.training.distill",
+    "agents.grpo": "agents.language.grpo",
+    "agents.llm": "agents.language",
     "agents.opponents.air_combat": "envs.air_combat.training.opponents",
     "agents.opponents.diplomacy": "envs.diplomacy.training.opponents",
     "agents.opponents.dogfight": "envs.dogfight.training.opponents",
+    "agents.opponents.language": "agents.language.opponents",
     "agents.opponents.seats": "envs.imported.training.opponents",
     "agents.play.dogfight_matches": "envs.dogfight.training.matches",
     "agents.play.own_reward": "envs.dogfight.training.own_reward",
@@ -169,6 +172,8 @@ MOVED = {
     "agents.ppo.tasks.dogfight": "envs.dogfight.training.task",
     "agents.ppo.tasks.gymnasium": "envs.imported.training.gymnasium",
     "agents.ppo.tasks.imported": "envs.imported.training.task",
+    "agents.sweeps": "eval.analysis.sweeps",
+    "configs.sweeps": "eval.analysis.sweeps",
     "envs.masks": "envs.imported.masks",
     "eval.air_combat": "envs.air_combat.evaluation",
     "eval.browser.air_combat": "envs.air_combat.browser",
@@ -180,6 +185,8 @@ MOVED = {
     "eval.dogfight": "envs.dogfight.evaluation",
     "eval.episodes": "envs.imported.evaluation.episodes",
     "eval.imported": "envs.imported.evaluation",
+    "eval.plots.history": "eval.analysis.plots.history",
+    "eval.plots.panels": "eval.analysis.plots.panels",
     "eval.stats.trends": "eval.analysis.trends",
 }
 """Modules and packages inside `sparring`: the new path of each, and so of all inside it."""

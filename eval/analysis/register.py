@@ -18,13 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from sparring.agents.run.folder import read_origin
-from sparring.agents.sweeps import sweep_folder
 from sparring.configs.core.errors import ConfigError, InputError, one_line
 from sparring.configs.core.files import PACKAGE, read_regular_text, write_atomically
 from sparring.configs.load import load, runs
 from sparring.configs.serialization import from_stored, options, read_yaml
-from sparring.configs.sweeps.criteria import read_measure
-from sparring.configs.sweeps.file import (
+from sparring.eval.analysis.record import RunRecord
+from sparring.eval.analysis.sources.run_folders import RunFolders
+from sparring.eval.analysis.sweeps import sweep_folder
+from sparring.eval.analysis.sweeps.criteria import read_measure
+from sparring.eval.analysis.sweeps.file import (
     SweepFile,
     mapping,
     overrides,
@@ -33,8 +35,6 @@ from sparring.configs.sweeps.file import (
     sweep_files,
     text,
 )
-from sparring.eval.analysis.record import RunRecord
-from sparring.eval.analysis.sources.run_folders import RunFolders
 from sparring.eval.command import write
 from sparring.eval.stats.tables import table
 

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from sparring.agents.sweeps.sweep_folder import SUFFIX
 from sparring.configs.core.errors import printable_lines
 from sparring.configs.core.files import CHECKPOINTS
 from sparring.eval.analysis import sweep_report
@@ -37,6 +36,7 @@ from sparring.eval.analysis.reports.run_report import analyze_run
 from sparring.eval.analysis.sources.run_folders import RunFolders
 from sparring.eval.analysis.sweep_analysis import ChosenRuns, SweepAnalysis, analyze_chosen, choose_runs, find_sweep
 from sparring.eval.analysis.sweep_analysis import analyze_sweep as analysis_of
+from sparring.eval.analysis.sweeps.sweep_folder import SUFFIX
 
 
 class ManyValuesCommand(TyperCommand):

@@ -17,10 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sparring.agents.sweeps.sweep_folder import DONE, SUFFIX, Row, SweepFolder, measured, read_rows
 from sparring.configs.core.errors import InputError, suggestion
-from sparring.configs.sweeps.criteria import BETWEEN, EVERY, STD, Criterion, Measure, read_measure
-from sparring.configs.sweeps.file import PrimaryMeasure, SweepFile, SweepRun, parse_sweep, sweep_files
 from sparring.eval.analysis.record import (
     History,
     RunNotFoundError,
@@ -32,6 +29,9 @@ from sparring.eval.analysis.record import (
 )
 from sparring.eval.analysis.reports.run_report import REWARDS
 from sparring.eval.analysis.reports.series import BASE_MODEL, elo_gap, no_elo_gap
+from sparring.eval.analysis.sweeps.criteria import BETWEEN, EVERY, STD, Criterion, Measure, read_measure
+from sparring.eval.analysis.sweeps.file import PrimaryMeasure, SweepFile, SweepRun, parse_sweep, sweep_files
+from sparring.eval.analysis.sweeps.sweep_folder import DONE, SUFFIX, Row, SweepFolder, measured, read_rows
 from sparring.eval.stats.aggregate import kendall_tau
 
 HELD, MISSED, OPEN = "held", "not held", "open"

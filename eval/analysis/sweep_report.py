@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from sparring.agents.sweeps.sweep_folder import DONE, SweepFolder, ranked_trials, search_summary, shown
 from sparring.eval.analysis.record import History
 from sparring.eval.analysis.reports import power_law
 from sparring.eval.analysis.reports.report import cell_text, number
 from sparring.eval.analysis.reports.run_report import LAW_COLUMNS, law_cells, reward_metric
 from sparring.eval.analysis.sources.run_folders import RunFolders
 from sparring.eval.analysis.sweep_analysis import ChosenRuns, RunFigures, SweepAnalysis, joined, tied
+from sparring.eval.analysis.sweeps.sweep_folder import DONE, SweepFolder, ranked_trials, search_summary, shown
 from sparring.eval.stats.tables import table
 
 LAW_AXES = ("games", "tokens", "flops", "seconds", "money", "env_steps")

@@ -12,7 +12,7 @@ import pytest
 from benchmarks import llm
 from benchmarks.llm_parts import ours
 from benchmarks.llm_parts.work import Size, requests_of
-from sparring.agents.llm.backend import Decision
+from sparring.agents.language.backend import Decision
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZE = Size(groups=2, samples=2, hidden=32, layers=1, seed=1)

@@ -14,9 +14,9 @@ from sparring.configs.foreign_names import LANGUAGE_MODELS, POLICIES
 from sparring.configs.kinds import declared, run_kinds
 from sparring.configs.load import CONFIG_DIR, load, load_named, runs
 from sparring.configs.serialization import read_options, to_plain
-from sparring.configs.sweeps.file import option_of
-from sparring.configs.sweeps.plan import read_grid
 from sparring.envs.dogfight.config import DogfightRunConfig
+from sparring.eval.analysis.sweeps.file import option_of
+from sparring.eval.analysis.sweeps.plan import read_grid
 from sparring.eval.exploit import ExploitOptions
 from sparring.eval.options import parse
 from sparring.train import main

@@ -11,7 +11,7 @@ import pytest
 
 from sparring.configs.load import CONFIG_DIR, load
 from sparring.configs.serialization import to_plain
-from sparring.configs.sweeps.plan import read_sweep
+from sparring.eval.analysis.sweeps.plan import read_sweep
 
 DEFAULTS = {
     "model": {"lora_rank": 32, "lora_targets": "all", "temperature": 0.8, "show_valid_moves": False,

@@ -12,11 +12,11 @@ import pytest
 from PIL import Image
 
 from sparring.agents.opponents import players
+from sparring.eval.analysis.plots import panels
+from sparring.eval.analysis.plots.history import Curve, PhaseMark, mean, read_history
+from sparring.eval.analysis.plots.panels import COLORS, Bundle, CurveChart, Panel, draw, open_gaps
 from sparring.eval.curves import USUAL, CurveOptions, main
 from sparring.eval.options import parse
-from sparring.eval.plots import panels
-from sparring.eval.plots.history import Curve, PhaseMark, mean, read_history
-from sparring.eval.plots.panels import COLORS, Bundle, CurveChart, Panel, draw, open_gaps
 
 ROOT = Path(__file__).resolve().parents[2]
 WIN = "rollout/win_rate"
@@ -356,7 +356,7 @@ def test_a_run_may_be_named_by_its_folder(make_run, tmp_path, drawn, capsys):
 
 def test_a_missing_package_is_named(make_run, monkeypatch, capsys):
     make_run("a", [0.1])
-    monkeypatch.delitem(sys.modules, "sparring.eval.plots.panels")
+    monkeypatch.delitem(sys.modules, "sparring.eval.analysis.plots.panels")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main(["a"]) == 2
     assert capsys.readouterr().err == ("eval/curves.py: matplotlib is not installed; run `sparring install plots`\n")
@@ -371,7 +371,7 @@ def test_help_is_narrow_and_neither_it_nor_drawing_needs_torch(capsys, monkeypat
     assert {word for line in lines for word in line.split() if word.startswith("--")} >= {
         *("--metrics", "--log", "--smooth", "--no-events", "--title", "--out")
     }
-    code = "import sys, eval.curves, eval.plots.panels; sys.exit('torch' in sys.modules)"
+    code = "import sys, eval.curves, eval.analysis.plots.panels; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import torch
 
-from sparring.agents.grpo.trainer import GRPOTrainer
+from sparring.agents.language.grpo.trainer import GRPOTrainer
 from sparring.agents.trainers import train
 from sparring.configs.load import load
 from sparring.configs.schema import PhaseConfig, StageConfig
@@ -19,8 +19,8 @@ from sparring.envs.diplomacy.records.history import GameHistory
 from sparring.envs.diplomacy.records.saved_game import save
 from sparring.envs.dogfight.interfaces.spaces import action_space, observation_space
 from sparring.eval.run import main as evaluate
-from tests.agents.grpo.small_runs import in_process
-from tests.agents.grpo.toy_folder import toy_folder
+from tests.agents.language.grpo.small_runs import in_process
+from tests.agents.language.grpo.toy_folder import toy_folder
 from tests.agents.policies.sb3_data import data_of
 from tests.agents.ppo.small_run import config as self_play_config
 

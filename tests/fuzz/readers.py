@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import yaml
 
-from sparring.agents.llm.models.load import load_model
+from sparring.agents.language.models.load import load_model
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.policies.policy import Policy
 from sparring.agents.run.folder import RunFolder

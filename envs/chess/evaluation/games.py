@@ -17,8 +17,8 @@ import chess
 import numpy as np
 
 from sparring.agents.distributed.tasks import KeptGames
-from sparring.agents.llm.backend import Backend
-from sparring.agents.opponents import language
+from sparring.agents.language import opponents as language
+from sparring.agents.language.backend import Backend
 from sparring.agents.opponents.players import BOT_PREFIX, OpponentError, Player, act_function, display_name
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import InputError
@@ -317,11 +317,11 @@ def _open_bot(bot: BotName, opened: ExitStack, engine: str, cache: Path | None) 
 
 
 def _load_model(located: Player, device: str, temperature: float, tokens: int | None) -> ModelPlayer:
-    from sparring.agents.llm.models.load import check_packages
+    from sparring.agents.language.models.load import check_packages
 
     check_packages()
-    from sparring.agents.llm.models.adapters import LEARNER
-    from sparring.agents.llm.transformers_backend import TransformersBackend
+    from sparring.agents.language.models.adapters import LEARNER
+    from sparring.agents.language.transformers_backend import TransformersBackend
 
     config, task = language.config_of_player(located), _analysis_options(located)
     if (

@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from sparring.agents.opponents.language import Settings
+from sparring.agents.language.opponents import Settings
 from sparring.configs.core.errors import InputError, choose, one_line
 from sparring.configs.core.files import holds, write_atomically
 from sparring.configs.core.status import COMPILING, said_if_long

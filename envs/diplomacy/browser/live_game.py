@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from sparring.agents.opponents.language import POLICY, Settings
+from sparring.agents.language.opponents import POLICY, Settings
 from sparring.agents.opponents.players import Player, display_name
 from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.batch import DiplomacyBatch

@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sparring.agents.language.opponents import has_config, run_of
 from sparring.agents.opponents import players
-from sparring.agents.opponents.language import has_config, run_of
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import InputError, choices
 from sparring.configs.core.files import CHECKPOINTS
@@ -95,7 +95,7 @@ def open_players(
     like: Any = None,
 ) -> PairedPlayers:
     """Load the players. Raises `InputError` for unusable ones, and for options of language models for others."""
-    from sparring.agents.opponents.language import is_adapter
+    from sparring.agents.language.opponents import is_adapter
     from sparring.envs.diplomacy.evaluation.matches import DiplomacyEntrant
     from sparring.envs.diplomacy.training.opponents import LanguageOptions, LanguagePlayer, open_player
 

@@ -21,10 +21,10 @@ from torch import Tensor
 from tqdm import tqdm
 
 from sparring.agents.distributed.tasks import KeptGames
-from sparring.agents.llm.endpoint.backend import EndpointBackend
-from sparring.agents.llm.endpoint.retry import fallbacks_of
-from sparring.agents.llm.transformers_backend import TransformersBackend
-from sparring.agents.opponents.language import POLICY
+from sparring.agents.language.endpoint.backend import EndpointBackend
+from sparring.agents.language.endpoint.retry import fallbacks_of
+from sparring.agents.language.opponents import POLICY
+from sparring.agents.language.transformers_backend import TransformersBackend
 from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import NUM_CENTRES, NUM_POWERS
@@ -38,8 +38,8 @@ from sparring.envs.diplomacy.training.opponents import LanguagePlayer
 from sparring.eval.paired.evaluation import Cell, PairedPlayers, Plan, Played
 
 if TYPE_CHECKING:
-    from sparring.agents.llm.backend import Decision
-    from sparring.agents.llm.decoding.scoring import LineOdds
+    from sparring.agents.language.backend import Decision
+    from sparring.agents.language.decoding.scoring import LineOdds
     from sparring.envs.text import Prompt
 
 MOST = 5

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparring.agents.opponents.language import INSTEAD
+from sparring.agents.language.opponents import INSTEAD
 from sparring.agents.opponents.players import (
     Player,
     check_game,

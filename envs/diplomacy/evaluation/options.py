@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from sparring.agents.opponents.language import Settings, configured
+from sparring.agents.language.opponents import Settings, configured
 from sparring.agents.opponents.players import BOT_PREFIX
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.opponents import is_code

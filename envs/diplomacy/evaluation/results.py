@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from sparring.agents.llm.endpoint.retry import PROBLEMS, fallbacks_of
+from sparring.agents.language.endpoint.retry import PROBLEMS, fallbacks_of
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import read_json
 from sparring.configs.core.typed import Field

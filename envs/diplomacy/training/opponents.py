@@ -19,8 +19,7 @@ import numpy as np
 import torch
 from gymnasium.spaces import Box
 
-from sparring.agents.opponents import players
-from sparring.agents.opponents.language import (
+from sparring.agents.language.opponents import (
     INSTEAD,
     POLICY,
     LoadedModel,
@@ -32,6 +31,7 @@ from sparring.agents.opponents.language import (
     is_adapter,
     load_language_model,
 )
+from sparring.agents.opponents import players
 from sparring.agents.policies.checkpoint import Checkpoint, load_checkpoint
 from sparring.agents.policies.loaded_policy import LoadedPolicy, PolicySpaces
 from sparring.agents.policies.networks import PolicyNetwork
@@ -54,8 +54,8 @@ from sparring.envs.diplomacy.search.search import SearchOrders
 from sparring.envs.diplomacy.search.settings import LEVEL_ONE, SearchSettings, read_settings
 
 if TYPE_CHECKING:
-    from sparring.agents.llm.backend import Backend
-    from sparring.agents.llm.models.adapters import AdapterFile, Adapters
+    from sparring.agents.language.backend import Backend
+    from sparring.agents.language.models.adapters import AdapterFile, Adapters
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ def _open_model(player: str | Path, device: str, options: LanguageOptions) -> La
         return PolicyOrders(_checkpoint(player, device, ", or leave --env out").network)
     if not has_config(player.parent):
         raise InputError(f"{player}: lacks config.yaml beside it, which names its model; leave it in its run's folder")
-    from sparring.agents.llm.models.adapters import BASE, LEARNER
+    from sparring.agents.language.models.adapters import BASE, LEARNER
 
     model = load_language_model(player, config_of(player.parent), device)
     assert model.adapters is not None
@@ -241,7 +241,7 @@ def _overridden(config: LanguageModelConfig, settings: Settings) -> LanguageMode
 
 def _served_model(url: str, options: LanguageOptions) -> LanguagePlayer:
     """Return the model on a server, which is probed at once."""
-    from sparring.agents.llm.endpoint.backend import open_endpoint
+    from sparring.agents.language.endpoint.backend import open_endpoint
 
     settings = options.settings
     served = {**settings, "endpoint": {**settings.get("endpoint", {}), "url": url}}
@@ -256,8 +256,8 @@ def _player(
     loaded: LoadedModel, called: Mapping[str, str], options: LanguageOptions, about: dict[str, Any]
 ) -> LanguagePlayer:
     """Make a backend for every player in `called`, whose values are the names of its adapters."""
-    from sparring.agents.llm.decoding.constraint import Constraint
-    from sparring.agents.llm.transformers_backend import TransformersBackend
+    from sparring.agents.language.decoding.constraint import Constraint
+    from sparring.agents.language.transformers_backend import TransformersBackend
 
     config, tokenizer = loaded.config, loaded.tokenizer
     decoding, constraint = replace(config, temperature=options.temperature), Constraint(tokenizer, DIPLOMACY_TEXT)
@@ -286,7 +286,7 @@ def load_rivals(
 
 
 def _read_rival(name: str, path: Path, learner: AdapterFile, config: LanguageModelConfig) -> AdapterFile:
-    from sparring.agents.llm.models.adapters import load_adapter
+    from sparring.agents.language.models.adapters import load_adapter
 
     if not is_adapter(path) or not has_config(path.parent):
         raise InputError(

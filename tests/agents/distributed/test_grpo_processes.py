@@ -12,20 +12,20 @@ import torch
 from torch.distributed.tensor import DTensor
 
 from sparring.agents.distributed.processes import ALONE, Processes, ProcessLostError, joined, watching_exchanges
-from sparring.agents.grpo.learner import GRPOLearner
-from sparring.agents.grpo.rollouts.workers import SharedRollouts
-from sparring.agents.grpo.trainer import GRPOTrainer
-from sparring.agents.llm.models.adapters import BASE, Adapters, LoraShape, base_identity
+from sparring.agents.language.grpo.learner import GRPOLearner
+from sparring.agents.language.grpo.rollouts.workers import SharedRollouts
+from sparring.agents.language.grpo.trainer import GRPOTrainer
+from sparring.agents.language.models.adapters import BASE, Adapters, LoraShape, base_identity
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.language import OverfitConfig
 from sparring.curriculum.league.file import read_league
 from tests.agents.distributed.launch_processes import end, start
 from tests.agents.distributed.test_processes import compare, content, succeed
-from tests.agents.grpo.rollouts.small_games import small_config
-from tests.agents.grpo.small_runs import in_process, rows
-from tests.agents.grpo.test_learner_wiring import samples
-from tests.agents.llm.toys import llama, word_tokenizer
+from tests.agents.language.grpo.rollouts.small_games import small_config
+from tests.agents.language.grpo.small_runs import in_process, rows
+from tests.agents.language.grpo.test_learner_wiring import samples
+from tests.agents.language.toys import llama, word_tokenizer
 
 LEARN = {
     "plain": ("grpo.minibatch_samples=5", "grpo.epochs=2", "grpo.use_ema_reference=true", "model.batch_size=2"),

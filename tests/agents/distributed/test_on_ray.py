@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 import sparring
-from sparring.agents.grpo.learner import GRPOLearner
-from sparring.agents.grpo.trainer import GRPOTrainer
-from sparring.agents.llm.models.adapters import load_adapter
+from sparring.agents.language.grpo.learner import GRPOLearner
+from sparring.agents.language.grpo.trainer import GRPOTrainer
+from sparring.agents.language.models.adapters import load_adapter
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.trainers import train
 from tests.agents.distributed.ray_cluster import call_apart, two_nodes, wait_for_one_node
-from tests.agents.grpo.rollouts.small_games import small_config
-from tests.agents.grpo.small_runs import in_process, rows
+from tests.agents.language.grpo.rollouts.small_games import small_config
+from tests.agents.language.grpo.small_runs import in_process, rows
 
 
 def play_and_lose_a_node(toy, folder):

@@ -5,11 +5,11 @@ import shutil
 
 import pytest
 
-from sparring.agents.grpo.trainer import GRPOTrainer
-from sparring.agents.llm.models.adapters import AdapterError, load_adapter
+from sparring.agents.language.grpo.trainer import GRPOTrainer
+from sparring.agents.language.models.adapters import AdapterError, load_adapter
 from sparring.agents.run.states import StateFolder
 from sparring.curriculum.league.file import LeagueFile
-from tests.agents.grpo.small_runs import events, in_process, rows, run
+from tests.agents.language.grpo.small_runs import events, in_process, rows, run
 
 OPTIONS = (
     *("grpo.steps=3", "grpo.buffer_depth=1", "league.checkpoint_every=1", "league.cold_start_steps=0"),

@@ -11,7 +11,7 @@ from multiprocessing import forkserver
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-WARM = ("tests.agents.faults.warm", "tests.agents.grpo.warm_models")
+WARM = ("tests.agents.faults.warm", "tests.agents.language.grpo.warm_models")
 """Imported before the first fork; what cannot be imported here is left out."""
 
 

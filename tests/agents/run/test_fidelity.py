@@ -115,8 +115,8 @@ def test_it_leaves_gradients_and_generators_alone(kind):
 
 def test_a_language_model_too_with_its_dropout_off_and_its_mode_kept():
     pytest.importorskip("transformers")
-    from sparring.agents.llm.models.adapters import Adapters, LoraShape, language_model_sha256
-    from tests.agents.llm.toys import llama, word_tokenizer
+    from sparring.agents.language.models.adapters import Adapters, LoraShape, language_model_sha256
+    from tests.agents.language.toys import llama, word_tokenizer
 
     model = llama(word_tokenizer())
     model.config.attention_dropout = 0.5

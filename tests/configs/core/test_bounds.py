@@ -6,8 +6,8 @@ from itertools import pairwise
 import pytest
 import yaml
 
-from sparring.agents.llm.backend import ModelError
-from sparring.agents.llm.models.load import check_sizes
+from sparring.agents.language.backend import ModelError
+from sparring.agents.language.models.load import check_sizes
 from sparring.agents.policies.inert_pickle import MOST_BYTES
 from sparring.configs.core.archive import MOST_OBJECTS, MOST_OPCODES
 from sparring.configs.core.errors import ConfigError

@@ -18,7 +18,7 @@ MOVED = {
     "sparring.configs.schema:CloneRunConfig": "sparring.configs.language.runs:CloneRunConfig",
     "sparring.configs.schema:LanguageRunConfig": "sparring.configs.language.runs:LanguageRunConfig",
     "sparring.envs.game:text_game": "sparring.envs.text:text_game",
-    "sparring.agents.run.preflight:check_sources": "sparring.agents.grpo.sources:check_sources",
+    "sparring.agents.run.preflight:check_sources": "sparring.agents.language.grpo.sources:check_sources",
     "sparring.envs.hubs.matches:POWERS": "sparring.envs.diplomacy.board.map_file:POWERS",
     "sparring.envs.hubs.matches:DiplomacyMatch": "sparring.envs.diplomacy.interfaces.text_match:DiplomacyMatch",
     "sparring.envs.hubs.matches:ChessMatch": "sparring.envs.chess.interfaces.text_match:ChessMatch",
@@ -50,6 +50,9 @@ def test_an_unknown_name_is_still_refused_as_python_does():
     {
         "eval.dogfight": "envs.dogfight.evaluation",
         "eval.dogfight.command": "envs.dogfight.evaluation.command",
+        "agents.llm.decoding": "agents.language.decoding",
+        "agents.grpo.step": "agents.language.grpo.step",
+        "agents.sweeps.launch": "eval.analysis.sweeps.launch",
         "agents.ppo.tasks.dogfight": "envs.dogfight.training.task",
         "agents.opponents.dogfight.held_out": "envs.dogfight.training.opponents.held_out",
     }.items(),

@@ -1,6 +1,6 @@
 """What a run that learns nothing, random play or an empty file gets from each verdict of the product: no PASS.
 
-The overfit check is in tests/agents/grpo/overfit, the verdicts of `compare` in tests/eval/analysis/reports.
+The overfit check is in tests/agents/language/grpo/overfit, the verdicts of `compare` in tests/eval/analysis/reports.
 """
 
 import math
@@ -8,14 +8,14 @@ import math
 import numpy as np
 import pytest
 
-from sparring.agents.sweeps.sweep_folder import DONE
 from sparring.configs.schema import PhaseConfig, StageConfig
-from sparring.configs.sweeps.criteria import read_criterion
 from sparring.curriculum.schedule import Schedule
 from sparring.curriculum.sprt import Hypotheses, judge
 from sparring.eval.analysis import sweep_analysis
 from sparring.eval.analysis.run_commands import check
 from sparring.eval.analysis.sources.run_folders import RunFolders
+from sparring.eval.analysis.sweeps.criteria import read_criterion
+from sparring.eval.analysis.sweeps.sweep_folder import DONE
 from sparring.eval.stats.requirements import Requirement
 from sparring.eval.stats.tables import MatchRecord
 

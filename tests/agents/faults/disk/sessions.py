@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sparring.agents.llm.models.saved_model import WEIGHTS, verify_model
+from sparring.agents.language.models.saved_model import WEIGHTS, verify_model
 from sparring.agents.run.states import StateFolder, read_state
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.manifest import read_listed
@@ -22,9 +22,9 @@ from sparring.configs.load import load
 from sparring.configs.schema import SelfPlayConfig
 from tests.agents.faults import planted, victims
 from tests.agents.faults.disk.faulty_files import FaultyFiles, Operation
-from tests.agents.grpo.rollouts.small_games import small_config
-from tests.agents.grpo.small_runs import CLOCKS
-from tests.agents.grpo.toy_folder import toy_folder
+from tests.agents.language.grpo.rollouts.small_games import small_config
+from tests.agents.language.grpo.small_runs import CLOCKS
+from tests.agents.language.grpo.toy_folder import toy_folder
 from tests.agents.ppo.small_run import config
 
 SESSIONS = {"start": None, "resume": 1, "finished": 0}

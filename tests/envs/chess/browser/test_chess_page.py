@@ -7,7 +7,7 @@ import chess
 import chess.pgn
 import uvicorn
 
-from sparring.agents.llm.backend import Decision
+from sparring.agents.language.backend import Decision
 from sparring.envs.chess.browser.session import HostedChess
 from sparring.envs.chess.evaluation.games import ModelPlayer
 from sparring.eval.browser.server import Gate, listen, make_app

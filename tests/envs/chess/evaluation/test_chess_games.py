@@ -7,7 +7,7 @@ import chess
 import chess.pgn
 import pytest
 
-from sparring.agents.llm.backend import Decision
+from sparring.agents.language.backend import Decision
 from sparring.envs.chess.evaluation.games import (
     CUT_OFF,
     ILLEGAL,

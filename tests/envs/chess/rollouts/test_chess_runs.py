@@ -8,8 +8,8 @@ import torch
 pytest.importorskip("transformers")
 pytest.importorskip("chess")
 
-from sparring.agents.llm.models.adapters import load_adapter
-from sparring.agents.llm.models.tiny import game_tokenizer
+from sparring.agents.language.models.adapters import load_adapter
+from sparring.agents.language.models.tiny import game_tokenizer
 from sparring.agents.trainers import train
 from sparring.configs.load import load, runs
 from sparring.envs.chess.rollouts import demonstrations

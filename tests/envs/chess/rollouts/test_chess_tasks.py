@@ -235,7 +235,7 @@ def test_ppo_does_not_train_on_chess():
 
 
 def test_a_missing_model_is_named_with_the_fix():
-    from sparring.agents.llm.models.load import load_model
+    from sparring.agents.language.models.load import load_model
 
     with pytest.raises(InputError, match=r"model\.name=rookworld_base.*a run that cloned"):
         load_model(grpo().model)

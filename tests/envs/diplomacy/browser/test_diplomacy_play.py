@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from sparring.agents.llm.backend import Decision
+from sparring.agents.language.backend import Decision
 from sparring.agents.policies.checkpoint import save_checkpoint
 from sparring.configs.core.errors import InputError
 from sparring.configs.schema import NetworkConfig

@@ -3,12 +3,12 @@
 import torch
 import yaml
 
-from sparring.agents.llm.models.adapters import Adapters, LoraShape, save_adapter
-from sparring.agents.llm.models.load import load_model
+from sparring.agents.language.models.adapters import Adapters, LoraShape, save_adapter
+from sparring.agents.language.models.load import load_model
 from sparring.configs.language import LanguageModelConfig
 from sparring.configs.serialization import to_plain
-from tests.agents.grpo.rollouts.small_games import small_config
-from tests.agents.grpo.toy_folder import toy_folder
+from tests.agents.language.grpo.rollouts.small_games import small_config
+from tests.agents.language.grpo.toy_folder import toy_folder
 
 
 def make_run(folder, *, name="final.pt", seed=0):

@@ -23,8 +23,8 @@ from sparring.envs.diplomacy.rollouts.games import seats_of_pairs
 from sparring.envs.diplomacy.training.opponents import LanguageOptions, LanguagePlayer, open_player
 from sparring.eval.options import parse
 from sparring.eval.run import main as run_main
-from tests.agents.grpo.toy_folder import toy_folder
-from tests.agents.llm.toys import llama, word_tokenizer
+from tests.agents.language.grpo.toy_folder import toy_folder
+from tests.agents.language.toys import llama, word_tokenizer
 from tests.envs.diplomacy.evaluation.language_players import make_run
 from tests.envs.diplomacy.scenes import play
 from tests.envs.dogfight.evaluation.test_replay import HOSTILE

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from sparring.agents.llm.backend import BotBackend
+from sparring.agents.language.backend import BotBackend
 from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.evaluation.games import rounds_of
 from sparring.envs.diplomacy.prompts.prompts import PromptRules

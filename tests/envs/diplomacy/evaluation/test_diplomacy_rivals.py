@@ -10,8 +10,8 @@ from sparring.agents.opponents import players
 from sparring.envs.diplomacy.training.opponents import POLICY, LanguageOptions, open_player
 from sparring.envs.text import Prompt
 from sparring.eval.run import main as run_main
-from tests.agents.grpo.toy_folder import toy_folder
-from tests.agents.llm.toys import llama, random_choices, word_tokenizer
+from tests.agents.language.grpo.toy_folder import toy_folder
+from tests.agents.language.toys import llama, random_choices, word_tokenizer
 from tests.envs.diplomacy.evaluation.language_players import make_run
 from tests.envs.diplomacy.evaluation.test_diplomacy import untrained
 

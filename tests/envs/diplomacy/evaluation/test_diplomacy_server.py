@@ -8,7 +8,7 @@ import pytest
 
 from sparring.envs.diplomacy.evaluation.options import read_settings
 from sparring.eval.run import main as run_main
-from tests.agents.llm.asking import server
+from tests.agents.language.asking import server
 
 main = partial(run_main, env="diplomacy")
 

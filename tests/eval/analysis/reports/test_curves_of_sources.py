@@ -6,9 +6,9 @@ import json
 import pytest
 
 from sparring.eval import runs
+from sparring.eval.analysis.plots.history import HistoryError
 from sparring.eval.curves import CurveOptions, curves, main
 from sparring.eval.options import parse
-from sparring.eval.plots.history import HistoryError
 
 METRIC = "rollout/reward"
 

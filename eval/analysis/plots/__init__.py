@@ -1,0 +1,1 @@
+"""Learning curves of recorded runs: their points, and the pictures of them."""

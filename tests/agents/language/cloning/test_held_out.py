@@ -1,0 +1,76 @@
+"""What a check of a clone says: of models that know nothing, and of one that knows the answers."""
+
+import math
+
+import pytest
+import torch
+
+pytest.importorskip("transformers")
+
+from sparring.agents.language.cloning import held_out
+from sparring.agents.language.cloning.dataset import CloneDataset
+from sparring.agents.language.cloning.held_out import HeldOut
+from sparring.agents.language.decoding.scoring import Scores
+from sparring.agents.language.models.tiny import build_tiny, game_tokenizer
+from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.rollouts.demonstrations import BotGames
+
+
+@pytest.fixture(scope="module")
+def questions():
+    games = BotGames(3, bot="dumbbot", last_year=1904, seed=6)
+    tokenizer = game_tokenizer("diplomacy")
+    yield HeldOut(CloneDataset(games, tokenizer), tokenizer, DIPLOMACY_TEXT)
+    games.close()
+
+
+@pytest.fixture(scope="module")
+def model():
+    return build_tiny(game_tokenizer("diplomacy"), hidden=32, layers=1, heads=2, seed=0).eval()
+
+
+def scored(batch, favour):
+    """Scores that give the token that was written the weight `favour`, each other allowed one 1."""
+    weight = torch.ones(len(batch.allowed))
+    weight[batch.chosen] = favour
+    total = torch.zeros(len(batch.chosen)).index_add(0, batch.row, weight)
+    logps = (weight / total[batch.row]).log()
+    return Scores(logps[batch.chosen], torch.zeros(len(batch.chosen)), logps, batch.row, batch.sample)
+
+
+def test_who_knows_the_answers_is_always_right(questions, model, monkeypatch):
+    monkeypatch.setattr(held_out, "score", lambda _, batch: scored(batch, 1e9))
+    found = questions.check(model)
+    assert found["eval/held_out/accuracy"] == 1.0
+    assert found["eval/held_out/order_loss"] == pytest.approx(0.0, abs=1e-3)
+
+
+def test_a_model_that_avoids_the_labels_is_right_only_without_a_choice(questions, model, monkeypatch):
+    monkeypatch.setattr(held_out, "score", lambda _, batch: scored(batch, 1e-9))
+    assert questions.check(model)["eval/held_out/accuracy"] < 0.05
+
+
+def test_one_wrong_token_makes_one_order_wrong(questions, model, monkeypatch):
+    wrong = []
+
+    def mostly_right(_, batch):
+        scores = scored(batch, 1e9)
+        if not wrong:
+            wrong.append(int((scores.row == 0).nonzero()[-1]))
+            scores.logp[0] -= 50.0
+        return scores
+
+    monkeypatch.setattr(held_out, "score", mostly_right)
+    assert questions.check(model)["eval/held_out/accuracy"] == pytest.approx(1.0 - 1.0 / questions.orders)
+
+
+def test_a_model_that_knows_nothing_is_near_a_random_order(questions, model):
+    found = questions.check(model)
+    assert found["eval/held_out/accuracy"] < 0.4
+    assert 1.5 < found["eval/held_out/order_loss"] < math.log(100)
+    assert questions.check(model) == found
+
+
+def test_the_bot_agrees_with_itself_more_than_by_chance_and_less_than_always(questions):
+    assert questions.orders > 100
+    assert 0.5 < questions.agreement < 0.95

@@ -1,0 +1,71 @@
+"""The levels spell the texts, read no more than without them, and find what powers and forks share."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparring.agents.language.decoding.forward import levels
+
+
+def spelled(found):
+    """The texts that levels stand for."""
+    whole = [np.zeros(0, dtype=np.int64)]
+    for level in found:
+        pieces = np.split(level.tokens, np.cumsum(level.counts)[:-1])
+        whole = [np.append(whole[parent], piece) for parent, piece in zip(level.parent, pieces, strict=True)]
+    return whole
+
+
+def read(found):
+    """Tokens that are read, padding counted."""
+    return sum(len(level.counts) * int(level.counts.max()) for level in found)
+
+
+def arrays(texts):
+    return [np.array(text, dtype=np.int64) for text in texts]
+
+
+TEXTS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=40), min_size=1, max_size=12)
+
+
+@given(TEXTS, st.integers(0, 2**31 - 1))
+def test_levels_spell_the_texts_and_keep_what_must_come_last(texts, seed):
+    texts = arrays(texts)
+    rng = np.random.default_rng(seed)
+    most = np.array([rng.integers(0, len(text)) for text in texts])
+    found = levels(texts, most)
+    assert [whole.tolist() for whole in spelled(found)] == [text.tolist() for text in texts]
+    own = found[-1].counts
+    assert (own >= np.array([len(text) for text in texts]) - most).all()
+    assert read(found) <= len(texts) * max(map(len, texts))
+
+
+def test_seven_powers_of_two_games_read_each_board_once():
+    """Two boards of 100 and 90 tokens behind 20 that all share, then 5 tokens for each power: 20 + 80 + 70 + 14 x 5."""
+    static, rng = list(range(20)), np.random.default_rng(1)
+    boards = [[*static, 900, *rng.integers(0, 50, 79).tolist()], [*static, 901, *rng.integers(0, 50, 69).tolist()]]
+    texts = arrays([[*board, 1000 + power, 1, 2, 3, 4] for power in range(7) for board in boards])
+    found = levels(texts, np.array([len(text) - 1 for text in texts]))
+    assert [len(level.tokens) for level in found] == [20, 80 + 70, 14 * 5]
+
+
+def test_forks_with_equal_prompts_leave_their_answers_alone():
+    prompt = list(range(100))
+    texts = arrays([[*prompt, answer, 7] for answer in (3, 4, 3, 5)])
+    found = levels(texts, np.full(4, 99))
+    assert [len(level.tokens) for level in found] == [99, 4 * 3]
+
+
+def test_what_has_nothing_in_common_is_read_in_one_go():
+    texts = arrays(np.random.default_rng(1).integers(0, 10**6, (8, 30)).tolist())
+    found = levels(texts, np.full(8, 29))
+    assert len(found) == 1
+    assert found[0].counts.tolist() == [30] * 8
+
+
+def test_a_text_without_a_common_prefix_adds_no_padding():
+    """Alone among forks, it is read ahead like a board of its own, so that what comes last stays short for all."""
+    prompt = list(range(100))
+    texts = arrays([[*prompt, answer] for answer in range(6)] + [[500 + n for n in range(100)] + [1]])
+    found = levels(texts, np.full(7, 100))
+    assert read(found) == 2 * 100 + 7

@@ -1,0 +1,120 @@
+"""Traps 6, 8 and 21: token ids from one machine to the next, room for the longest answer, and what a cache finds."""
+
+from contextlib import contextmanager
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+from sparring.agents.language.decoding.constraint import Constraint
+from sparring.agents.language.decoding.scoring import collate, score
+from sparring.agents.language.endpoint.answer import ServerAnswer
+from sparring.agents.language.endpoint.request import Spelling, Writer
+from sparring.agents.language.transformers_backend import TransformersBackend
+from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
+from sparring.envs.text import Prompt
+from tests.agents.language.toys import bytes_tokenizer, llama, menu_of, random_choices, word_tokenizer
+
+
+@contextmanager
+def reading(model):
+    """The token ids that the model embeds within, in their order."""
+    seen = []
+    hook = model.get_input_embeddings().register_forward_pre_hook(
+        lambda _, given: seen.extend(given[0].flatten().tolist())
+    )
+    try:
+        yield seen
+    finally:
+        hook.remove()
+
+
+def deciding(count):
+    asked = [pair for pair in random_choices() if any(len(menu) > 1 for menu in pair[1].options)]
+    return [Prompt(*asked[place], seed=place) for place in np.linspace(0, len(asked) - 1, count).astype(int).tolist()]
+
+
+@pytest.mark.parametrize("tokenizer", [word_tokenizer, bytes_tokenizer])
+def test_trap_6_the_model_learns_from_the_very_ids_that_it_wrote(tokenizer):
+    """What enters the model as it plays and as it learns, prompt and answer up to the last choice, is one list."""
+    model = llama(tokenizer(), max_position_embeddings=2048)
+    player = TransformersBackend(model, tokenizer(), constraint=Constraint(tokenizer(), DIPLOMACY_TEXT))
+    for request in deciding(24):
+        with reading(model) as sampled:
+            (decision,) = player.decide([request])
+        with reading(model) as trained, torch.no_grad():
+            score(model, collate([decision]))
+        last = int(np.flatnonzero(decision.allowed_counts > 1)[-1])
+        assert trained == sampled == [*decision.prompt_ids.tolist(), *decision.token_ids[:last].tolist()]
+
+
+@cache
+def constraint_of(tokenizer):
+    return Constraint(tokenizer(), DIPLOMACY_TEXT)
+
+
+def longest(tokenizer, choices):
+    """Tokens of the longest legal answer with all that closes it, by going through the automaton."""
+    automaton = constraint_of(tokenizer).compile([choices])
+
+    @cache
+    def rest(start, count):
+        edges = range(start, start + count)
+        return max((1 + rest(int(automaton.start[edge]), int(automaton.count[edge])) for edge in edges), default=0)
+
+    return rest(*automaton.begin[0].tolist())
+
+
+def asked_of(structured, tokenizer, choices):
+    """The questions of one decision to a server that writes the longest line of each choice, or nothing."""
+    questions = []
+
+    def put(question):
+        questions.append(question)
+        return ServerAnswer(max(question.structured.get("choice", [""]), key=len), "stop")
+
+    Writer(structured, Spelling(tokenizer(), DIPLOMACY_TEXT)).write([1, 2, 3], choices, 0, put)
+    return questions
+
+
+def some_decisions():
+    """Movements, retreats and winters, with the longest among them."""
+    asked = sorted((choices for _, choices in random_choices() if choices.lines), key=lambda choices: choices.lines)
+    winters = [choices for choices in asked if choices.winter]
+    return [*asked[:: len(asked) // 10], asked[-1], *winters[:: len(winters) // 5], winters[-1]]
+
+
+@pytest.mark.parametrize("tokenizer", [word_tokenizer, bytes_tokenizer])
+def test_trap_8_a_server_has_room_for_the_longest_answer(tokenizer):
+    """Less would cut legal orders into others: of A BER - KIE is left A BER - K. A token more is for the end."""
+    closing = len(constraint_of(tokenizer).lines.closing)
+    for choices in some_decisions():
+        (question,) = asked_of("tokens", tokenizer, choices)
+        assert question.max_tokens > longest(tokenizer, choices) - closing
+        for line in asked_of("choice", tokenizer, choices):
+            spelled = [len(tokenizer()(text)["input_ids"]) for text in line.structured["choice"]]
+            assert line.max_tokens > max(spelled)
+
+
+@pytest.mark.parametrize("groups", [1, 4])
+def test_trap_21_as_much_is_found_as_a_cache_that_forgets_nothing_would_find(groups):
+    """Positions share 60 tokens, powers 40 more, each is asked three times: read once, whatever their number."""
+    asked, powers, samples = menu_of([["A PAR H", "F PAR H"]], 1, 0), 7, 3
+    words = [" ".join(str((place * step) % 59) for place in range(length)) for step, length in ((1, 60), (3, 40))]
+    prompts = [
+        f"{words[0]} {board} {words[1]} {power}\n<orders>\n" for board in range(groups) for power in range(powers)
+    ]
+    requests = [Prompt(prompt, asked, seed) for prompt in prompts for seed in range(samples)]
+    player = TransformersBackend(
+        llama(word_tokenizer()),
+        word_tokenizer(),
+        constraint=Constraint(word_tokenizer(), DIPLOMACY_TEXT),
+        batch_size=len(requests),
+    )
+    player.decide(requests)
+    texts = [tuple(word_tokenizer()(prompt)["input_ids"]) for prompt in prompts]
+    read = {text[:size] for text in texts for size in range(1, len(text) + 1)}
+    analytic = 1 - len(read) / (samples * sum(map(len, texts)))
+    assert player.counts.metrics()["cache/hit_rate"] == pytest.approx(analytic, rel=0.05)
+    assert analytic > 0.9

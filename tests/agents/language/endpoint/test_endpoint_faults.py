@@ -1,0 +1,165 @@
+"""A server that fails: the run goes on with a fallback that is counted by its cause, or stops and names it."""
+
+import pytest
+
+from sparring.agents.language.backend import FALLBACK, STOP
+from sparring.configs.core.errors import InputError
+from tests.agents.language.asking import endpoint, legal, requests, server
+from tests.agents.language.endpoint.loopback_model import byte_tokenizer
+
+
+@pytest.mark.parametrize(
+    ("fault", "count"),
+    [
+        ("busy", "rate_limited"),
+        ("broken", "server"),
+        ("dropping", "connection"),
+        ("half", "connection"),
+        ("truncated", "malformed"),
+        ("half_streamed", "connection"),
+        ("not_utf8", "malformed"),
+        ("a_list", "malformed"),
+        ("without_choices", "malformed"),
+        ("of_numbers", "malformed"),
+        ("silent", "timeout"),
+    ],
+)
+def test_temporary_errors_are_retried(fault, count):
+    """The fault, then an answer: the decision is the server's own."""
+    asked = requests(1)
+    with (
+        server(faults=[fault], pieces=0) as host,
+        endpoint(host, structured="regex", model="toy", timeout_seconds=1.5 if fault == "silent" else 8.0) as backend,
+    ):
+        (decision,) = backend.decide(asked)
+        counts = backend.metrics()
+    assert decision.finish_reason == STOP
+    assert legal(asked[0], decision)
+    assert counts[f"endpoint/errors/{count}"] == counts["endpoint/retries"] == 1
+    assert counts["endpoint/fallbacks"] == 0
+
+
+@pytest.mark.parametrize(
+    ("fault", "count"),
+    [
+        *(("illegal", "illegal"), ("cut", "truncated"), ("empty", "empty"), ("rambling", "illegal")),
+        ("only_reasoning", "truncated"),
+        *(("refusing", "refused"), ("busy_for_an_hour", "rate_limited")),
+    ],
+)
+def test_what_does_not_pass_becomes_a_fallback_of_that_name(fault, count):
+    """One request of three fails; 'A BER - K' is what a limit of tokens leaves of an order to Kiel."""
+    asked = requests(3)
+    with server(faults=[fault]) as host, endpoint(host, structured="regex", concurrency=1) as backend:
+        decisions = backend.decide(asked)
+        counts = backend.metrics()
+    assert [decision.finish_reason for decision in decisions] == [FALLBACK, STOP, STOP]
+    assert all(legal(request, decision) for request, decision in zip(asked, decisions, strict=True))
+    assert counts[f"endpoint/errors/{count}"] == counts["endpoint/fallbacks"] == 1
+    assert counts["endpoint/retries"] == 0
+    assert decisions[0].why_inexact
+
+
+@pytest.mark.parametrize("form", ["streamed", "with_a_mark"])
+def test_other_forms_of_an_answer_are_read(form):
+    asked = requests(1)
+    with server(faults=[form]) as host, endpoint(host, structured="regex") as backend:
+        (decision,) = backend.decide(asked)
+        assert backend.metrics()["endpoint/requests"] == 1 + 1  # with that for the model's name
+    assert decision.finish_reason == STOP
+    assert legal(asked[0], decision)
+
+
+def test_a_limit_of_tokens_is_that_of_every_answer():
+    with server() as host, endpoint(host, structured="none", max_tokens=4096) as backend:
+        backend.decide(requests(2))
+        assert [body["max_tokens"] for body in host.bodies] == [4096, 4096]
+
+
+def test_a_fallback_holds_what_was_not_ordered_and_keeps_what_was():
+    """By hand: the first option of each unit is to hold; the server's text orders none of them."""
+    (request,) = requests(1)
+    with server(faults=["cut", "answer"]) as host, endpoint(host, structured="regex") as backend:
+        (decision,) = backend.decide([request])
+    assert [option.text for option in decision.chosen] == [f"{text[:5]} H" for text in decision.text.splitlines()]
+
+
+@pytest.mark.parametrize("fault", ["illegal", "cut", "empty"])
+@pytest.mark.parametrize("structured", ["tokens", "choice", "regex"])
+def test_a_server_that_ignores_the_constraint_is_found_out_when_it_is_opened(fault, structured):
+    faults = ["", "", "", *[fault] * 9]  # its tokenizer and its temperature are right
+    with (
+        server(pieces=0, faults=faults) as host,
+        endpoint(host, tokenizer=byte_tokenizer(0), structured=structured) as backend,
+    ):
+        assert f"endpoint.structured={structured} does not keep its answers legal" in backend.why_inexact
+        assert not backend.exact
+
+
+def test_an_answer_that_breaks_off_in_one_line_spoils_that_line_and_those_after_it():
+    """Line by line: the first is the server's, the second one is cut off, and the third is not asked for."""
+    request = next(request for request in requests(200, lines=3) if all(len(o) > 1 for o in request.menu.options))
+    with server(faults=["", "cut"]) as host, endpoint(host, structured="choice") as backend:
+        (decision,) = backend.decide([request])
+        assert len(host.bodies) == 2
+        assert backend.metrics()["endpoint/errors/truncated"] == 1
+        first = host.bodies[1]["prompt"].removeprefix(request.text)
+    assert decision.finish_reason == FALLBACK
+    assert first == f"{decision.chosen[0].text}\n"
+    assert decision.chosen[1:] == tuple(options[0] for options in request.menu.options[1:])
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [("not_found", "answers 404"), ("telling", "answers 401"), ("moved", "redirects are not followed")],
+)
+def test_what_concerns_every_request_stops_at_once(fault, said):
+    with server(always=fault) as host, endpoint(host, structured="none", model="toy", concurrency=1) as backend:
+        with pytest.raises(InputError, match=said):
+            backend.decide(requests(40))
+        assert len(host.bodies) < 5
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"), [("broken", "answers 500"), ("dropping", "closed connection|reset"), ("refusing", "too long")]
+)
+def test_when_nothing_gets_through_the_cause_is_named(fault, said):
+    options, refused = {"structured": "none", "model": "toy", "retries": 1}, pytest.raises(InputError, match=said)
+    with server(always=fault) as host, endpoint(host, **options) as backend, refused:
+        backend.decide(requests(5))
+
+
+def test_one_decision_alone_that_gets_nothing_is_a_fallback_and_four_in_a_row_are_the_end():
+    """As in the last phases of an evaluation, where one game is left; an answer in between restarts the count."""
+    options = {"structured": "none", "model": "toy", "retries": 0}
+    with server(faults=["refusing"] * 3 + [""] + ["refusing"] * 4) as host, endpoint(host, **options) as backend:
+        found = [backend.decide(requests(1))[0].finish_reason for _ in range(7)]
+        assert found[:3] == found[4:] == [FALLBACK] * 3
+        with pytest.raises(InputError, match="too long"):
+            backend.decide(requests(1))
+
+
+def test_a_server_that_is_down_is_named_when_it_is_opened():
+    with server() as host:
+        pass
+    refused = pytest.raises(InputError, match=rf"endpoint: {host.url}/models: .*refused")
+    with refused, endpoint(host, structured="none", retries=1):
+        pass
+
+
+def test_a_decision_takes_no_longer_than_the_total():
+    """Every line is answered just in time for itself; together they are not, and the decision falls back."""
+    asked = requests(4, lines=4)
+    options = {"structured": "choice", "model": "toy", "timeout_seconds": 0.4, "total_seconds": 0.5}
+    with server(delay=0.2) as host, endpoint(host, **options) as backend:
+        with pytest.raises(InputError, match=r"has not answered|not made after 0\.5 s"):
+            backend.decide(asked)
+        assert len(host.bodies) <= 4 * 3  # started after 0, 0.2 and 0.4 s; nothing is after 0.5
+
+
+def test_ten_megabytes_are_refused_and_the_rest_goes_on():
+    asked = requests(2)
+    with server(faults=["rambling_on"]) as host, endpoint(host, structured="regex", concurrency=1) as backend:
+        decisions = backend.decide(asked)
+        assert backend.metrics()["endpoint/errors/too_large"] == 1
+    assert [decision.finish_reason for decision in decisions] == [FALLBACK, STOP]

@@ -1,0 +1,98 @@
+"""The key goes into one header of requests to one host, and nowhere else."""
+
+import copy
+import json
+import logging
+import pickle
+import traceback
+
+import pytest
+
+from sparring.agents.language.endpoint.backend import EndpointBackend
+from sparring.agents.language.endpoint.key import Key
+from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.language import EndpointConfig
+from sparring.configs.load import load
+from sparring.configs.serialization import to_plain
+from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
+from tests.agents.language.asking import endpoint, requests, server
+
+CANARY = 'canary-"9f\\3e/71'
+VARIABLE = "SPARRING_TEST_KEY"
+
+
+@pytest.fixture(autouse=True)
+def canary(monkeypatch):
+    monkeypatch.setenv(VARIABLE, CANARY)
+
+
+def tells(text):
+    return any(part in text for part in (CANARY, json.dumps(CANARY)[1:-1], repr(CANARY)[1:-1]))
+
+
+def test_the_test_would_notice():
+    assert tells(f"Bearer {CANARY}")
+    assert tells(json.dumps({"error": CANARY}))
+    assert not tells("Bearer [key]")
+
+
+def test_the_server_gets_it():
+    with server(key=CANARY) as host, endpoint(host, structured="none", key_env=VARIABLE) as backend:
+        assert backend.decide(requests(1))
+        assert backend.metrics()["endpoint/errors/refused"] == 0
+
+
+def test_without_it_the_server_says_what_is_missing():
+    refused = pytest.raises(InputError, match=r"401 .*endpoint\.key_env")
+    with server(key=CANARY) as host, endpoint(host, structured="none") as backend, refused:
+        backend.decide(requests(1))
+
+
+@pytest.mark.parametrize("fault", ["telling", "moved", "broken", "dropping", "truncated", "silent"])
+def test_no_message_has_it(fault, capfd, caplog):
+    """A server that repeats the key it refuses, and every other way to fail: whole tracebacks, output and logs."""
+    caplog.set_level(logging.DEBUG)
+    options = {"structured": "none", "key_env": VARIABLE, "retries": 1, "timeout_seconds": 0.3}
+    with server(always=fault) as host, endpoint(host, **options) as backend:
+        with pytest.raises(InputError) as caught:
+            backend.decide(requests(4))
+        told = "".join(traceback.format_exception(caught.value)) + repr(backend.metrics()) + backend.name
+    told += "".join(capfd.readouterr()) + caplog.text
+    assert not tells(told)
+    if fault == "telling":
+        assert "[key]" in str(caught.value)
+
+
+def test_no_object_shows_or_carries_it(monkeypatch):
+    key = Key(VARIABLE)
+    assert not tells(f"{key!r} {key}")
+    for carry in (pickle.dumps, copy.deepcopy, copy.copy):
+        with pytest.raises(TypeError):
+            carry(key)
+    options, refused = {"structured": "none", "key_env": VARIABLE}, pytest.raises(TypeError)
+    with server(key=CANARY) as host, endpoint(host, **options) as backend, refused:
+        pickle.dumps(backend)
+
+
+def test_no_configuration_has_it():
+    config = load(["+run=diplomacy_quickstart", f"endpoint.key_env={VARIABLE}"])
+    plain = json.dumps(to_plain(config))
+    assert VARIABLE in plain
+    assert not tells(plain)
+
+
+@pytest.mark.parametrize("option", ["endpoint.key_env", "endpoint.url"])
+@pytest.mark.parametrize("text", ["sk-proj-canary", "https://me:canary@example.com/v1", "https://host/v1?key=canary"])
+def test_an_api_key_in_another_option_is_refused_without_repeating_it(option, text):
+    with pytest.raises(ConfigError) as caught:
+        load(["+run=quickstart", f"{option}='{text}'"])
+    assert "canary" not in str(caught.value)
+    assert option in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["", "  ", "line\nfeed", "schlüssel", "two words"])
+def test_what_no_header_can_hold_is_refused_without_saying_it(monkeypatch, value):
+    monkeypatch.setenv(VARIABLE, value)
+    with pytest.raises(InputError, match=VARIABLE) as caught:
+        EndpointBackend(EndpointConfig(key_env=VARIABLE, structured="none"), DIPLOMACY_TEXT, temperature=1.0)
+    assert not value.strip() or value not in "".join(traceback.format_exception(caught.value))

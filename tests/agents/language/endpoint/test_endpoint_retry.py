@@ -1,0 +1,131 @@
+"""Waits double, spread out, repeat for the same seed, give way to what the server asks, and end in time."""
+
+import time
+from threading import Event, Thread
+
+import pytest
+
+from sparring.agents.language.endpoint.answer import EndpointError
+from sparring.agents.language.endpoint.retry import Meter, Persistence, RetryPolicy
+from tests.agents.language.asking import endpoint, requests, server
+
+PATIENCE = RetryPolicy(retries=5, timeout=1.0, total=10.0, first_wait=0.5, longest_wait=4.0)
+
+
+class Stopped(Event):
+    """An event that remembers how long it was waited for, each time."""
+
+    def __init__(self):
+        super().__init__()
+        self.waits = []
+
+    def wait(self, timeout=None):
+        self.waits.append(timeout)
+        return super().wait(timeout)
+
+
+class Trying:
+    """Something that fails with `errors`, one after the other, and then works."""
+
+    def __init__(self, errors, *, retries=5, total=5.0, first_wait=0.001):
+        self.meter, self.stopped, self.given = Meter(), Stopped(), []
+        self._errors, self._total = list(errors), total
+        self._persistence = Persistence(RetryPolicy(retries, 1.0, total, first_wait), self.meter, self.stopped)
+
+    def ask(self):
+        return self._persistence.ask(self._call, seed=1, until=time.monotonic() + self._total)
+
+    def counted(self, count):
+        return self.meter.metrics()[f"endpoint/{count}"]
+
+    def _call(self, seconds):
+        self.given.append(seconds)
+        if self._errors:
+            raise self._errors.pop(0)
+        return "answer"
+
+
+def test_waits_are_drawn_between_half_and_all_of_a_doubling_span():
+    spans = [0.5, 1.0, 2.0, 4.0, 4.0, 4.0]
+    for attempt, span in enumerate(spans):
+        waits = [PATIENCE.wait(attempt, seed) for seed in range(200)]
+        assert span / 2 <= min(waits) < 0.6 * span
+        assert 0.9 * span < max(waits) <= span
+
+
+def test_the_same_seed_waits_the_same():
+    assert [PATIENCE.wait(k, 7) for k in range(5)] == [PATIENCE.wait(k, 7) for k in range(5)]
+    assert PATIENCE.wait(0, 7) != PATIENCE.wait(0, 8)
+
+
+def test_the_server_may_ask_for_more_but_not_for_less():
+    assert PATIENCE.wait(0, 1, requested=9.0) == 9.0
+    assert PATIENCE.wait(3, 1, requested=0.1) >= 2.0
+
+
+def test_temporary_errors_are_retried_and_counted():
+    trying = Trying([EndpointError("server", "a"), EndpointError("timeout", "b")])
+    assert trying.ask() == "answer"
+    assert trying.counted("requests") == 3
+    assert trying.counted("retries") == 2
+    assert trying.counted("errors/server") == trying.counted("errors/timeout") == 1
+    assert trying.counted("waited_seconds") == pytest.approx(sum(trying.stopped.waits))
+    assert len(trying.stopped.waits) == 2
+
+
+def test_permanent_errors_are_not_retried():
+    trying = Trying([EndpointError("refused", "a", retryable=False)])
+    with pytest.raises(EndpointError):
+        trying.ask()
+    assert trying.counted("requests") == trying.counted("errors/refused") == 1
+    assert trying.counted("retries") == 0
+
+
+def test_tries_are_used_up():
+    trying = Trying([EndpointError("server", str(number)) for number in range(9)], retries=2)
+    with pytest.raises(EndpointError, match="2"):
+        trying.ask()
+    assert trying.counted("requests") == 3
+
+
+def test_no_wait_goes_beyond_the_time_left():
+    trying = Trying([EndpointError("rate_limited", "a", after=3600.0)])
+    with pytest.raises(EndpointError):
+        trying.ask()
+    assert trying.stopped.waits == []
+    assert trying.counted("requests") == 1
+
+
+def test_no_try_may_take_longer_than_what_is_left():
+    trying = Trying([EndpointError("server", "a")], total=0.4, first_wait=0.2)
+    trying.ask()
+    first, second = trying.given
+    assert 0.35 < first <= 0.4
+    assert second <= first - 0.1  # the wait was at least that
+
+
+def test_closing_ends_the_waiting():
+    trying = Trying([EndpointError("server", "a")], total=60.0, first_wait=30.0)
+    caught = []
+
+    def ask():
+        try:
+            trying.ask()
+        except EndpointError as error:
+            caught.append(str(error))
+
+    thread = Thread(target=ask)
+    thread.start()
+    trying.stopped.set()
+    thread.join(5.0)
+    assert caught == ["the endpoint is closed"]
+
+
+def test_retry_after_is_obeyed():
+    """The loopback server asks for 0.3 s; the waits of this backend begin at 0.01 s."""
+    with server(faults=["busy"]) as host, endpoint(host, structured="none") as backend:
+        (request,) = requests(1)
+        backend.decide([request])
+        first, second = host.times
+        assert 0.3 <= second - first < 2.0
+        assert backend.metrics()["endpoint/errors/rate_limited"] == 1

@@ -1,0 +1,55 @@
+"""The overfit check passes as it is, and catches five faults planted in the trainer, each by its own criterion."""
+
+from importlib.util import find_spec
+
+import pytest
+
+pytest.importorskip("transformers")
+pytest.importorskip("chess")
+
+from tests.agents.language.grpo.overfit.faults import FAULTS
+from tests.agents.language.grpo.overfit.small_check import failures, pay, run_check
+
+
+@pytest.fixture(autouse=True)
+def paid(monkeypatch):
+    monkeypatch.setattr("sparring.envs.chess.rollouts.task.reward_of", pay)
+
+
+def test_it_passes_without_a_fault(model, tmp_path):
+    code, report = run_check(model, tmp_path, "good")
+    assert failures(report) == []
+    assert (code, report["verdict"]) == (0, "PASS")
+    steps = report["steps"]
+    assert steps[0]["before"] < steps[-1]["after"]
+    assert [one["before"] for one in steps[1:]] == [one["after"] for one in steps[:-1]]
+    assert [one["beta"] for one in steps[:3]] == [0.0, 0.0, 0.005]
+    drawn = (tmp_path / "good" / "overfit.png").is_file()
+    assert drawn == (find_spec("matplotlib") is not None)
+
+
+@pytest.mark.usefixtures("no_picture")
+@pytest.mark.parametrize("greedy", ["true", "false"])
+def test_a_rate_of_zero_fails(model, tmp_path, greedy):
+    """The smallest rate that the options allow leaves every answer what it was, and with sampling each draw, too."""
+    code, report = run_check(model, tmp_path, "still", "grpo.learning_rate=1e-12", f"overfit.greedy={greedy}")
+    assert (code, report["verdict"]) == (1, "FAIL")
+    assert "reward slope" in failures(report)
+    assert [one["after"] for one in report["steps"]] == [one["control"] for one in report["steps"]]
+
+
+@pytest.mark.usefixtures("no_picture")
+@pytest.mark.parametrize("fault", ["shuffled", "reference", "end"])
+def test_a_fault_fails_its_own_criterion(fault, model, tmp_path):
+    with FAULTS[fault]():
+        code, report = run_check(model, tmp_path, fault)
+    criterion = {"shuffled": "reward slope", "reference": "reference", "end": "end of text"}[fault]
+    assert code == 1
+    assert criterion in failures(report)
+    assert fault != "reference" or failures(report) == [criterion]
+
+
+@pytest.mark.parametrize("fault", ["mask", "dropout"])
+def test_a_trainer_that_reads_or_computes_differently_ends_the_run(fault, model, tmp_path):
+    with FAULTS[fault]():
+        assert run_check(model, tmp_path, fault) == (1, {})

@@ -1,0 +1,160 @@
+"""Criteria of the overfit check, each on rows that break it alone."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sparring.agents.language.grpo.overfit import OverfitRow, banner, judge, line, moving_average, outcome, slope
+from sparring.configs.language import OverfitConfig
+from sparring.configs.load import load
+from sparring.envs.chess.config import ChessGRPORunConfig
+
+STEPS = 60
+CONFIG = OverfitConfig(enabled=True, window=20)
+
+
+def row(step, **changed):
+    """A healthy step: the reward rises, the KL is a fifth of the loss."""
+    values = {"before": 0.1 + 0.001 * step, "after": 0.101 + 0.001 * step, "positive": 1.0, "policy_loss": 0.04}
+    values |= {"kl_term": 0.01, "kl_share": 0.2, "kl": 0.1, "entropy": 0.5, "advantage_range": 3.0}
+    values |= {
+        "control": 0.1,
+        "gradient_norm": 0.5,
+        "beta": 0.005 if step > 20 else 0.0,
+        "skipped": 0.0,
+        "ended": 1.0,
+        "seconds": 1.0,
+    }
+    return OverfitRow(step=step, **(values | changed))
+
+
+def rows(change=lambda one: one):
+    return [change(row(step)) for step in range(1, STEPS + 1)]
+
+
+def failed(made):
+    return [one.name for one in judge(made, CONFIG) if not one.held]
+
+
+def test_a_healthy_run_passes():
+    assert failed(rows()) == []
+    assert outcome(judge(rows(), CONFIG)).startswith("PASS (reward slope")
+
+
+def recorded(seed, *, reward, kl_share, skipped, kl, noise, starts=1):
+    """50 steps with figures of a published log; the control stays where the reward begins, with the same noise."""
+    random = np.random.default_rng(seed)
+    made = []
+    for step, mean in enumerate(np.linspace(*reward, 50), 1):
+        after, control = (random.normal(level, noise) for level in (mean, reward[0]))
+        figures = {"kl_share": random.uniform(*kl_share), "skipped": skipped, "kl": kl, "after": after}
+        made.append(row(step, control=control, beta=0.01 * (step >= starts), **figures))
+    return made
+
+
+R1 = {"reward": (0.394, 0.394), "kl_share": (0.9, 1.0), "skipped": 0.6, "kl": 0.3, "noise": 0.02}
+"""Flat reward, a KL of 95 % of the loss, most answers of a prompt identical."""
+R4 = {"reward": (0.394, 0.441), "kl_share": (0.15, 0.6), "skipped": 0.0, "kl": 0.055, "noise": 0.008, "starts": 21}
+"""A reward that ends near its peak of 0.44, a KL of 0.055 after 20 steps without it, of 60 % of the loss at most."""
+
+
+def test_the_first_recorded_revision_fails_the_fourth_passes_and_a_rate_of_zero_does_not():
+    seeds = range(20)
+    assert all({"KL share", "signal"} <= {*failed(recorded(seed, **R1))} for seed in seeds)
+    assert sum("reward slope" in failed(recorded(seed, **R1)) for seed in range(200)) >= 198
+    assert {tuple(failed(recorded(seed, **R4))) for seed in seeds} == {()}
+    unmoved = R4 | {"reward": (0.394, 0.394), "kl": 0.0}
+    assert all("reference" in failed(recorded(seed, **unmoved)) for seed in seeds)
+    drifting = R4 | {"reward": (0.394, 0.394)}
+    assert sum(failed(recorded(seed, **drifting)) == [] for seed in range(200)) <= 2
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("reward slope", lambda one: replace(one, after=0.5)),
+        ("reward slope", lambda one: replace(one, after=1.0 - one.after)),
+        ("KL share", lambda one: replace(one, kl_share=0.8)),
+        ("gradient norm", lambda one: replace(one, gradient_norm=float("nan") if one.step == 30 else 0.5)),
+        ("gradient norm", lambda one: replace(one, gradient_norm=50.0 if 30 < one.step < 50 else 0.5)),
+        ("signal", lambda one: replace(one, skipped=0.75)),
+        ("reference", lambda one: replace(one, kl=0.0)),
+        ("end of text", lambda one: replace(one, ended=0.1)),
+    ],
+)
+def test_a_fault_fails_its_criterion_alone_and_is_named(name, change):
+    assert failed(rows(change)) == [name]
+    assert outcome(judge(rows(change), CONFIG)).startswith(f"FAIL ({name}: ")
+
+
+def test_a_high_share_that_passes_by_and_one_during_the_steps_without_beta_do_not_count():
+    assert failed(rows(lambda one: replace(one, kl_share=0.9 if one.step in (25, 30, 35) else 0.2))) == []
+    assert failed(rows(lambda one: replace(one, kl_share=0.9 if one.beta == 0 else 0.2))) == []
+
+
+def test_a_run_shorter_than_its_window_fails():
+    assert "reward slope" in failed(rows()[:20])
+    assert len(failed([])) >= 4
+
+
+def with_rewards(rewards, control):
+    return [replace(row(step), after=a, control=c) for step, (a, c) in enumerate(zip(rewards, control, strict=True), 1)]
+
+
+def test_a_rate_of_zero_fails_on_the_same_seeds_however_lucky_its_draws():
+    """The rewards of equal policies with equal seeds are equal, so even rising ones are no learning."""
+    lucky = np.linspace(0.1, 0.9, STEPS)
+    assert failed(with_rewards(lucky, lucky)) == ["reward slope"]
+    assert failed(with_rewards(lucky, np.full(STEPS, 0.1))) == []
+    assert failed(with_rewards(lucky, np.full(STEPS, np.nan))) == ["reward slope"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "correlation", "most"),
+    [(25, 0.0, 0.01), (25, 0.5, 0.05), (50, 0.5, 0.03), (200, 0.8, 0.03), (500, 0.9, 0.02), (50, 1.0, 0.35)],
+)
+def test_policies_that_change_without_learning_rarely_pass(steps, correlation, most):
+    """Of 400; the sign of the slope alone passes half of them. At 1 the reward is a random walk."""
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=(400, steps))
+    for step in range(1, steps):
+        noise[:, step] += correlation * noise[:, step - 1]
+    passed = [failed(with_rewards(rewards, np.zeros(steps))) == [] for rewards in noise]
+    assert np.mean(passed) <= most
+
+
+def test_learning_that_begins_late_or_ends_early_passes():
+    stairs = np.repeat([0.0, 0.3, 0.8], [30, 10, 20])
+    noise = np.random.default_rng(1).normal(size=STEPS) / 20
+    for learned in (stairs, stairs + noise, 1 - np.exp(-np.arange(STEPS) / 8) + noise):
+        assert failed(with_rewards(learned, np.zeros(STEPS))) == []
+        assert failed(with_rewards(-learned, np.zeros(STEPS))) == ["reward slope"]
+
+
+def test_slope_and_its_error_by_hand():
+    """The best rising curve through 0, 2, 1, 3 is 0, 1.5, 1.5, 3: residuals 0, 0.5, -0.5, 0, three levels."""
+    rise, error = slope(np.array([0.0, 2.0, 1.0, 3.0]))
+    assert rise == pytest.approx(0.8)  # (-1.5 x 0 - 0.5 x 2 + 0.5 x 1 + 1.5 x 3) / 5
+    assert error == pytest.approx((0.5 / 1.0 / 5) ** 0.5)  # 4 - 4.5 < 1; the correlation, -0.5 + 0.5, is 0
+
+
+def test_moving_average_by_hand():
+    assert moving_average([1.0, 2.0, 3.0, 6.0], 3).tolist() == pytest.approx([2.0, 11 / 3])
+    assert moving_average([1.0], 2).tolist() == []
+
+
+def test_banner_and_line():
+    config = ChessGRPORunConfig()
+    config.grpo.kl_beta_start_step, config.overfit.label = 20, "r4"
+    assert "r4" in banner(config)
+    assert "KL exact, beta 0.04 after 20 steps at 0" in banner(config)
+    config.grpo.advantage_std_floor, config.grpo.advantage_std, config.grpo.advantage_clip = 0.05, "sample", 2.0
+    assert "advantages / max(sample std, 0.05), clip 2.0" in banner(config)
+    assert line(row(3)).split()[:4] == ["3", "0.1030", "0.1040", "+0.0010"]
+
+
+def test_the_first_revision_is_the_published_one():
+    """Beta from the first step on, a standard deviation without a floor, and no clip."""
+    shown = banner(load(["+run=rookworld_overfit_r1"]))
+    assert "KL signed, beta 0.1, target 0; advantages / max(sample std, 1e-06), clip none; entropy 0; sampled" in shown

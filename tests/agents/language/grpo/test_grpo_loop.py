@@ -1,0 +1,65 @@
+"""The whole of GRPO at toy size: it runs, it reproduces, it resumes bit for bit, and its workers may die."""
+
+import os
+import signal
+from pathlib import Path
+
+import torch
+
+from sparring.agents.distributed import pools
+from sparring.agents.distributed.pools import PoolWorker
+from sparring.agents.language.grpo.trainer import GRPOTrainer
+from sparring.curriculum.league.file import LeagueFile
+from tests.agents.language.grpo.small_runs import in_process, rows, run, warm_workers, weights
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_a_run_cut_in_two_ends_with_the_same_bits(toy, tmp_path, monkeypatch):
+    monkeypatch.setattr(GRPOTrainer, "_new_players", in_process)
+    options = ("grpo.buffer_depth=2", "grpo.steps=4", "grpo.use_ema_reference=true", "grpo.learning_rate=1e-2")
+    whole = run(toy, tmp_path, "whole", *options)
+    run(toy, tmp_path, "cut", *options, "max_updates=2")
+    cut = run(toy, tmp_path, "cut", *options)
+    assert all(torch.equal(value, weights(cut)[name]) for name, value in weights(whole).items())
+    assert any(value.abs().max() > 0 for name, value in weights(whole).items() if "lora_B" in name)
+    assert rows(whole) == rows(cut)
+    assert len(rows(whole)) == 4
+    assert [row["buffer/lag"] for row in rows(whole)] == [0, 1, 2, 2]
+    assert (whole.parent / "league.json").read_bytes() == (cut.parent / "league.json").read_bytes()
+
+
+def test_checkpoints_join_the_league_and_are_met(toy, tmp_path):
+    shares = ["league.self_play=0", "league.peer=1", "league.exploitable=0", "league.baseline=0"]
+    final = run(toy, tmp_path, "league", "grpo.steps=4", *shares, "league.dumbbot_game_probability=0")
+    league = LeagueFile(final.parent).read()
+    assert [agent.name for agent in league.of_kind("checkpoint")] == ["checkpoint_000002", "checkpoint_000004"]
+    assert league["checkpoint_000002"].games > 0
+    path = final.parent / league["checkpoint_000002"].path
+    assert path.exists()
+    for page in ("checkpoints/README.md", "docs/training.md"):  # what files are called there is what they are called
+        assert f"`{path.name.replace('000002', '<steps>')}`" in (ROOT / page).read_text(encoding="utf-8")
+
+
+def test_a_worker_that_dies_costs_nothing_but_time(toy, tmp_path, monkeypatch):
+    killed = []
+    begin = PoolWorker._begin
+
+    def begin_and_kill(worker):
+        pool = begin(worker)
+        if not killed:
+            killed.append(worker.process.pid)
+            os.kill(worker.process.pid, signal.SIGKILL)
+        return pool
+
+    options = ("grpo.buffer_depth=1", "grpo.steps=2")
+    with monkeypatch.context() as patch:
+        patch.setattr(GRPOTrainer, "_new_players", in_process)
+        whole = run(toy, tmp_path, "whole", *options)
+    monkeypatch.setattr(pools, "multiprocessing", warm_workers())
+    monkeypatch.setattr(PoolWorker, "_begin", begin_and_kill)
+    hurt = run(toy, tmp_path, "hurt", *options)
+    assert killed
+    assert all(torch.equal(value, weights(hurt)[name]) for name, value in weights(whole).items())
+    assert rows(hurt)[-1]["rollout/restarts"] == 1.0
+    assert "another plays it again" in (hurt.parent / "events.jsonl").read_text()

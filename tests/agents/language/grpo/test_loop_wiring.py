@@ -1,0 +1,90 @@
+"""Between the rollout and the learner: rewards become advantages of the same sign within the groups that are chosen."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from sparring.agents.language.backend import Decision
+from sparring.agents.language.grpo.rollouts.rollout import DecisionRecord, RolloutBatch
+from sparring.agents.language.grpo.step import learn_from
+from sparring.configs.language import GRPOConfig
+from sparring.envs.diplomacy.rollouts.task import stratum
+from sparring.envs.text import GroupFacts
+
+
+class Noting:
+    """A learner that only notes what it is given."""
+
+    version = 0
+
+    def learn(self, samples, *, rate_scale):
+        self.samples, self.rate_scale = samples, rate_scale
+        self.version += 1
+        return {}
+
+
+def turn(game, fork, step=0, *, power=2, centres=3):
+    known = GroupFacts(fork=fork, seat=power, step=step, stratum=stratum(centres, 1901), position=fork)
+    return DecisionRecord(Decision(()), game, power, step, known, 1)
+
+
+def learned(turns, rewards, *, rate_scale=1.0, **options):
+    """What the learner is given, as {number of the turn: advantage}, and the learner."""
+    learner = Noting()
+    plan = SimpleNamespace(policy_version=0, groups=())
+    batch = RolloutBatch(plan, turns, np.array(rewards), endings=[], failed=0, years=0.0, seconds=0.0)
+    metrics = learn_from(batch, learner, GRPOConfig(**options), rate_scale=rate_scale)
+    whose = {id(one.decision): number for number, one in enumerate(turns)}
+    return {whose[id(sample.decision)]: sample.advantage for sample in learner.samples}, learner, metrics
+
+
+TWO_FORKS = [turn(0, 0), turn(1, 0), turn(2, 1), turn(3, 1)]
+"""Two games from each of two positions, a decision each, by the same power with as many centres."""
+
+
+def test_what_was_paid_more_than_its_group_is_made_likelier_and_what_was_paid_less_is_not():
+    """Mean 2 and 7, standard deviation 1 and 2."""
+    found, _, _ = learned(TWO_FORKS, [1.0, 3.0, 9.0, 5.0])
+    assert found == pytest.approx({0: -1.0, 1: 1.0, 2: 1.0, 3: -1.0})
+
+
+def test_the_advantages_are_those_of_the_options():
+    """Without the division by the standard deviation, and clipped to 1.5."""
+    found, _, _ = learned(TWO_FORKS, [1.0, 3.0, 9.0, 5.0], scale_advantages=False, advantage_clip=1.5)
+    assert found == pytest.approx({0: -1.0, 1: 1.0, 2: 1.5, 3: -1.5})
+
+
+def test_games_of_two_forks_are_compared_where_groups_are_made_by_what_is_known():
+    """Together their mean is 4.5 and their variance (3.5^2 + 1.5^2 + 4.5^2 + 0.5^2) / 4 = 8.75."""
+    found, _, _ = learned(TWO_FORKS, [1.0, 3.0, 9.0, 5.0], use_state_stratified_groups=True)
+    deviations = {0: -3.5, 1: -1.5, 2: 4.5, 3: 0.5}
+    assert found == pytest.approx({number: value / 8.75**0.5 for number, value in deviations.items()})
+
+
+def test_where_groups_are_made_by_what_is_known_the_few_are_not_compared_with_the_many():
+    """Three centres in one fork, six in the other: no strata in common."""
+    turns = [turn(0, 0), turn(1, 0), turn(2, 1, centres=6), turn(3, 1, centres=6)]
+    found, _, _ = learned(turns, [1.0, 3.0, 9.0, 5.0], use_state_stratified_groups=True)
+    assert found == pytest.approx({0: -1.0, 1: 1.0, 2: 1.0, 3: -1.0})
+
+
+def test_every_decision_of_a_trajectory_is_learned_from():
+    """Two games of two powers, each deciding in spring (step 0) and fall (step 2)."""
+    turns = [turn(game, 0, step, power=power) for step in (0, 2) for game in (0, 1) for power in (1, 5)]
+    found, _, _ = learned(turns, [1.0, 1.0, 2.0, 3.0, 6.0, 5.0, 4.0, 7.0])
+    spring, fall = {0: -1.0, 1: -1.0, 2: 1.0, 3: 1.0}, {4: 1.0, 5: -1.0, 6: -1.0, 7: 1.0}
+    assert found == pytest.approx(spring | fall)
+
+
+def test_decisions_that_say_nothing_are_left_out():
+    """Equal rewards in one fork; the other has an answer."""
+    found, _, metrics = learned(TWO_FORKS, [2.0, 2.0, 9.0, 5.0])
+    assert found == pytest.approx({2: 1.0, 3: -1.0})
+    assert metrics["processing/skipped_zero_variance"] == 2
+
+
+def test_the_guard_lowers_the_learning_rate():
+    _, learner, metrics = learned(TWO_FORKS, [1.0, 3.0, 9.0, 5.0], rate_scale=0.25, learning_rate=0.01)
+    assert learner.rate_scale == 0.25
+    assert metrics["train/learning_rate"] == 0.0025

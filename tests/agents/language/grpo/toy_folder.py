@@ -1,0 +1,13 @@
+"""A toy model in a folder, as `model.name` takes it."""
+
+from pathlib import Path
+
+from tests.agents.language.toys import llama, word_tokenizer
+
+
+def toy_folder(path: Path) -> Path:
+    """Write the model, of one layer for the sake of time, and its tokenizer."""
+    tokenizer = word_tokenizer()
+    llama(tokenizer, layers=1).save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path
