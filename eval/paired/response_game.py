@@ -40,6 +40,10 @@ class ResponseOptions(Protocol):
         """Modules that may be imported to make the game."""
 
     @property
+    def id(self) -> str:
+        """Game of players that do not name it themselves; empty for policies' files."""
+
+    @property
     def device(self) -> str:
         """Device of the policies."""
 
@@ -109,6 +113,8 @@ class Target:
     network: Sequence[str] = ()
     """Options of a run that give the best response its network."""
     contract: Mapping[str, Any] = field(default_factory=dict)
+    player: Any = None
+    """What answers for a player of others, which is not in a file."""
 
 
 def no_plans(options: ResponseOptions, targets: Sequence[Target]) -> list[MatchRecord]:
