@@ -30,6 +30,7 @@ from sparring.envs.imported.evaluation.matches import seats_of
 from sparring.envs.imported.evaluation.policy import load_policy
 from sparring.envs.imported.evaluation.state_players import CheckedPlayer, open_player, table_of
 from sparring.envs.imported.match import make_match
+from sparring.envs.imported.openspiel import is_zero_sum
 from sparring.envs.imported.states import check_copies, first_state, rows_of
 from sparring.envs.imported.tree import game_tree
 from sparring.eval.paired.response_game import (
@@ -118,6 +119,9 @@ def facts(
     for run in runs:
         rewards.setdefault(run.start, []).append(_last_reward(run.folder, label))
     about = {"env": game.name, "kwargs": dict(game.kwargs), "mean_rewards": rewards, **exact_values(player, game)}
+    if game.package == "openspiel" and is_zero_sum(game.id, game.kwargs):  # the policy alone returns 0, over all seats
+        means = {attack: [value for value in values if value is not None] for attack, values in rewards.items()}
+        about["gains"] = {attack: float(np.mean(values)) for attack, values in means.items() if values}
     lines = [
         f"{attack}: {', '.join(f'{value:+.3f}' for value in values if value is not None)}"
         for attack, values in rewards.items()
