@@ -71,6 +71,16 @@ def first_state(game: Any) -> Any:
     return TurnState(state) if simultaneous or not has_text(game) else state
 
 
+def text_of(state: Any) -> str:
+    """Return the information state of the player who decides."""
+    return str(state.information_state_string(state.current_player()))
+
+
+def whole(state: Any) -> tuple[Any, int]:
+    """Return OpenSpiel's state, and the player who decides there."""
+    return getattr(state, "whole", state), state.current_player()
+
+
 def rows_of(match: Any, encoder: SeatRows, states: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
     """Return what the players who decide in `states` [B] see, float32 [B, D], and what they can do, bool [B, K]."""
     rows, legal = [], np.zeros((len(states), match.game.num_distinct_actions()), dtype=bool)

@@ -1,7 +1,7 @@
 """Players of others in OpenSpiel's games: each a function from states to the probabilities of its actions.
 
     openspiel:uniform   openspiel:cfr:ITERATIONS   openspiel:cfr+:ITERATIONS   openspiel:mcts:SIMULATIONS
-    openspiel:ismcts:SIMULATIONS   module:Name
+    openspiel:ismcts:SIMULATIONS   module:Name   http://HOST:PORT/PATH
 
 `READERS` has one for each kind. A reader gets the text and the game, and returns the function. What it answers is
 checked at every decision, and `CheckedPlayer.replay` asks twice: the attack is on one policy, which does not change.
@@ -23,8 +23,9 @@ import numpy as np
 
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.opponents import is_code, named_source
+from sparring.envs.imported.evaluation.http_player import HttpPlayer
 from sparring.envs.imported.match import raised_where
-from sparring.envs.imported.states import first_state
+from sparring.envs.imported.states import first_state, text_of, whole
 from sparring.envs.imported.tree import GameTree
 from sparring.eval.paired.response_game import Choices
 
@@ -123,11 +124,6 @@ def distance(first: Choices, second: Choices) -> float:
     return max(abs(one.get(action, 0.0) - other.get(action, 0.0)) for action in {*one, *other})
 
 
-def text_of(state: Any) -> str:
-    """Return the information state of the player who decides."""
-    return str(state.information_state_string(state.current_player()))
-
-
 def met_states(game: Any, most: int) -> dict[str, list[Any]]:
     """Return the first and the last state met at each of up to `most` information states, in random games."""
     random, met = Random(0), dict[str, list[Any]]()
@@ -150,7 +146,9 @@ def open_player(text: str, game: Any) -> CheckedPlayer:
     """Return the player that `text` names, in a `pyspiel.Game`. Raises `InputError` for an unknown one."""
     kind = text.partition(":")[0]
     if kind not in READERS and not is_code(text):
-        raise InputError(f"{text}: expected {', '.join(NAMED)} or module:Name of a Python object; name one of them")
+        raise InputError(
+            f"{text}: expected {', '.join(NAMED)}, an address or module:Name of a Python object; name one of them"
+        )
     return CheckedPlayer(text, READERS.get(kind, read_object)(text, game))
 
 
@@ -251,11 +249,6 @@ def read_object(text: str, game: Any) -> StatePolicy:
     raise InputError(f"{text}: has neither action_probabilities(state, player) nor step(state); add one of them")
 
 
-def whole(state: Any) -> tuple[Any, int]:
-    """Return OpenSpiel's state, and the player who decides there."""
-    return getattr(state, "whole", state), state.current_player()
-
-
 def made(text: str, source: Any, game: Any) -> Any:
     """Call what makes a player. Raises `InputError` for what cannot be called."""
     if not callable(source):
@@ -278,4 +271,8 @@ PLAYERS: dict[str, Any] = {
     "ismcts": read_ismcts,
 }
 NAMED = tuple(f"openspiel:{name}{'' if reader is uniform else ':N'}" for name, reader in PLAYERS.items())
-READERS: dict[str, Callable[[str, Any], StatePolicy]] = {"openspiel": read_named}
+READERS: dict[str, Callable[[str, Any], StatePolicy]] = {
+    "openspiel": read_named,
+    "http": HttpPlayer,
+    "https": HttpPlayer,
+}
