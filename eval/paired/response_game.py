@@ -11,6 +11,8 @@ from sparring.configs.schema import NamedOpponentsRunConfig
 from sparring.envs.game import Game
 from sparring.eval.stats.tables import MatchRecord
 
+FORMAT = "sparring response"
+"""Of the file of a response that was found."""
 COLD, WARM, SAMPLING = "cold", "warm", "sampling"
 DETERMINISTIC, STOCHASTIC = "deterministic", "stochastic"
 """How the policy acts that is exploited."""
@@ -96,6 +98,8 @@ class StateGame:
     """Bounds of the returns."""
     policy: Callable[[Sequence[Any]], Sequence[Choices]]
     """The policy's choices in each of the `GameState`s, for the player who decides there."""
+    name: str = ""
+    """The game with its options, in its package's words."""
 
 
 @dataclass(frozen=True)

@@ -166,7 +166,7 @@ def states(options: ResponseOptions, target: Target, sampled: bool) -> StateGame
         return [[(int(k), float(row[k])) for k in np.flatnonzero(row)] for row in table]
 
     ends = match.game.min_utility(), match.game.max_utility()
-    return StateGame(lambda: first_state(match.game), match.game.num_players(), *ends, choices)
+    return StateGame(lambda: first_state(match.game), match.game.num_players(), *ends, choices, str(match.game))
 
 
 def foreign_states(options: ResponseOptions, player: CheckedPlayer, sampled: bool) -> StateGame:
@@ -174,7 +174,7 @@ def foreign_states(options: ResponseOptions, player: CheckedPlayer, sampled: boo
     match: Any = make_match("openspiel", options.id, {})
     ends = match.game.min_utility(), match.game.max_utility()
     policy = player if sampled else player.likeliest
-    return StateGame(lambda: first_state(match.game), match.game.num_players(), *ends, policy)
+    return StateGame(lambda: first_state(match.game), match.game.num_players(), *ends, policy, str(match.game))
 
 
 def foreign_facts(options: ResponseOptions, player: CheckedPlayer) -> tuple[dict[str, Any], str]:

@@ -15,6 +15,7 @@ import inspect
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from random import Random
 from typing import Any
 from zlib import crc32
@@ -22,12 +23,13 @@ from zlib import crc32
 import numpy as np
 
 from sparring.configs.core.errors import InputError, choose
+from sparring.configs.core.files import read_json
 from sparring.configs.opponents import is_code, named_source
 from sparring.envs.imported.evaluation.http_player import HttpPlayer
 from sparring.envs.imported.match import raised_where
 from sparring.envs.imported.states import first_state, text_of, whole
 from sparring.envs.imported.tree import GameTree
-from sparring.eval.paired.response_game import Choices
+from sparring.eval.paired.response_game import FORMAT, Choices
 
 StatePolicy = Callable[[Sequence[Any]], Sequence[Mapping[int, float]]]
 """From states to the probability of each action, for the player who decides; actions left out have probability 0."""
@@ -40,6 +42,7 @@ SLOW = 0.01
 CONSTANT = 2.0
 """UCT constant of OpenSpiel's searches, as in its own examples."""
 MEMORY_MB = 100
+SAVED = ".json"
 MOST = 1_000_000
 """Iterations or simulations."""
 
@@ -145,10 +148,11 @@ def met_states(game: Any, most: int) -> dict[str, list[Any]]:
 def open_player(text: str, game: Any) -> CheckedPlayer:
     """Return the player that `text` names, in a `pyspiel.Game`. Raises `InputError` for an unknown one."""
     kind = text.partition(":")[0]
+    if text.endswith(SAVED):
+        return CheckedPlayer(text, read_saved(text, game))
     if kind not in READERS and not is_code(text):
-        raise InputError(
-            f"{text}: expected {', '.join(NAMED)}, an address or module:Name of a Python object; name one of them"
-        )
+        kinds = f"{', '.join(NAMED)}, an address, a saved response or module:Name"
+        raise InputError(f"{text}: expected {kinds}; name one of them")
     return CheckedPlayer(text, READERS.get(kind, read_object)(text, game))
 
 
@@ -231,6 +235,30 @@ def refuse_unless(text: str, game: Any, **needed: str | tuple[str, ...]) -> None
         if value not in ([values] if isinstance(values, str) else values):
             names = values if isinstance(values, str) else " or ".join(values)
             raise InputError(f"{text}: needs a game with {key} {names}, and this game has {value}; name another player")
+
+
+def read_saved(text: str, game: Any) -> StatePolicy:
+    """Return a response that `sparring exploit --save` wrote; it acts uniformly where the search never was."""
+    try:
+        content = read_json(Path(text))
+        version, name = (content["format"], content["version"]), content["game"]
+        seats = [{str(key): int(action) for key, action in seat.items()} for seat in content["seats"]]
+    except FileNotFoundError as error:
+        raise InputError(f"{text}: no such file; save a response with --save {text}") from error
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError(f"{text}: is not a response of sparring exploit ({type(error).__name__})") from error
+    if version != (FORMAT, 1) or len(seats) != game.num_players():
+        raise InputError(f"{text}: expected {FORMAT}, version 1, with {game.num_players()} seats, got {version}")
+    if name != str(game):
+        raise InputError(f"{text}: is a response in {name}, and the game is {game}; give --id {name}")
+
+    def policy(states: Sequence[Any]) -> list[dict[int, float]]:
+        actions = [seats[state.current_player()].get(text_of(state)) for state in states]
+        return [
+            other if action is None else {action: 1.0} for action, other in zip(actions, uniform(states), strict=True)
+        ]
+
+    return policy
 
 
 def read_object(text: str, game: Any) -> StatePolicy:

@@ -34,7 +34,8 @@ def serve():
                 self.send_header("Location", "/other")
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
-                self.wfile.write(content)
+                with contextlib.suppress(OSError):  # of a client that gave up
+                    self.wfile.write(content)
 
             def log_message(self, *_):
                 pass
