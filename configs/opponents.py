@@ -19,6 +19,8 @@ from sparring.configs.schema import LABEL, NamedOpponentsRunConfig, RunConfig
 
 REFERENCE = re.compile(r"(?!bot:|held_out:|stochastic:)[A-Za-z_]\w*(\.\w+)*:[A-Za-z_]\w*")
 """`module:Name`; `bot:NAME` is a bot, `held_out:NAME` a held-out opponent, `stochastic:NAME` a checkpoint."""
+ACTING = ("act", "action_probabilities", "step")
+"""Methods of players: for rows of observations, and for a state as in OpenSpiel."""
 Source = TypeVar("Source")
 _registered: dict[str, Any] = {}
 
@@ -74,7 +76,7 @@ def opponent_text(value: Any) -> str:
                 f"{path}: an opponent finds its statistics beside it; copy {statistics} to {path.stem}_vecnormalize.pkl"
             )
         return str(path)
-    if not (callable(value) or hasattr(value, "act")):
+    if not (callable(value) or any(hasattr(value, name) for name in ACTING)):
         return str(value)
     if registered_as := registered_name(value):
         return registered_as

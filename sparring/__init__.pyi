@@ -18,12 +18,14 @@ from sparring.eval.check import check_game as check
 from sparring.eval.curves import read_curves as curves
 from sparring.eval.diplomacy_replay import replay_game as diplomacy_replay
 from sparring.eval.exploit import exploit_policy as exploit
+from sparring.eval.exploitability.assertions import assert_not_exploitable as assert_not_exploitable
 from sparring.eval.runs import ask_runs as runs
 
 __all__ = [
     "Callback",
     "InputError",
     "RunProgress",
+    "assert_not_exploitable",
     "check",
     "curves",
     "diplomacy_replay",

@@ -75,6 +75,13 @@ def is_constant_sum(game_id: str, kwargs: Mapping[str, Any]) -> bool:
     return bool(utility in (kinds.ZERO_SUM, kinds.CONSTANT_SUM))
 
 
+def is_zero_sum(game_id: str, kwargs: Mapping[str, Any]) -> bool:
+    """Return whether the package says of a game that its players' returns add up to 0 in every match."""
+    import pyspiel
+
+    return bool(_load(pyspiel, game_id, dict(kwargs)).get_type().utility == pyspiel.GameType.Utility.ZERO_SUM)
+
+
 def _load(pyspiel: Any, game_id: str, kwargs: dict[str, Any]) -> Any:
     """Return the game; its name is looked up first, for the package's own message lists all names on many lines."""
     try:

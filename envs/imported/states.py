@@ -21,7 +21,11 @@ class TurnState:
         self.whole, self.chosen = whole, chosen
         self.is_terminal, self.returns = whole.is_terminal, whole.returns
         self.is_chance_node, self.chance_outcomes = whole.is_chance_node, whole.chance_outcomes
-        self.information_state_string = whole.information_state_string
+
+    def information_state_string(self, player: int) -> str:
+        """Return what `player` remembers: OpenSpiel's text, or all moves in a game without hidden information."""
+        described = has_text(self.whole.get_game())
+        return str(self.whole.information_state_string(player) if described else self.whole.history_str())
 
     def current_player(self) -> int:
         """Return who decides."""
@@ -44,16 +48,37 @@ class TurnState:
 
 
 def check_copies(name: str, game: Any) -> None:
-    """Raise `InputError` for a game of OpenSpiel without texts of information states."""
-    if not game.get_type().provides_information_state_string:
+    """Raise `InputError` for a game of OpenSpiel with hidden information and without texts of information states."""
+    if not has_text(game) and not is_open(game):
         raise InputError(f"{name}: the game gives no text of an information state, which sampling needs; leave it out")
+
+
+def has_text(game: Any) -> bool:
+    """Return whether a game of OpenSpiel writes information states as text."""
+    return bool(game.get_type().provides_information_state_string)
+
+
+def is_open(game: Any) -> bool:
+    """Return whether nothing is hidden in a game of OpenSpiel, in which one player decides at a time."""
+    kind = game.get_type()
+    return bool(kind.information.name == "PERFECT_INFORMATION" and kind.dynamics.name == "SEQUENTIAL")
 
 
 def first_state(game: Any) -> Any:
     """Return the first state of a game of OpenSpiel; one player decides at a time."""
     state = game.new_initial_state()
     simultaneous = game.get_type().dynamics.name == "SIMULTANEOUS"
-    return TurnState(state) if simultaneous else state
+    return TurnState(state) if simultaneous or not has_text(game) else state
+
+
+def text_of(state: Any) -> str:
+    """Return the information state of the player who decides."""
+    return str(state.information_state_string(state.current_player()))
+
+
+def whole(state: Any) -> tuple[Any, int]:
+    """Return OpenSpiel's state, and the player who decides there."""
+    return getattr(state, "whole", state), state.current_player()
 
 
 def rows_of(match: Any, encoder: SeatRows, states: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:

@@ -68,6 +68,8 @@ class GameTree:
     """Observation rows as a policy sees them, float32 [I, D]."""
     names: list[str]
     """OpenSpiel's text of every information state."""
+    states: list[Any]
+    """A state of every information state."""
 
     def values(self, table: np.ndarray) -> np.ndarray:
         """Return the expected returns float64 [S] if all play the probabilities `table`, float64 [I, K]."""
@@ -204,6 +206,7 @@ class _Builder:
     """Player, number of its decisions before, and the last of them with its action, of every information state."""
     legal: list[list[int]] = field(default_factory=list)
     rows: list[np.ndarray] = field(default_factory=list)
+    states: list[Any] = field(default_factory=list)
 
     def build(self) -> GameTree | None:
         """Return the tree, None if it is too large."""
@@ -233,6 +236,7 @@ class _Builder:
             legal=self._legal(),
             rows=np.stack(self.rows),
             names=[text for _, text in self.infosets],
+            states=self.states,
         )
 
     def _add(self, node: _Open, parent: int, action: int, chance: float) -> Iterator[tuple[_Open, int, int, float]]:
@@ -261,6 +265,7 @@ class _Builder:
             self.about.append((player, depth, last))
             self.legal.append(node.state.legal_actions())
             self.rows.append(self._row(node.state, player))
+            self.states.append(node.state)
         elif self.about[number][2] != last:
             raise InputError(
                 f"{self.encoder.name}: player {player} forgets what it did before {key[1]!r}; exploitability needs "

@@ -11,6 +11,8 @@ from sparring.configs.schema import NamedOpponentsRunConfig
 from sparring.envs.game import Game
 from sparring.eval.stats.tables import MatchRecord
 
+FORMAT = "sparring response"
+"""Of the file of a response that was found."""
 COLD, WARM, SAMPLING = "cold", "warm", "sampling"
 DETERMINISTIC, STOCHASTIC = "deterministic", "stochastic"
 """How the policy acts that is exploited."""
@@ -38,6 +40,10 @@ class ResponseOptions(Protocol):
     @property
     def modules(self) -> tuple[str, ...]:
         """Modules that may be imported to make the game."""
+
+    @property
+    def id(self) -> str:
+        """Game of players that do not name it themselves; empty for policies' files."""
 
     @property
     def device(self) -> str:
@@ -92,6 +98,8 @@ class StateGame:
     """Bounds of the returns."""
     policy: Callable[[Sequence[Any]], Sequence[Choices]]
     """The policy's choices in each of the `GameState`s, for the player who decides there."""
+    name: str = ""
+    """The game with its options, in its package's words."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +117,8 @@ class Target:
     network: Sequence[str] = ()
     """Options of a run that give the best response its network."""
     contract: Mapping[str, Any] = field(default_factory=dict)
+    player: Any = None
+    """What answers for a player of others, which is not in a file."""
 
 
 def no_plans(options: ResponseOptions, targets: Sequence[Target]) -> list[MatchRecord]:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from hashlib import sha256
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ import torch
 
 from sparring.agents.opponents.players import find_checkpoint
 from sparring.agents.play.exploitability import probabilities
-from sparring.configs.core.errors import InputError
+from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.load import load_kind
 from sparring.configs.overrides import as_override
 from sparring.configs.schema import RANDOM, ImportedRunConfig, NamedOpponentsRunConfig
@@ -26,7 +28,11 @@ from sparring.curriculum.opponents import label_of
 from sparring.envs.imported.evaluation.command import exact_values
 from sparring.envs.imported.evaluation.matches import seats_of
 from sparring.envs.imported.evaluation.policy import load_policy
+from sparring.envs.imported.evaluation.state_players import CheckedPlayer, open_player, table_of
+from sparring.envs.imported.match import make_match
+from sparring.envs.imported.openspiel import is_zero_sum
 from sparring.envs.imported.states import check_copies, first_state, rows_of
+from sparring.envs.imported.tree import game_tree
 from sparring.eval.paired.response_game import (
     COLD,
     SAMPLING,
@@ -59,6 +65,8 @@ def read(responses: ResponseGame, text: str, options: ResponseOptions) -> Target
         if start not in (COLD, WARM, SAMPLING):
             these = f"{COLD}, {WARM} and {SAMPLING}"
             raise InputError(f"--attacker {start}: in a game of another package these are {these}")
+    if options.id:
+        return read_foreign(responses, text, options)
     path = find_checkpoint(text)
     player, game = load_policy(path, "cpu", options.modules)
     seats = len(seats_of(game))
@@ -76,6 +84,22 @@ def read(responses: ResponseGame, text: str, options: ResponseOptions) -> Target
     return Target(str(path), name, digest, responses, {}, settings, network, player.contract)
 
 
+def read_foreign(responses: ResponseGame, text: str, options: ResponseOptions) -> Target:
+    """Read a player of others in a game of OpenSpiel, and ask it for some decisions twice. Raises `InputError`."""
+    try:
+        match: Any = make_match("openspiel", options.id, {})
+    except ConfigError as error:
+        raise InputError(str(error).replace("env.id=", "--id ")) from error
+    check_copies(f"--attacker {SAMPLING}", match.game)
+    player = open_player(text, match.game)
+    player.replay(match.game)
+    version = metadata.version("open_spiel")
+    fixed = f"{text} {options.id} {version}" if text.startswith("openspiel:") else ""  # others may change
+    digest = sha256(fixed.encode()).hexdigest() if fixed else ""
+    name = re.sub(r"[^A-Za-z0-9._+-]+", "-", f"{text} in {options.id}").strip("-")
+    return Target(text, name, digest, responses, player=player)
+
+
 def rounded_steps(kind: type[NamedOpponentsRunConfig], settings: Sequence[str], steps: int) -> NamedOpponentsRunConfig:
     """Return a run of at least `steps` with about `EVALUATIONS` evaluations, the last of them at its end."""
     each = steps_per_update(load_kind(kind, [*settings]))
@@ -88,11 +112,16 @@ def facts(
     options: ResponseOptions, targets: Sequence[Target], runs: Sequence[Any], label: str
 ) -> tuple[dict[str, Any], str]:
     """Return the game, the mean rewards of the best responses, and exact values where there are some; and text."""
+    if targets[0].player is not None:
+        return foreign_facts(options, targets[0].player)
     player, game = load_policy(Path(targets[0].against), "cpu", options.modules)
     rewards: dict[str, list[float | None]] = {}
     for run in runs:
         rewards.setdefault(run.start, []).append(_last_reward(run.folder, label))
     about = {"env": game.name, "kwargs": dict(game.kwargs), "mean_rewards": rewards, **exact_values(player, game)}
+    if game.package == "openspiel" and is_zero_sum(game.id, game.kwargs):  # the policy alone returns 0, over all seats
+        means = {attack: [value for value in values if value is not None] for attack, values in rewards.items()}
+        about["gains"] = {attack: float(np.mean(values)) for attack, values in means.items() if values}
     lines = [
         f"{attack}: {', '.join(f'{value:+.3f}' for value in values if value is not None)}"
         for attack, values in rewards.items()
@@ -118,6 +147,8 @@ def states(options: ResponseOptions, target: Target, sampled: bool) -> StateGame
 
     Raises `InputError` for a game of PettingZoo, one without texts of information states, and a policy with memory.
     """
+    if target.player is not None:
+        return foreign_states(options, target.player, sampled)
     player, game = load_policy(Path(target.against), "cpu", options.modules)
     if game.package != "openspiel":
         raise InputError(f"--attacker {SAMPLING}: {game.name} does not copy its states; leave it out")
@@ -135,7 +166,32 @@ def states(options: ResponseOptions, target: Target, sampled: bool) -> StateGame
         return [[(int(k), float(row[k])) for k in np.flatnonzero(row)] for row in table]
 
     ends = match.game.min_utility(), match.game.max_utility()
-    return StateGame(lambda: first_state(match.game), match.game.num_players(), *ends, choices)
+    return StateGame(lambda: first_state(match.game), match.game.num_players(), *ends, choices, str(match.game))
+
+
+def foreign_states(options: ResponseOptions, player: CheckedPlayer, sampled: bool) -> StateGame:
+    """Return the game with a player of others, which draws its actions or takes the likeliest."""
+    match: Any = make_match("openspiel", options.id, {})
+    ends = match.game.min_utility(), match.game.max_utility()
+    policy = player if sampled else player.likeliest
+    return StateGame(lambda: first_state(match.game), match.game.num_players(), *ends, policy, str(match.game))
+
+
+def foreign_facts(options: ResponseOptions, player: CheckedPlayer) -> tuple[dict[str, Any], str]:
+    """Return the game of a player of others, and its exact exploitability where it can be computed; and text."""
+    about: dict[str, Any] = {"env": f"openspiel:{options.id}"}
+    text = f"\n{player.remark}\n" if player.remark else ""
+    tree = game_tree(options.id, {})
+    if tree is None:
+        return about, text
+    exact = {"uniform": tree.exploitability(tree.uniform())}
+    for kind, policy in (("sampled", player), ("deterministic", player.likeliest)):
+        exact[kind] = tree.exploitability(table_of(tree, policy))
+    text += (
+        f"\nExact: a best response gains {exact['sampled']:.4f} on the player as it acts, {exact['deterministic']:.4f} "
+        f"on its likeliest actions and {exact['uniform']:.4f} on uniform play, the mean over seats.\n"
+    )
+    return {**about, "exploitability": exact}, text
 
 
 RESPONSES = ResponseGame("imported", ImportedRunConfig, (), read, rounded_steps, (RANDOM,), facts=facts, states=states)

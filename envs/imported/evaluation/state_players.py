@@ -1,0 +1,306 @@
+"""Players of others in OpenSpiel's games: each a function from states to the probabilities of its actions.
+
+    openspiel:uniform   openspiel:cfr:ITERATIONS   openspiel:cfr+:ITERATIONS   openspiel:mcts:SIMULATIONS
+    openspiel:ismcts:SIMULATIONS   module:Name   http://HOST:PORT/PATH
+
+`READERS` has one for each kind. A reader gets the text and the game, and returns the function. What it answers is
+checked at every decision, and `CheckedPlayer.replay` asks twice: the attack is on one policy, which does not change.
+
+Searches of OpenSpiel draw random numbers. Here each information state has its own seed, so they are fixed policies.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from sparring.configs.core.errors import InputError, choose
+from sparring.configs.core.files import read_json
+from sparring.configs.opponents import is_code, named_source
+from sparring.envs.imported.evaluation.http_player import HttpPlayer
+from sparring.envs.imported.match import raised_where
+from sparring.envs.imported.states import first_state, text_of, whole
+from sparring.envs.imported.tree import GameTree
+from sparring.eval.paired.response_game import FORMAT, Choices
+
+StatePolicy = Callable[[Sequence[Any]], Sequence[Mapping[int, float]]]
+"""From states to the probability of each action, for the player who decides; actions left out have probability 0."""
+REPLAYED, WALKS = 100, 1000
+"""Decisions that are asked for twice, and the random games that may be played to meet them."""
+SUM_TOLERANCE, CHANGE = 1e-3, 1e-6
+"""Largest distance of a sum of probabilities from 1, and of two answers at one information state."""
+SLOW = 0.01
+"""Seconds a decision from which a report says how slow the player is."""
+CONSTANT = 2.0
+"""UCT constant of OpenSpiel's searches, as in its own examples."""
+MEMORY_MB = 100
+SAVED = ".json"
+MOST = 1_000_000
+"""Iterations or simulations."""
+
+
+class CheckedPlayer:
+    """A player of others, whose answers are checked and timed."""
+
+    def __init__(self, name: str, policy: StatePolicy) -> None:
+        self.name, self._policy = name, policy
+        self.decisions, self.seconds = 0, 0.0
+
+    def __call__(self, states: Sequence[Any]) -> list[Choices]:
+        """Return the choices in each of the states. Raises `InputError` for an error or a wrong answer."""
+        start = time.perf_counter()
+        try:
+            answers = list(self._policy(states))
+        except InputError:
+            raise
+        except Exception as error:  # whatever a stranger's player raises is one line
+            raise InputError(f"{self.name}: raised {raised_where(error)}; mend the player") from error
+        self.seconds += time.perf_counter() - start
+        self.decisions += len(states)
+        if len(answers) != len(states):
+            raise InputError(f"{self.name}: gave {len(answers)} answers for {len(states)} decisions; mend the player")
+        return [self._checked(state, answer) for state, answer in zip(states, answers, strict=True)]
+
+    def likeliest(self, states: Sequence[Any]) -> list[Choices]:
+        """Return the likeliest action in each of the states, the first of equal ones."""
+        return [[(max(sorted(choices), key=lambda choice: choice[1])[0], 1.0)] for choices in self(states)]
+
+    def _checked(self, state: Any, answer: Mapping[int, float]) -> Choices:
+        where, legal = f"{self.name}: {text_of(state)!r}", set(state.legal_actions())
+        try:
+            choices = [(int(action), float(probability)) for action, probability in answer.items()]
+        except (AttributeError, TypeError, ValueError, OverflowError) as error:
+            raise InputError(f"{where}: expected probabilities by action, got {answer!r}; mend the player") from error
+        if wrong := next((p for _, p in choices if not 0.0 <= p <= 1.0 + SUM_TOLERANCE), None):
+            raise InputError(f"{where}: the probability {wrong} is not in [0, 1]; mend the player")
+        if illegal := next(((action, p) for action, p in choices if p > 0.0 and action not in legal), None):
+            raise InputError(f"{where}: action {illegal[0]} is not legal ({sorted(legal)}); mend the player")
+        total = math.fsum(p for _, p in choices)
+        if not abs(total - 1.0) <= SUM_TOLERANCE:
+            raise InputError(f"{where}: the probabilities sum to {total:.6g}, not to 1; mend the player")
+        return [(action, p / total) for action, p in choices if p > 0.0]
+
+    def replay(self, game: Any) -> None:
+        """Ask for up to `REPLAYED` decisions twice, in another history of the information state where one was met.
+
+        Raises `InputError` if answers differ: the player changes, or it sees more than its information state.
+        """
+        met = [(text, states) for text, states in met_states(game, REPLAYED).items()]
+        first = self([states[0] for _, states in met])
+        again = self([states[-1] for _, states in met])
+        changed = [text for (text, _), a, b in zip(met, first, again, strict=True) if distance(a, b) > CHANGE]
+        if changed:
+            raise InputError(
+                f"{self.name}: {len(changed)} of {len(met)} answers changed when asked again, first at {changed[0]!r}; "
+                "fix its seed, or give action_probabilities that depend on the information state alone"
+            )
+
+    @property
+    def remark(self) -> str:
+        """A line on a slow player, empty for others."""
+        each = self.seconds / max(self.decisions, 1)
+        return "" if each < SLOW else (
+            f"{self.name} is slow: {each:.3f} seconds a decision, {self.seconds:.0f} seconds for {self.decisions:,}."
+        )  # fmt: skip
+
+
+def table_of(tree: GameTree, policy: Callable[[Sequence[Any]], Sequence[Choices]]) -> np.ndarray:
+    """Return the probabilities of a player at every information state of a game, float64 [I, K]."""
+    table = np.zeros(tree.legal.shape)
+    for number, choices in enumerate(policy(tree.states)):
+        for action, probability in choices:
+            table[number, action] = probability
+    return table
+
+
+def distance(first: Choices, second: Choices) -> float:
+    """Return the largest difference between two distributions."""
+    one, other = dict(first), dict(second)
+    return max(abs(one.get(action, 0.0) - other.get(action, 0.0)) for action in {*one, *other})
+
+
+def met_states(game: Any, most: int) -> dict[str, list[Any]]:
+    """Return the first and the last state met at each of up to `most` information states, in random games."""
+    random, met = Random(0), dict[str, list[Any]]()
+    for _ in range(WALKS):
+        state = first_state(game)
+        while not state.is_terminal() and len(met) < most:
+            if state.is_chance_node():
+                outcomes, weights = zip(*state.chance_outcomes(), strict=True)
+                state = state.child(random.choices(outcomes, weights)[0])
+                continue
+            text = f"{state.current_player()} {text_of(state)}"
+            met[text] = [met.get(text, [state])[0], state]
+            state = state.child(random.choice(state.legal_actions()))
+        if len(met) >= most:
+            break
+    return met
+
+
+def open_player(text: str, game: Any) -> CheckedPlayer:
+    """Return the player that `text` names, in a `pyspiel.Game`. Raises `InputError` for an unknown one."""
+    kind = text.partition(":")[0]
+    if text.endswith(SAVED):
+        return CheckedPlayer(text, read_saved(text, game))
+    if kind not in READERS and not is_code(text):
+        kinds = f"{', '.join(NAMED)}, an address, a saved response or module:Name"
+        raise InputError(f"{text}: expected {kinds}; name one of them")
+    return CheckedPlayer(text, READERS.get(kind, read_object)(text, game))
+
+
+def read_named(text: str, game: Any) -> StatePolicy:
+    """Return a player of OpenSpiel itself."""
+    _, _, rest = text.partition(":")
+    name, _, number = rest.partition(":")
+    reader = PLAYERS[choose("player of OpenSpiel", name, PLAYERS)]
+    if reader is uniform:
+        if number:
+            raise InputError(f"{text}: takes no number; write openspiel:uniform")
+        return uniform
+    if not (number.isdecimal() and number.isascii() and 1 <= int(number) <= MOST):
+        raise InputError(f"{text}: expected openspiel:{name}:N with N in [1, {MOST}], such as openspiel:{name}:100")
+    policy: StatePolicy = reader(text, game, int(number))
+    return policy
+
+
+def uniform(states: Sequence[Any]) -> list[dict[int, float]]:
+    """Draw uniformly among the legal actions."""
+    return [dict.fromkeys(legal, 1.0 / len(legal)) for legal in (state.legal_actions() for state in states)]
+
+
+def read_cfr(text: str, game: Any, iterations: int) -> StatePolicy:
+    """Return the average policy of counterfactual regret minimization, OpenSpiel's tabular solver, or of CFR+."""
+    import pyspiel
+
+    refuse_unless(text, game, dynamics="SEQUENTIAL", utility=("ZERO_SUM", "CONSTANT_SUM", "GENERAL_SUM"))
+    if not game.get_type().provides_information_state_string:
+        raise InputError(f"{text}: the game gives no text of an information state, which CFR needs")
+    solver = pyspiel.CFRPlusSolver(game) if text.startswith("openspiel:cfr+") else pyspiel.CFRSolver(game)
+    for _ in range(iterations):
+        solver.evaluate_and_update_policy()
+    average = solver.tabular_average_policy()
+    return lambda states: [dict(average.action_probabilities(text_of(state))) for state in states]
+
+
+def read_mcts(text: str, game: Any, simulations: int) -> StatePolicy:
+    """Return OpenSpiel's tree search with random playouts, which sees the whole state."""
+    import pyspiel
+
+    refuse_unless(text, game, dynamics="SEQUENTIAL", information="PERFECT_INFORMATION")
+
+    def action(state: Any) -> int:
+        seed = seed_of(state)
+        evaluator = pyspiel.RandomRolloutEvaluator(1, seed)
+        bot = pyspiel.MCTSBot(game, evaluator, CONSTANT, simulations, MEMORY_MB, True, seed, False)
+        return int(bot.step(whole(state)[0]))
+
+    return lambda states: [{action(state): 1.0} for state in states]
+
+
+def read_ismcts(text: str, game: Any, simulations: int) -> StatePolicy:
+    """Return OpenSpiel's search in information sets, which acts in proportion to its visits."""
+    import pyspiel
+
+    refuse_unless(text, game, dynamics="SEQUENTIAL", information="IMPERFECT_INFORMATION")
+
+    searched: dict[str, dict[int, float]] = {}  # the draws of hidden cards depend on the history, too
+
+    def probabilities(state: Any) -> dict[int, float]:
+        text, seed = text_of(state), seed_of(state)
+        if text not in searched:
+            bot = pyspiel.ISMCTSBot(seed, pyspiel.RandomRolloutEvaluator(1, seed), CONSTANT, simulations)
+            searched[text] = dict(bot.get_policy(state))
+        return searched[text]
+
+    return lambda states: [probabilities(state) for state in states]
+
+
+def seed_of(state: Any) -> int:
+    """Return the seed of the information state, from 0 to 2^31 - 1."""
+    return crc32(text_of(state).encode()) & 0x7FFFFFFF
+
+
+def refuse_unless(text: str, game: Any, **needed: str | tuple[str, ...]) -> None:
+    """Raise `InputError` for a game whose type has other values than those needed."""
+    for key, values in needed.items():
+        value = getattr(game.get_type(), key).name
+        if value not in ([values] if isinstance(values, str) else values):
+            names = values if isinstance(values, str) else " or ".join(values)
+            raise InputError(f"{text}: needs a game with {key} {names}, and this game has {value}; name another player")
+
+
+def read_saved(text: str, game: Any) -> StatePolicy:
+    """Return a response that `sparring exploit --save` wrote; it acts uniformly where the search never was."""
+    try:
+        content = read_json(Path(text))
+        version, name = (content["format"], content["version"]), content["game"]
+        seats = [{str(key): int(action) for key, action in seat.items()} for seat in content["seats"]]
+    except FileNotFoundError as error:
+        raise InputError(f"{text}: no such file; save a response with --save {text}") from error
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError(f"{text}: is not a response of sparring exploit ({type(error).__name__})") from error
+    if version != (FORMAT, 1) or len(seats) != game.num_players():
+        raise InputError(f"{text}: expected {FORMAT}, version 1, with {game.num_players()} seats, got {version}")
+    if name != str(game):
+        raise InputError(f"{text}: is a response in {name}, and the game is {game}; give --id {name}")
+
+    def policy(states: Sequence[Any]) -> list[dict[int, float]]:
+        actions = [seats[state.current_player()].get(text_of(state)) for state in states]
+        return [
+            other if action is None else {action: 1.0} for action, other in zip(actions, uniform(states), strict=True)
+        ]
+
+    return policy
+
+
+def read_object(text: str, game: Any) -> StatePolicy:
+    """Return an object of the user's module with `action_probabilities(state, player)` or `step(state)`.
+
+    A class or function that makes the player is called, with the game if it takes an argument.
+    """
+    source = named_source(text, "player")
+    if inspect.isclass(source) or not (hasattr(source, "action_probabilities") or hasattr(source, "step")):
+        source = made(text, source, game)
+    if hasattr(source, "action_probabilities"):
+        return lambda states: [source.action_probabilities(*whole(state)) for state in states]
+    if hasattr(source, "step"):
+        refuse_unless(f"{text} with step(state)", game, dynamics="SEQUENTIAL")
+        return lambda states: [{source.step(whole(state)[0]): 1.0} for state in states]
+    raise InputError(f"{text}: has neither action_probabilities(state, player) nor step(state); add one of them")
+
+
+def made(text: str, source: Any, game: Any) -> Any:
+    """Call what makes a player. Raises `InputError` for what cannot be called."""
+    if not callable(source):
+        raise InputError(f"{text}: expected an object with action_probabilities or step, got {type(source).__name__}")
+    try:
+        needs = [p for p in inspect.signature(source).parameters.values() if p.default is p.empty]
+    except (TypeError, ValueError):  # of classes in C++
+        needs = []
+    try:
+        return source(game) if any(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in needs) else source()
+    except Exception as error:  # whatever a stranger's class raises is one line
+        raise InputError(f"{text}: raised {raised_where(error)} when made; mend the player") from error
+
+
+PLAYERS: dict[str, Any] = {
+    "uniform": uniform,
+    "cfr": read_cfr,
+    "cfr+": read_cfr,
+    "mcts": read_mcts,
+    "ismcts": read_ismcts,
+}
+NAMED = tuple(f"openspiel:{name}{'' if reader is uniform else ':N'}" for name, reader in PLAYERS.items())
+READERS: dict[str, Callable[[str, Any], StatePolicy]] = {
+    "openspiel": read_named,
+    "http": HttpPlayer,
+    "https": HttpPlayer,
+}

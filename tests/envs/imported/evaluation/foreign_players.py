@@ -1,0 +1,80 @@
+"""Players of others, as a user's module has them."""
+
+import itertools
+import time
+
+
+class Fold:
+    """Always takes the first legal action; of a policy as OpenSpiel's are."""
+
+    def __init__(self, game):
+        self.game = game
+
+    def action_probabilities(self, state, player_id=None):
+        return {state.legal_actions(player_id)[0]: 1.0}
+
+
+class Stepping:
+    def step(self, state):
+        return state.legal_actions()[-1]
+
+
+class Raising:
+    def action_probabilities(self, state, player):
+        raise RuntimeError("no\nmodel")
+
+
+class Short(Fold):
+    """Sums to 0.7."""
+
+    def action_probabilities(self, state, player):
+        return {state.legal_actions()[0]: 0.7}
+
+
+class Negative(Fold):
+    def action_probabilities(self, state, player):
+        return {0: 1.5, 1: -0.5}
+
+
+class NotNumbers(Fold):
+    def action_probabilities(self, state, player):
+        return {0: float("nan"), 1: 1.0}
+
+
+class Illegal(Fold):
+    def action_probabilities(self, state, player):
+        return {7: 1.0}
+
+
+class Listing(Fold):
+    def action_probabilities(self, state, player):
+        return [0.5, 0.5]
+
+
+class Changing(Fold):
+    def __init__(self):
+        self.calls = itertools.count()
+
+    def action_probabilities(self, state, player):
+        return {next(self.calls) // 7 % 2: 1.0}
+
+
+class Peeking(Fold):
+    """Bets if the other player's card is lower, which it must not see."""
+
+    def action_probabilities(self, state, player):
+        cards = state.history()
+        return {int(cards[player] > cards[1 - player]): 1.0}
+
+
+class Slow(Fold):
+    def action_probabilities(self, state, player):
+        time.sleep(0.02)
+        return super().action_probabilities(state, player)
+
+
+class Empty:
+    pass
+
+
+NUMBER = 3

@@ -1,0 +1,174 @@
+"""A player behind HTTP, on loopback: what is asked, what it answers, and servers that fail."""
+
+import contextlib
+import json
+import socket
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from sparring.configs.core.errors import InputError
+from sparring.envs.imported.evaluation import http_player
+from sparring.envs.imported.evaluation.state_players import met_states, open_player
+from sparring.eval.exploit import exploit_policy, main
+
+pyspiel = pytest.importorskip("pyspiel")
+
+
+@pytest.fixture
+def serve():
+    """`serve(answer)` starts a server that answers with `answer(request)`; returns address and requests."""
+    servers = []
+
+    def start(answer, status=200):
+        requests = []
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                requests.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                content = answer(requests[-1])
+                content = content if isinstance(content, bytes) else json.dumps(content).encode()
+                self.send_response(status)
+                self.send_header("Location", "/other")
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                with contextlib.suppress(OSError):  # of a client that gave up
+                    self.wfile.write(content)
+
+            def log_message(self, *_):
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        servers.append(server)
+        return f"http://127.0.0.1:{server.server_port}/act", requests
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def uniform(request):
+    return {"probabilities": [[1 / len(d["legal_actions"])] * len(d["legal_actions"]) for d in request["decisions"]]}
+
+
+def first(request):
+    return {"actions": [decision["legal_actions"][0] for decision in request["decisions"]]}
+
+
+@pytest.mark.parametrize(("answer", "exact"), [(uniform, 11 / 24), (first, 1.0)])
+def test_exploitability_is_that_of_the_same_player_by_hand(serve, tmp_path, answer, exact):
+    """Kuhn poker: uniform play, and a player that passes and folds."""
+    address, requests = serve(answer)
+    report = exploit_policy(address, env="openspiel", id="kuhn_poker", moves=2000, out=tmp_path)
+    assert report.exact == pytest.approx(exact)
+    assert max(len(request["decisions"]) for request in requests) == 12  # all information states in one request
+
+
+def test_request_has_what_openspiel_says_of_the_state(serve):
+    address, requests = serve(uniform)
+    game = pyspiel.load_game("kuhn_poker")
+    state = game.new_initial_state().child(2).child(0).child(1)
+    open_player(address, game)([state])
+    assert requests == [
+        {
+            "protocol": 1,
+            "game": "kuhn_poker()",
+            "decisions": [
+                {
+                    "player": 1,
+                    "information_state": "0b",
+                    "observation": state.information_state_tensor(1),
+                    "legal_actions": [0, 1],
+                }
+            ],
+        }
+    ]
+
+
+def test_many_decisions_are_several_requests(serve, monkeypatch):
+    monkeypatch.setattr(http_player, "BATCH", 5)
+    address, requests = serve(uniform)
+    game = pyspiel.load_game("kuhn_poker")
+    states = [first for first, _ in met_states(game, 12).values()]
+    assert len(open_player(address, game)(states)) == 12
+    assert [len(request["decisions"]) for request in requests] == [5, 5, 2]
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (lambda _: b"<html>", "returned invalid JSON"),
+        (lambda _: b"[" * 100_000, "returned invalid JSON"),
+        (lambda _: [1], "expected a list under probabilities or actions"),
+        (lambda r: {**uniform(r), **first(r)}, "expected a list under probabilities or actions"),
+        (lambda _: {"actions": [0]}, "gave 1 answers for 12 decisions"),
+        (lambda r: {"actions": ["0"] * len(r["decisions"])}, "expected an action as an integer, got '0'"),
+        (lambda r: {"actions": [True] * len(r["decisions"])}, "expected an action as an integer, got 'True'"),
+        (lambda r: {"actions": [5] * len(r["decisions"])}, "action 5 is not legal"),
+        (lambda r: {"probabilities": [[1.0]] * len(r["decisions"])}, "expected 2 probabilities"),
+        (lambda r: {"probabilities": [["1", "0"]] * len(r["decisions"])}, "expected 2 probabilities"),
+        (lambda r: {"probabilities": [[0.5, 0.4]] * len(r["decisions"])}, "sum to 0.9, not to 1"),
+        (lambda r: b'{"probabilities": [' + b", ".join([b"[NaN, 1]"] * len(r["decisions"])) + b"]}", "nan is not in"),
+        (lambda _: b" " * 5_000_000, "larger than 4,194,304 bytes"),
+    ],
+)
+def test_wrong_answer_is_one_line(serve, tmp_path, capsys, answer, message):
+    address, _ = serve(answer)
+    assert main([address, "--env", "openspiel", "--id", "kuhn_poker", "--out", str(tmp_path)]) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert message in error
+    assert address in error
+
+
+@pytest.mark.parametrize("status", [302, 500])
+def test_other_status_is_refused_and_redirects_are_not_followed(serve, status):
+    address, requests = serve(uniform, status)
+    game = pyspiel.load_game("kuhn_poker")
+    with pytest.raises(InputError, match=f"answered with status {status}"):
+        open_player(address, game).replay(game)
+    assert len(requests) == 1
+
+
+def test_server_that_does_not_answer_is_given_up(serve, monkeypatch):
+    monkeypatch.setattr(http_player, "SECONDS", 0.2)
+    address, _ = serve(lambda request: (time.sleep(1.0), uniform(request))[1])
+    game = pyspiel.load_game("kuhn_poker")
+    with pytest.raises(InputError, match=r"gave no answer to a request within 0\.2 seconds"):
+        open_player(address, game).replay(game)
+
+
+def test_server_that_sends_byte_by_byte_is_given_up(monkeypatch):
+    monkeypatch.setattr(http_player, "SECONDS", 0.4)
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def drip():
+        connection, _ = listening.accept()
+        with contextlib.suppress(OSError):
+            for _ in range(100):
+                connection.send(b"H")
+                time.sleep(0.1)
+
+    threading.Thread(target=drip, daemon=True).start()
+    game = pyspiel.load_game("kuhn_poker")
+    with listening, pytest.raises(InputError, match=r"gave no answer to a request within 0\.4 seconds"):
+        open_player(f"http://127.0.0.1:{listening.getsockname()[1]}/", game).replay(game)
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("http://127.0.0.1:1/act", "cannot be reached"),
+        ("http:///act", "expected an address such as"),
+        ("http://127.0.0.1:port/act", "expected an address such as"),
+        ("http://me:secret@127.0.0.1:1/", "has a user or password"),
+    ],
+)
+def test_wrong_address_is_one_line_without_passwords(address, message, tmp_path, capsys):
+    assert main([address, "--id", "kuhn_poker", "--out", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert "secret" not in error

@@ -1,0 +1,75 @@
+"""Responses that are kept as players."""
+
+import json
+
+import pytest
+
+from sparring.envs.imported.evaluation.state_players import open_player
+from sparring.envs.imported.tree import game_tree
+from sparring.eval.exploit import exploit_policy, main
+
+pyspiel = pytest.importorskip("pyspiel")
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path, how = tmp_path / "response.json", {"env": "openspiel", "id": "kuhn_poker", "moves": 5000}
+    exploit_policy("openspiel:uniform", save=path, out=tmp_path / "out", **how)
+    return path
+
+
+def test_saved_response_wins_what_a_best_response_wins(saved):
+    """Kuhn poker against uniform play: 1/2 in the first seat, 5/12 in the second."""
+    tree, player = game_tree("kuhn_poker", {}), open_player(str(saved), pyspiel.load_game("kuhn_poker"))
+    table = tree.uniform()
+    for seat, exact in ((0, 1 / 2), (1, 5 / 12)):
+        mixed = table.copy()
+        for number, choices in enumerate(player(tree.states)):
+            if tree.owner[number] == seat:
+                mixed[number] = 0.0
+                for action, probability in choices:
+                    mixed[number, action] = probability
+        assert tree.values(mixed)[seat] == pytest.approx(exact)
+
+
+def test_saved_response_can_be_attacked_in_turn(saved, tmp_path):
+    report = exploit_policy(str(saved), env="openspiel", id="kuhn_poker", moves=5000, out=tmp_path / "next")
+    assert report.exact > 0.1
+    assert report.interval[0] < report.exact < report.interval[1] or report.gain == pytest.approx(report.exact)
+
+
+def test_of_two_ways_to_act_the_stronger_response_is_kept(tmp_path):
+    path = tmp_path / "best.json"
+    how = {"env": "openspiel", "id": "kuhn_poker", "moves": 4000, "target": "all"}
+    report = exploit_policy("openspiel:cfr:3", save=path, out=tmp_path, **how)
+    assert json.loads(path.read_text())["gain"] == report.gain == max(r["gain"] for r in report.data["sampled"])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"version": 2}, "expected sparring response, version 1"),
+        ({"game": "leduc_poker()"}, "is a response in leduc_poker(), and the game is kuhn_poker()"),
+        ({"seats": []}, "with 2 seats"),
+        ({"seats": [{"0": "x"}, {}]}, "is not a response of sparring exploit"),
+        ({"seats": [{"0": 9}, {}]}, "action 9 is not legal"),
+        ({"seats": 3}, "is not a response of sparring exploit"),
+    ],
+)
+def test_wrong_file_is_one_line(saved, tmp_path, capsys, change, message):
+    saved.write_text(json.dumps({**json.loads(saved.read_text()), **change}))
+    assert main([str(saved), "--id", "kuhn_poker", "--out", str(tmp_path / "next")]) == 2
+    assert message in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nothing.json", "--id", "kuhn_poker"], "nothing.json: no such file"),
+        (["openspiel:uniform", "--id", "kuhn_poker", "--save", "response.txt"], "response.txt"),
+        (["final.pt", "--attacker", "cold", "--save", "response.json"], "add --attacker sampling"),
+    ],
+)
+def test_wrong_words_are_one_line(words, message, tmp_path, capsys):
+    assert main([*words, "--out", str(tmp_path)]) == 2
+    assert message in capsys.readouterr().err.splitlines()[-1]

@@ -1,0 +1,171 @@
+"""Attacks on players that are not policies of this project, against values of OpenSpiel and by hand."""
+
+import json
+
+import numpy as np
+import pytest
+
+from sparring.envs.imported.evaluation.state_players import open_player, table_of
+from sparring.envs.imported.states import first_state
+from sparring.envs.imported.tree import game_tree
+from sparring.eval.exploit import exploit_policy, main
+
+pyspiel = pytest.importorskip("pyspiel")
+MINE = "tests.envs.imported.evaluation.foreign_players"
+
+
+def exploited(text, game, tmp_path, moves=20_000, **options):
+    return exploit_policy(text, env="openspiel", id=game, moves=moves, out=tmp_path, **options).data
+
+
+@pytest.mark.parametrize(("solver", "name"), [("CFRSolver", "cfr"), ("CFRPlusSolver", "cfr+")])
+@pytest.mark.parametrize(("game_id", "iterations"), [("kuhn_poker", 5), ("leduc_poker", 10)])
+def test_exact_exploitability_of_cfr_is_that_of_openspiel(game_id, iterations, solver, name):
+    game = pyspiel.load_game(game_id)
+    reference = getattr(pyspiel, solver)(game)
+    for _ in range(iterations):
+        reference.evaluate_and_update_policy()
+    expected = pyspiel.exploitability(game, reference.tabular_average_policy())
+    tree, player = game_tree(game_id, {}), open_player(f"openspiel:{name}:{iterations}", game)
+    assert tree.exploitability(table_of(tree, player)) == pytest.approx(expected, abs=1e-9)
+
+
+def test_report_has_the_exact_value_and_the_gain_that_was_found(tmp_path):
+    """Leduc poker after 10 iterations of CFR: 0.8886, by OpenSpiel's exploitability."""
+    data = exploited("openspiel:cfr:10", "leduc_poker", tmp_path, moves=60_000)
+    (record,) = data["sampled"]
+    assert data["exploitability"]["sampled"] == pytest.approx(0.8886, abs=1e-4)
+    assert record["gain_interval"][1] > 0.9 * 0.8886
+    assert record["gain_interval"][0] < 0.8886
+    assert data["env"] == "openspiel:leduc_poker"
+
+
+def test_uniform_play_in_kuhn_poker_loses_what_a_hand_computation_says(tmp_path):
+    """A best response returns 1/2 in the first seat and 5/12 in the second; the mean is 11/24."""
+    data = exploited("openspiel:uniform", "kuhn_poker", tmp_path)
+    assert data["exploitability"]["sampled"] == pytest.approx(11 / 24)
+    low, high = data["sampled"][0]["gain_interval"]
+    assert low < 11 / 24 < high
+
+
+def test_python_player_that_only_passes_loses_every_ante(tmp_path):
+    """Kuhn poker. The attacker bets, the player folds: +1 in each seat."""
+    data = exploited(f"{MINE}:Fold", "kuhn_poker", tmp_path, moves=4000)
+    assert data["sampled"][0]["returns"] == [1.0, 1.0]
+    assert data["exploitability"]["sampled"] == pytest.approx(1.0)
+
+
+def test_python_player_that_steps_and_always_bets(tmp_path):
+    """Kuhn poker. Folding costs 1 and calling wins or loses 2: with jack -1, with queen 0, with king +2; mean 1/3."""
+    data = exploited(f"{MINE}:Stepping", "kuhn_poker", tmp_path, moves=4000)
+    assert data["exploitability"]["sampled"] == pytest.approx(1 / 3)
+    assert data["sampled"][0]["player"] == "sampling, against stochastic play"
+
+
+def test_players_of_a_simultaneous_move_answer_by_seat(tmp_path):
+    data = exploited(f"{MINE}:Fold", "matrix_rps", tmp_path, moves=500)
+    assert data["sampled"][0]["returns"] == [1.0, 1.0]
+
+
+def test_tree_search_is_a_fixed_player_and_loses_to_a_response(tmp_path):
+    """Each position has its own seed, so the response replays one won game."""
+    data = exploited("openspiel:mcts:3", "tic_tac_toe", tmp_path)
+    assert data["sampled"][0]["gain"] > 0.4
+    assert "exploitability" in data or game_tree("tic_tac_toe", {}) is None
+
+
+def test_search_in_information_sets_answers_with_probabilities():
+    game = pyspiel.load_game("kuhn_poker")
+    player = open_player("openspiel:ismcts:60", game)
+    player.replay(game)
+    state = first_state(game).child(0).child(1)
+    ((action, share), *others) = player([state])[0]
+    assert share + sum(p for _, p in others) == pytest.approx(1.0)
+    assert share > 0.0
+    assert action in (0, 1)
+
+
+def test_open_game_without_texts_of_information_states_is_attacked(tmp_path):
+    data = exploited(f"{MINE}:Fold", "breakthrough(rows=4,columns=3)", tmp_path)
+    assert data["sampled"][0]["returns"] == [1.0, 1.0]
+
+
+def test_likeliest_actions_are_another_player(tmp_path):
+    data = exploited("openspiel:cfr:3", "kuhn_poker", tmp_path, moves=4000, target="all")
+    assert [record["player"] for record in data["sampled"]] == ["sampling", "sampling, against stochastic play"]
+    assert data["exploitability"]["deterministic"] != pytest.approx(data["exploitability"]["sampled"])
+
+
+def test_results_of_a_player_that_may_change_are_not_reused(tmp_path, monkeypatch):
+    from tests.envs.imported.evaluation import foreign_players
+
+    first = exploited(f"{MINE}:Fold", "kuhn_poker", tmp_path, moves=4000)
+    monkeypatch.setattr(foreign_players, "Fold", foreign_players.Stepping)
+    second = exploited(f"{MINE}:Fold", "kuhn_poker", tmp_path, moves=4000)
+    assert first["sampled"][0]["gain"] == 1.0
+    assert second["sampled"][0]["gain"] < 0.6
+
+
+def test_slow_player_is_told_how_long_it_takes(tmp_path):
+    report = exploit_policy(f"{MINE}:Slow", id="kuhn_poker", moves=200, out=tmp_path)
+    assert "Slow is slow: 0.02" in report.markdown
+    assert "seconds a decision" in report.markdown
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("Raising", ("Raising", "RuntimeError: no", "line 24 of foreign_players.py")),
+        ("Short", ("sum to 0.7, not to 1",)),
+        ("Negative", ("1.5 is not in [0, 1]",)),
+        ("NotNumbers", ("nan is not in [0, 1]",)),
+        ("Illegal", ("action 7 is not legal ([0, 1])",)),
+        ("Listing", ("expected probabilities by action, got [0.5, 0.5]",)),
+        ("Changing", ("answers changed when asked again", "fix its seed")),
+        ("Peeking", ("answers changed when asked again", "information state alone")),
+        ("Empty", ("neither action_probabilities(state, player) nor step(state)",)),
+        ("NUMBER", ("got int",)),
+        ("Fould", ("has no Fould", "did you mean 'Fold'?")),
+    ],
+)
+def test_wrong_player_is_one_line(name, parts, tmp_path, capsys):
+    words = [f"{MINE}:{name}", "--env", "openspiel", "--id", "kuhn_poker", "--moves", "100", "--out", str(tmp_path)]
+    assert main(words) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    for part in parts:
+        assert part in error
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["openspiel:cfr:10"], "name the game of OpenSpiel that it plays: --id leduc_poker"),
+        (["mine:Fold", "--env", "openspiel"], "name the game of OpenSpiel that it plays: --id leduc_poker"),
+        (["openspiel:cfr", "--id", "kuhn_poker"], "expected openspiel:cfr:N with N in [1, 1000000]"),
+        (["openspiel:cfr:0", "--id", "kuhn_poker"], "expected openspiel:cfr:N with N in [1, 1000000]"),
+        (["openspiel:uniform:3", "--id", "kuhn_poker"], "takes no number"),
+        (["openspiel:cfx:3", "--id", "kuhn_poker"], "did you mean 'cfr'?"),
+        (["openspiel:mcts:3", "--id", "kuhn_poker"], "needs a game with information PERFECT_INFORMATION"),
+        (["openspiel:ismcts:3", "--id", "tic_tac_toe"], "needs a game with information IMPERFECT_INFORMATION"),
+        (["openspiel:cfr:3", "--id", "goofspiel(num_cards=3)"], "needs a game with dynamics SEQUENTIAL"),
+        (["openspiel:uniform", "--id", "kuhn_pokr"], "--id kuhn_pokr: is not a game of OpenSpiel"),
+        (["openspiel:uniform", "--id", "kuhn_poker", "--attacker", "cold"], "--attacker cold: with --id"),
+        (["openspiel:uniform", "ppo.clip=0.1", "--id", "kuhn_poker"], "ppo.clip=0.1: is an option of training"),
+        (["nobody", "--id", "kuhn_poker"], "nobody: expected openspiel:uniform"),
+        (["openspiel:uniform", "openspiel:cfr:2", "--id", "kuhn_poker"], "name one policy"),
+    ],
+)
+def test_wrong_words_are_one_line(words, message, tmp_path, capsys):
+    assert main([*words, "--out", str(tmp_path)]) == 2
+    assert message in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_kept_results_of_openspiels_players_are_reused(tmp_path):
+    first = exploited("openspiel:cfr:2", "kuhn_poker", tmp_path, moves=2000)
+    kept = tmp_path / "sampling-stochastic.json"
+    content = json.loads(kept.read_text())
+    content["result"]["moves"] = 12345
+    kept.write_text(json.dumps(content))
+    again = exploited("openspiel:cfr:2", "kuhn_poker", tmp_path, moves=2000)
+    assert (first["sampled"][0]["moves"] != 12345, again["sampled"][0]["moves"]) == (True, 12345)
+    assert np.isfinite(first["sampled"][0]["gain"])
