@@ -17,7 +17,10 @@ from gymnasium.spaces import Discrete, MultiDiscrete, Space
 from sparring.configs.core.errors import InputError
 
 MASK = "action_mask"
-METHODS = ("action_masks", "action_mask")
+METHODS = (
+    *("action_masks", "action_mask", "valid_action_mask", "valid_action_masks", "legal_action_mask"),
+    *("legal_actions_mask", "get_action_mask", "get_action_masks", "get_valid_actions", "get_legal_actions"),
+)
 """Methods under which environments give masks to other trainers; these are not read either."""
 NAMES = re.compile(r"mask|legal|valid|avail|allowed|feasible|permitted", re.IGNORECASE)
 """Parts of the names under which games keep masks."""

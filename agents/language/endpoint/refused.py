@@ -34,7 +34,7 @@ _REFUSAL = re.compile(
     re.IGNORECASE,
 )
 _SAYS_MORE = frozenset({"stop", "seed", "temperature"})
-"""Names that are words as well: they count in quotes, or beside "parameter" or "field"."""
+"""Names that are words as well: they count in quotes, before "=", or beside "parameter" or "field"."""
 
 
 def refused_parameters(content: str, sent: Mapping[str, Any]) -> tuple[str, ...]:
@@ -51,9 +51,8 @@ def refused_parameters(content: str, sent: Mapping[str, Any]) -> tuple[str, ...]
 
 
 def _names(texts: str, name: str) -> bool:
-    quoted = (
-        rf"['\"`]{name}['\"`]|(?:parameters?|fields?|arguments?|inputs?):? {name}\b|\b{name} (?:is|parameter|field)"
-    )
+    before, after = r"(?:parameters?|fields?|arguments?|inputs?):?", r"(?:=| (?:is|parameter|field))"
+    quoted = rf"['\"`]{name}['\"`]|{before} {name}\b|\b{name}{after}"
     return bool(re.search(quoted if name in _SAYS_MORE else rf"\b{name}\b", texts))
 
 

@@ -79,7 +79,7 @@ class RandomPlay:
     largest: np.ndarray
     """Largest distance from 0 of every column of the rows seen, float32 [D]."""
     constant: np.ndarray
-    """Columns that never changed for any seat, bool [D]."""
+    """Columns that never changed for a seat, bool [S, D]; of a seat without decisions, all."""
     decided: np.ndarray
     """Decisions of every seat, int64 [S]."""
     decisions: int
@@ -202,15 +202,14 @@ def play_randomly(game: ImportedGame, games: int, seed: int, seats: Sequence[str
             lengths.append(int(batch.length[match]))
             total[match] = 0.0
     batch.close()
-    low, high = low[decided > 0], high[decided > 0]
-    largest = torch.maximum(low.abs(), high.abs()).amax(0)
+    largest = torch.maximum(low.abs(), high.abs())[decided > 0].amax(0)
     return RandomPlay(
         seats=seats,
         totals=np.array(totals).reshape(len(lengths), len(seats)),
         outcome=np.array(outcomes, dtype=np.int64),
         length=np.array(lengths, dtype=np.int64),
         largest=largest.numpy(),
-        constant=(low == high).all(0).numpy(),
+        constant=(low >= high).numpy(),
         decided=decided.numpy(),
         decisions=decisions,
         moves=moves,
@@ -326,15 +325,22 @@ def check_spaces_seen(play: RandomPlay, contract: dict[str, Any]) -> Iterator[Ch
         yield CheckLine(
             "spaces", FIX, f"column {column} of the observation reached {largest[column]:g}: scale it to about [-1, 1]"
         )
-    idle = int(play.constant[:count].sum())
-    if idle == count and play.decisions > play.decided.astype(bool).sum() * (play.games + MATCHES):
+    constant = play.constant[:, :count]
+    idle = int(constant.all(0).sum())
+    # a seat of one decision a match, as in a matrix game, has nothing to observe
+    blind = constant.all(1) & (play.decided > play.games + MATCHES)
+    if idle == count and blind.any():
         yield CheckLine(
             "spaces",
             FIX,
             f"every seat observed the same in all of its {play.decisions:,} decisions, so nothing can be learned from "
             "it: does the game need an option, such as render_mode=rgb_array, to show itself?",
         )
-    elif idle:
+        return
+    for seat in np.flatnonzero(blind):
+        text = f"{play.seats[seat]} observed the same in all of its {play.decided[seat]:,} decisions"
+        yield CheckLine("spaces", FIX, f"{text}, so it cannot learn from it: show that seat the game, too")
+    if idle:
         yield CheckLine("spaces", NOTE, f"{idle} of {count} columns never changed in {play.decisions:,} decisions")
 
 

@@ -1,6 +1,6 @@
 """Servers that refuse a parameter: it is renamed or left out from then on, and said; a task is never changed.
 
-The errors are those of OpenAI, of pydantic (Mistral, vLLM), and plain text.
+The errors are those of OpenAI, of pydantic (Mistral, vLLM), of LiteLLM, and plain text.
 """
 
 import json
@@ -32,6 +32,7 @@ SENT = {"model": "m", "messages": [], "max_tokens": 5, "temperature": 0.8, "seed
         ),
         ({"error": {"message": "unknown fields ['seed', 'stop']"}}, ("seed", "stop")),
         ({"error": {"message": "Unrecognized request argument supplied: top_p"}}, ("top_p",)),
+        ("litellm.UnsupportedParamsError: gpt-5 models don't support temperature=0.8.", ("temperature",)),
         ("property 'stop' is unsupported", ("stop",)),
         ({"error": {"message": "max_tokens is too large: 8192. This model supports at most 4096"}}, ()),
         ({"error": {"message": "temperature must be between 0 and 1", "param": "temperature"}}, ()),

@@ -71,6 +71,8 @@ class Duel(ParallelEnv):
             rows = [2 * row for row in rows]
         if self.fault.startswith("blank"):
             rows = [np.full_like(row, float(self.fault == "blank_seats") * seat) for seat, row in enumerate(rows)]
+        if self.fault == "one_blind":
+            rows[1] = np.zeros_like(rows[1])
         shown = zip(self.possible_agents, rows, self.left, strict=True)
         return {agent: {"observation": row, "action_mask": mask.copy()} for agent, row, mask in shown}
 

@@ -83,7 +83,11 @@ def test_late_masks_have_no_fault():
 
 @pytest.mark.parametrize(
     ("fault", "level", "told"),
-    [("blank", "fix", "every seat observed the same in all of its"), ("blank_seats", "fix", "every seat observed the")],
+    [
+        ("blank", "fix", "every seat observed the same in all of its"),
+        ("blank_seats", "fix", "every seat observed the"),
+        ("one_blind", "fix", "player_1 observed the same in all of its"),
+    ],
 )
 def test_an_observation_that_never_changes_has_to_be_changed(fault, level, told):
     report = sparring.check(DUEL, {"fault": fault}, trial=0, games=32)

@@ -47,6 +47,11 @@ class WithMethod(Game):
         return MASK == 1
 
 
+class WithOtherMethod(Game):
+    def valid_action_mask(self):
+        return MASK == 1
+
+
 def copies_of(make, num_envs=2, **options):
     gymnasium.register("test/Unread-v0", entry_point=make, kwargs=options)
     try:
@@ -69,6 +74,7 @@ def limited(render_mode=None):
         (Game, {"place": "nested"}, "obs['x.action_mask']"),
         (Game, {"place": "legal"}, "obs['legal_actions']"),
         (WithMethod, {"place": "none"}, "action_masks()"),
+        (WithOtherMethod, {"place": "none"}, "valid_action_mask()"),
         (limited, {}, "action_masks()"),
     ],
 )
