@@ -337,7 +337,7 @@ def check_spaces_seen(play: RandomPlay, contract: dict[str, Any]) -> Iterator[Ch
             "it: does the game need an option, such as render_mode=rgb_array, to show itself?",
         )
         return
-    for seat in np.flatnonzero(blind):
+    for seat in np.flatnonzero(blind).tolist():
         text = f"{play.seats[seat]} observed the same in all of its {play.decided[seat]:,} decisions"
         yield CheckLine("spaces", FIX, f"{text}, so it cannot learn from it: show that seat the game, too")
     if idle:
