@@ -109,8 +109,10 @@ class GamePayoff:
 def publish_evaluation(evaluation: Evaluation) -> int:
     """Print and write an evaluation and its outputs, and return the exit code: 1 if a requirement failed.
 
-    Raises what cut the games short, once those played are written.
+    Raises what cut the games short, once those played are written, and `InputError` where there is nothing to write.
     """
+    if not (evaluation.markdown or evaluation.outputs or evaluation.cut):
+        raise InputError("no game was played, and no replay was asked for: give --games at least 2")
     if evaluation.markdown:
         folder, name = evaluation.stem or (None, "")
         publish_results(folder, name, evaluation.markdown, evaluation.json, quiet=evaluation.quiet)

@@ -236,7 +236,7 @@ def number_of_games(requested: int | None, seats: int) -> int:
 
 def games_of(options: SeatOptions, played: SeatMatches) -> int:
     """Return the number of games of a cell; 0 for a replay alone."""
-    return options.games and number_of_games(options.games, len(played.seats))
+    return 0 if options.games == 0 else number_of_games(options.games, len(played.seats))
 
 
 def conditions(options: SeatOptions, played: SeatMatches) -> PairConditions:

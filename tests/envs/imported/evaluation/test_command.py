@@ -9,6 +9,7 @@ import pytest
 import sparring
 from sparring.configs.core.errors import InputError
 from sparring.envs.imported.evaluation.policy import LoadedSeatPolicy
+from sparring.eval.command import Evaluation, publish_evaluation
 from sparring.eval.run import main
 from tests.envs.imported.evaluation.saved import DUEL, save_run
 
@@ -34,6 +35,17 @@ def test_a_policy_plays_every_seat_and_its_results_lie_beside_it(tmp_path, capsy
     assert (tmp_path / "run" / "eval.md").read_text() in capsys.readouterr().out
     again = sparring.evaluate(path, games=100, seed=3, out=tmp_path / "other")
     assert again.data["records"] == data["records"]
+
+
+def test_without_a_number_400_games_are_played(tmp_path):
+    path = save_run(tmp_path / "run", "pettingzoo", DUEL)
+    (record,) = sparring.evaluate(path, opponents="random", import_=DUEL).data["records"]
+    assert record["games"] == 400
+
+
+def test_an_evaluation_of_nothing_is_refused():
+    with pytest.raises(InputError, match="no game was played"):
+        publish_evaluation(Evaluation("", ""))
 
 
 def test_a_python_opponent_and_seats_in_turn(tmp_path):
