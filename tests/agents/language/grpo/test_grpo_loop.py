@@ -12,7 +12,7 @@ from sparring.agents.language.grpo.trainer import GRPOTrainer
 from sparring.curriculum.league.file import LeagueFile
 from tests.agents.language.grpo.small_runs import in_process, rows, run, warm_workers, weights
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 
 
 def test_a_run_cut_in_two_ends_with_the_same_bits(toy, tmp_path, monkeypatch):

@@ -20,7 +20,7 @@ from sparring.configs.core.errors import InputError
 from tests.agents.language.grpo.rollouts.idle_players import Actor, Job, Patient, idle_config
 from tests.agents.language.grpo.small_runs import warm_workers
 
-ROOT = Path(__file__).resolve().parents[4]
+ROOT = Path(__file__).resolve().parents[5]
 
 
 def play(players, step, what):
