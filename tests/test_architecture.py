@@ -268,7 +268,7 @@ CEILINGS = {
     "diplomacy": 17_343,
     "dogfight": 6_962,
     "exploitability": 1_649,
-    "imported": 6_894,
+    "imported": 6_903,
     "language": 9_305,
     "runs": 9_418,
     "sb3": 399,

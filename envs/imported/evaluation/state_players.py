@@ -294,6 +294,14 @@ def made(text: str, source: Any, game: Any) -> Any:
         raise InputError(f"{text}: raised {raised_where(error)} when made; mend the player") from error
 
 
+def refuse_rlcard(text: str, game: Any) -> StatePolicy:
+    """Refuse models of rlcard, whose rules are those of none of OpenSpiel's games; its trained ones are pickles."""
+    raise InputError(
+        f"{text}: rlcard's poker has blinds of 1 and 2 chips, and {game.get_type().short_name} has other rules; "
+        "write the player's rule as module:Name for this game"
+    )
+
+
 PLAYERS: dict[str, Any] = {
     "uniform": uniform,
     "cfr": read_cfr,
@@ -306,4 +314,5 @@ READERS: dict[str, Callable[[str, Any], StatePolicy]] = {
     "openspiel": read_named,
     "http": HttpPlayer,
     "https": HttpPlayer,
+    "rlcard": refuse_rlcard,
 }
