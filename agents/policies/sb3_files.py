@@ -21,10 +21,10 @@ import base64
 import json
 import re
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -49,8 +49,7 @@ LAYERS = {
     "value_net": "critic.4",
 }
 """SB3's layer names, and ours."""
-
-
+Model = TypeVar("Model")
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
 """Our activation names, and torch's classes."""
 
@@ -116,10 +115,8 @@ class GameActions:
 
     def to(self, device: str | torch.device) -> GameActions:
         """Return them on a device."""
-        low, high, game_low, game_high = (
-            end.to(device) for end in (self.low, self.high, self.game_low, self.game_high)
-        )
-        return GameActions(low, high, self.squash, game_low, game_high)
+        low, high, *game = (end.to(device) for end in (self.low, self.high, self.game_low, self.game_high))
+        return GameActions(low, high, self.squash, *game)
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,9 +205,13 @@ def _state_dependent(log_std: Tensor, bias: Any, *, expln: bool) -> tuple[Tensor
 
 def read_zip(path: Path) -> SB3Policy:
     """Read the policy of an SB3 zip; raise `SB3Error` for another kind of file or an unsupported policy."""
+    return converted(path, _policy)
+
+
+def converted(path: Path, convert: Callable[[bytes, Mapping[str, Any]], Model]) -> Model:
+    """Return what `convert` makes of the file of weights and the `data` in an SB3 zip; every error is an `SB3Error`."""
     try:
-        weights, data = _read(path)
-        return _policy(weights, data)
+        return convert(*_read(path))
     except TensorFileError as error:
         raise SB3Error(f"{path}: it or its policy.pth {error}") from error
     except InputError as error:
@@ -220,22 +221,22 @@ def read_zip(path: Path) -> SB3Policy:
 
 
 def _policy(weights: bytes, data: Mapping[str, Any]) -> SB3Policy:
-    kind = global_name(_value(data, "policy_class"))
-    if kind != POLICY_CLASS:
-        raise SB3Error(
-            f"policy_class={kind or 'a class of its own script'}: only {POLICY_CLASS} is played, the MlpPolicy of PPO, "
-            "A2C and TRPO; train one of these"
-        )
-    options = _value(data, "policy_kwargs")
+    activation, switches, normalized = check_policy(data, "the MlpPolicy of PPO, A2C and TRPO", POLICY_CLASS)
+    observation, action = (_bounds(data, key) for key in ("observation_space", "action_space"))
+    network = to_actor_critic(unpack(weights), activation, expln=switches["use_expln"])
+    return SB3Policy(network, observation, action, switches["squash_output"], normalized)
+
+
+def check_policy(data: Mapping[str, Any], of: str, *accepted: str) -> tuple[str, dict[str, bool], bool | None]:
+    """Return activation (in our words), switches and `SB3Policy.normalized`; raise `SB3Error` for another class."""
+    kind = global_name(stored_value(data, "policy_class")) or "a class of its own script"
+    if kind not in accepted:
+        raise SB3Error(f"policy_class={kind}: only {' or '.join(accepted)} is played, {of}; train one of these")
+    options = stored_value(data, "policy_kwargs")
     if not isinstance(options, dict):
         raise SB3Error("policy_kwargs: expected a dictionary; save the model again with Stable-Baselines3")
-    activation, extractor = (
-        global_name(options[key]) if key in options else default
-        for key, default in (
-            ("activation_fn", "torch.nn.modules.activation.Tanh"),
-            ("features_extractor_class", EXTRACTOR),
-        )
-    )
+    defaults = {"activation_fn": "torch.nn.modules.activation.Tanh", "features_extractor_class": EXTRACTOR}
+    activation, extractor = (global_name(options[key]) if key in options else defaults[key] for key in defaults)
     if activation not in _ACTIVATIONS:
         raise SB3Error(
             f"policy_kwargs.activation_fn={activation or 'a function of its own script'}: its activation is not one of "
@@ -247,19 +248,15 @@ def _policy(weights: bytes, data: Mapping[str, Any]) -> SB3Policy:
             "the default; train it without another extractor"
         )
     switches = {key: options.get(key, False) for key in ("squash_output", "use_expln")}
-    accepted = (*switches, *_WITHOUT_EFFECT, "activation_fn", "features_extractor_class")
     for key, value in options.items():
-        if key not in accepted or (key in switches and not isinstance(value, bool)):
+        if key not in (*switches, *defaults, *_WITHOUT_EFFECT) or (key in switches and not isinstance(value, bool)):
             stored = value if isinstance(value, bool | int | float | str) else type(value).__name__
-            raise SB3Error(f"policy_kwargs.{key}={stored}: expected only options of {POLICY_CLASS}; train it without")
-    observation, action = (_bounds(data, key) for key in ("observation_space", "action_space"))
-    network = to_actor_critic(unpack(weights), _ACTIVATIONS[activation], expln=switches["use_expln"])
+            raise SB3Error(f"policy_kwargs.{key}={stored}: expected only options of {kind}; train it without")
     stored = data.get("_last_obs") is not None and "_last_original_obs" in data  # only VecNormalize keeps the latter
-    normalized = data["_last_original_obs"] is not None if stored else None
-    return SB3Policy(network, observation, action, switches["squash_output"], normalized)
+    return _ACTIVATIONS[activation], switches, data["_last_original_obs"] is not None if stored else None
 
 
-def _value(data: Mapping[str, Any], key: str) -> Any:
+def stored_value(data: Mapping[str, Any], key: str) -> Any:
     """Return a value of `data`: plain as it is, a pickle as records."""
     if key not in data:
         raise SB3Error(f"{key} is missing; save the model again with Stable-Baselines3")
@@ -273,7 +270,7 @@ def _value(data: Mapping[str, Any], key: str) -> Any:
 
 
 def _bounds(data: Mapping[str, Any], key: str) -> Bounds:
-    space = _value(data, key)
+    space = stored_value(data, key)
     if not isinstance(space, Record) or not _SPACE.fullmatch(space.name):
         kind = space.name if isinstance(space, Record) else type(space).__name__
         raise SB3Error(f"{key}={kind}: expected a Box; train it in the spaces of the game that it is to play")

@@ -21,6 +21,7 @@ class TurnState:
         self.whole, self.chosen = whole, chosen
         self.is_terminal, self.returns = whole.is_terminal, whole.returns
         self.is_chance_node, self.chance_outcomes = whole.is_chance_node, whole.chance_outcomes
+        self.action_to_string = whole.action_to_string
 
     def information_state_string(self, player: int) -> str:
         """Return what `player` remembers: OpenSpiel's text, or all moves in a game without hidden information."""

@@ -79,6 +79,9 @@ class GameState(Protocol):
     def information_state_string(self, player: int) -> str:
         """Return all that `player` remembers; distinct for what it can tell apart, and without forgetting."""
 
+    def action_to_string(self, player: int, action: int) -> str:
+        """Return the name of an action, or of an outcome of chance."""
+
     def child(self, action: int) -> GameState:
         """Return a copy of the state after an action or an outcome of chance."""
 
@@ -126,9 +129,7 @@ def no_plans(options: ResponseOptions, targets: Sequence[Target]) -> list[MatchR
     return []
 
 
-def no_facts(
-    options: ResponseOptions, targets: Sequence[Target], runs: Sequence[Any], label: str
-) -> tuple[dict[str, Any], str]:
+def no_facts(*_: Any) -> tuple[dict[str, Any], str]:
     """Return no entries and no text."""
     return {}, ""
 
@@ -150,9 +151,8 @@ class ResponseGame:
     """Scripted players, which have names of their own in metrics."""
     game: Game | None = None
     floor: str = ""
-    """Player that only flees, whose best responses are shown beside those of others."""
     recorded: Path | None = None
-    """Best responses to it on record."""
+    """Player that only flees, and its best responses on record, which are shown beside those of others."""
     planned: Callable[[Any, Sequence[Target]], list[MatchRecord]] = no_plans
     """Games of the planners that were asked for."""
     states: Callable[[Any, Target, bool], StateGame] | None = None

@@ -1,7 +1,7 @@
 """Players of others in OpenSpiel's games: each a function from states to the probabilities of its actions.
 
     openspiel:uniform   openspiel:cfr:ITERATIONS   openspiel:cfr+:ITERATIONS   openspiel:mcts:SIMULATIONS
-    openspiel:ismcts:SIMULATIONS   module:Name   http://HOST:PORT/PATH
+    openspiel:ismcts:SIMULATIONS   module:Name   http://HOST:PORT/PATH   model.zip
 
 `READERS` has one for each kind. A reader gets the text and the game, and returns the function. What it answers is
 checked at every decision, and `CheckedPlayer.replay` asks twice: the attack is on one policy, which does not change.
@@ -26,6 +26,7 @@ from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.files import read_json
 from sparring.configs.opponents import is_code, named_source
 from sparring.envs.imported.evaluation.http_player import HttpPlayer
+from sparring.envs.imported.evaluation.sb3_player import read_sb3
 from sparring.envs.imported.match import raised_where
 from sparring.envs.imported.states import first_state, text_of, whole
 from sparring.envs.imported.tree import GameTree
@@ -42,7 +43,7 @@ SLOW = 0.01
 CONSTANT = 2.0
 """UCT constant of OpenSpiel's searches, as in its own examples."""
 MEMORY_MB = 100
-SAVED = ".json"
+SAVED, SB3 = ".json", ".zip"
 MOST = 1_000_000
 """Iterations or simulations."""
 
@@ -150,8 +151,10 @@ def open_player(text: str, game: Any) -> CheckedPlayer:
     kind = text.partition(":")[0]
     if text.endswith(SAVED):
         return CheckedPlayer(text, read_saved(text, game))
+    if text.endswith(SB3):
+        return CheckedPlayer(text, read_sb3(text, game))
     if kind not in READERS and not is_code(text):
-        kinds = f"{', '.join(NAMED)}, an address, a saved response or module:Name"
+        kinds = f"{', '.join(NAMED)}, an address, a saved response, an SB3 zip or module:Name"
         raise InputError(f"{text}: expected {kinds}; name one of them")
     return CheckedPlayer(text, READERS.get(kind, read_object)(text, game))
 
@@ -291,6 +294,14 @@ def made(text: str, source: Any, game: Any) -> Any:
         raise InputError(f"{text}: raised {raised_where(error)} when made; mend the player") from error
 
 
+def refuse_rlcard(text: str, game: Any) -> StatePolicy:
+    """Refuse models of rlcard, whose rules are those of none of OpenSpiel's games; its trained ones are pickles."""
+    raise InputError(
+        f"{text}: rlcard's poker has blinds of 1 and 2 chips, and {game.get_type().short_name} has other rules; "
+        "write the player's rule as module:Name for this game"
+    )
+
+
 PLAYERS: dict[str, Any] = {
     "uniform": uniform,
     "cfr": read_cfr,
@@ -303,4 +314,5 @@ READERS: dict[str, Callable[[str, Any], StatePolicy]] = {
     "openspiel": read_named,
     "http": HttpPlayer,
     "https": HttpPlayer,
+    "rlcard": refuse_rlcard,
 }

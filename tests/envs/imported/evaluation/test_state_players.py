@@ -151,6 +151,7 @@ def test_wrong_player_is_one_line(name, parts, tmp_path, capsys):
         (["openspiel:uniform", "--id", "kuhn_pokr"], "--id kuhn_pokr: is not a game of OpenSpiel"),
         (["openspiel:uniform", "--id", "kuhn_poker", "--attacker", "cold"], "--attacker cold: with --id"),
         (["openspiel:uniform", "ppo.clip=0.1", "--id", "kuhn_poker"], "ppo.clip=0.1: is an option of training"),
+        (["rlcard:leduc-holdem-rule-v1", "--id", "leduc_poker"], "blinds of 1 and 2 chips, and leduc_poker has other"),
         (["nobody", "--id", "kuhn_poker"], "nobody: expected openspiel:uniform"),
         (["openspiel:uniform", "openspiel:cfr:2", "--id", "kuhn_poker"], "name one policy"),
     ],
@@ -169,3 +170,25 @@ def test_kept_results_of_openspiels_players_are_reused(tmp_path):
     again = exploited("openspiel:cfr:2", "kuhn_poker", tmp_path, moves=2000)
     assert (first["sampled"][0]["moves"] != 12345, again["sampled"][0]["moves"]) == (True, 12345)
     assert np.isfinite(first["sampled"][0]["gain"])
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "chips", "starts"),
+    [
+        (["call", "check"], [1, 1], (2, 1), (0, 0)),
+        (["raise", "call"], [2, 1], (4, 3), (0, 0)),
+        (["call", "raise", "call"], [1, 2, 1], (4, 3), (1, 0)),
+    ],
+)
+def test_leduc_of_rlcard_has_other_stakes_and_turns_than_leduc_poker(theirs, ours, chips, starts):
+    """Chips of each player after equal betting have no common ratio, and another player may begin the second round."""
+    game = pytest.importorskip("rlcard").make("leduc-holdem", config={"seed": 1}).game
+    state = pyspiel.load_game("leduc_poker").new_initial_state().child(0).child(2)
+    _, first = game.init_game()
+    assert ("fold" in game.get_legal_actions(), 0 in state.legal_actions()) == (True, False)
+    for mine, action in zip(theirs, ours, strict=True):
+        _, turn = game.step(mine)
+        state = state.child(action)
+    assert [player.in_chips for player in game.players] == [chips[0]] * 2
+    assert f"Money (player_0 player_1): {100 - chips[1]} {100 - chips[1]}\n" in str(state)
+    assert ((turn - first) % 2, state.child(4).current_player()) == starts

@@ -1,0 +1,118 @@
+"""Zips of SB3's PPO and A2C and of sb3-contrib's MaskablePPO as players of OpenSpiel's games, read without their code.
+
+The policy observes OpenSpiel's tensor of the information state, or of the observation, whichever has its size. Its
+logits of actions that are not legal are left out, as MaskablePPO does. Its layers may be of any number and width.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sparring.agents.policies.inert_pickle import Record, numbers
+from sparring.agents.policies.sb3_files import (
+    POLICY_CLASS,
+    SB3Error,
+    check_policy,
+    converted,
+    find_statistics,
+    read_statistics,
+    stored_value,
+)
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.tensor_file import unpack
+from sparring.envs.imported.evaluation.http_player import tensor_of
+from sparring.envs.imported.states import whole
+
+MASKABLE_CLASS = "sb3_contrib.common.maskable.policies.MaskableActorCriticPolicy"
+TENSORS = ("information_state", "observation")
+SPACE = re.compile(r"gym(nasium)?\.spaces\.(?:box\.(?P<Box>Box)|discrete\.(?P<Discrete>Discrete))")
+LAYERS = ("mlp_extractor.policy_net.", "mlp_extractor.value_net.", "action_net.", "value_net.")
+HIDDEN = re.compile(r"mlp_extractor\.policy_net\.(\d+)\.weight")
+
+
+class ChoiceNetwork:
+    """Logits of one choice: plain layers with an activation between them."""
+
+    def __init__(self, weights: bytes, data: Mapping[str, Any]) -> None:
+        of = "the MlpPolicy of PPO, A2C and MaskablePPO"
+        activation, _, self.normalized = check_policy(data, of, POLICY_CLASS, MASKABLE_CLASS)
+        self._activation = getattr(torch, activation)
+        self.inputs, self.actions = sizes_of(data)
+        state = unpack(weights)
+        if odd := next((name for name in state if not name.startswith(LAYERS)), ""):
+            raise SB3Error(f"policy.pth: has {odd}; train it with separate layers for actions and values")
+        hidden = sorted(int(found[1]) for name in state if (found := HIDDEN.fullmatch(name)))
+        names = [*(f"mlp_extractor.policy_net.{number}" for number in hidden), "action_net"]
+        self._layers = [(state[f"{name}.weight"], state[f"{name}.bias"]) for name in names]
+        widths = [self.inputs, *(len(bias) for _, bias in self._layers)]
+        shapes = [tuple(weight.shape) for weight, _ in self._layers]
+        if shapes != [*zip(widths[1:], widths, strict=False)] or widths[-1] != self.actions:
+            raise SB3Error(f"policy.pth: has layers {shapes} between {self.inputs} inputs and {self.actions} actions")
+        if not all(torch.isfinite(part).all() for layer in self._layers for part in layer):
+            raise SB3Error("policy.pth: has weights that are not finite; save a model that has learned")
+
+    def __call__(self, observations: Tensor) -> Tensor:
+        """Return the logits of observations [B, D], float32 [B, K]."""
+        for weight, bias in self._layers[:-1]:
+            observations = self._activation(observations @ weight.T + bias)
+        weight, bias = self._layers[-1]
+        return observations @ weight.T + bias
+
+
+def sizes_of(data: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the sizes of the observation and of the choice. Raises `SB3Error` for other spaces, and for pictures."""
+    for key, expected in (("observation_space", "Box"), ("action_space", "Discrete")):
+        space = stored_value(data, key)
+        kind = space.name if isinstance(space, Record) else type(space).__name__
+        found = SPACE.fullmatch(kind)
+        if not found or not found[expected] or (expected == "Box" and space.state["dtype"].args[0] == "u1"):
+            raise SB3Error(f"{key}={kind}: expected a {expected} of numbers; train it on OpenSpiel's own tensors")
+    observation, action = (stored_value(data, key).state for key in ("observation_space", "action_space"))
+    if int(numbers(action.get("start", 0))):
+        raise SB3Error("action_space: starts above 0; train it with OpenSpiel's numbers of actions")
+    return math.prod(observation["_shape"]), int(numbers(action["n"]))
+
+
+def read_sb3(text: str, game: Any) -> Callable[[Sequence[Any]], list[dict[int, float]]]:
+    """Return the policy of a zip in a game. Raises `InputError` for one that was trained in other spaces."""
+    path = Path(text)
+    if not path.is_file():
+        raise InputError(f"{text}: no such file; save a model with model.save({text!r})")
+    network = converted(path, ChoiceNetwork)
+    kind = game.get_type()
+    sizes = {name: math.prod(getattr(game, f"{name}_tensor_shape")()) for name in TENSORS if tensor_of(kind, name)}
+    tensor = next((f"{name}_tensor" for name, size in sizes.items() if size == network.inputs), "")
+    if not tensor:
+        these = " or ".join(f"{size} ({name.replace('_', ' ')})" for name, size in sizes.items()) or "no tensor"
+        raise InputError(f"{text}: observes {network.inputs} numbers, and {game} gives {these}; train it on these")
+    if network.actions != game.num_distinct_actions():
+        raise InputError(
+            f"{text}: has {network.actions} actions, and {game} has {game.num_distinct_actions()}; train it there"
+        )
+    file = None if network.normalized is False else find_statistics(path)
+    if network.normalized and not file:
+        raise InputError(f"{text}: was trained under VecNormalize; save its statistics as {path.stem}_vecnormalize.pkl")
+    statistics = read_statistics(file, network.inputs) if file else None
+
+    @torch.no_grad()
+    def policy(states: Sequence[Any]) -> list[dict[int, float]]:
+        if not states:
+            return []
+        rows = [getattr(played, tensor)(player) for played, player in map(whole, states)]
+        observations = torch.from_numpy(np.array(rows, dtype=np.float32))
+        logits = network(statistics(observations) if statistics else observations).double()
+        legal = [state.legal_actions() for state in states]
+        return [
+            dict(zip(actions, row[actions].softmax(0).tolist(), strict=True))
+            for actions, row in zip(legal, logits, strict=True)
+        ]
+
+    return policy

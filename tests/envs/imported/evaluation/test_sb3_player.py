@@ -1,0 +1,197 @@
+"""Zips of SB3 as players of OpenSpiel's games: their probabilities are those of SB3's own policy."""
+
+import json
+import pickle
+import zipfile
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Dict, Discrete
+
+pytest.importorskip("stable_baselines3")
+pytest.importorskip("pyspiel")
+
+import pyspiel
+from stable_baselines3 import A2C, PPO, SAC
+from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+
+from sparring.configs.core.errors import InputError
+from sparring.envs.imported.evaluation.state_players import met_states, open_player
+from sparring.eval.exploit import exploit_policy, main
+from tests.agents.policies.sb3_data import by_name, encoded
+
+MASKABLE = "sb3_contrib.common.maskable.policies.MaskableActorCriticPolicy"
+
+
+class Turns(gym.Env):
+    """The first seat of a game against random play; an action that is not legal is replaced by a legal one."""
+
+    def __init__(self, name, tensor="information_state"):
+        self.game, self.tensor = pyspiel.load_game(name), f"{tensor}_tensor"
+        size = getattr(self.game, f"{self.tensor}_size")()
+        self.observation_space = Box(-np.inf, np.inf, (size,), np.float32)
+        self.action_space = Discrete(self.game.num_distinct_actions())
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.state = self.game.new_initial_state()
+        return self.observed(), {}
+
+    def step(self, action):
+        legal = self.state.legal_actions()
+        self.state.apply_action(int(action) if action in legal else legal[0])
+        observation, over = self.observed(), self.state.is_terminal()
+        return observation, self.state.returns()[0] if over else 0.0, over, False, {}
+
+    def observed(self):
+        while not self.state.is_terminal() and self.state.current_player() != 0:
+            self.state.apply_action(int(self.np_random.choice(self.state.legal_actions())))
+        return np.float32(getattr(self.state, self.tensor)(0))
+
+
+def saved(folder, game="kuhn_poker", tensor="information_state", kind=PPO, steps=512, **options):
+    sizes = {"n_steps": 64, "batch_size": 64} if kind is PPO else {}
+    env = Turns(game, tensor)
+    model = kind("MlpPolicy", env, learning_rate=0.01, seed=1, device="cpu", **sizes, **options).learn(steps)
+    model.save(folder / "model.zip")
+    return model, folder / "model.zip"
+
+
+def rewritten(path, **values):
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    members["data"] = json.dumps(json.loads(members["data"]) | values).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return path
+
+
+def asked(path, name):
+    """Probabilities of the player, and states of the game."""
+    game = pyspiel.load_game(name)
+    states = [states[0] for states in met_states(game, 60).values()]
+    player = open_player(str(path), game)
+    player.replay(game)
+    return player(states), states
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        {},
+        {"tensor": "observation"},
+        {"kind": A2C},
+        {"policy_kwargs": {"net_arch": [32, 16, 8]}},
+        {"policy_kwargs": {"net_arch": []}},
+        {"game": "leduc_poker"},
+        {"game": "leduc_poker", "tensor": "observation", "policy_kwargs": {"net_arch": {"pi": [20], "vf": [30, 10]}}},
+    ],
+    ids=str,
+)
+def test_probabilities_and_likeliest_actions_are_those_of_sb3(case, tmp_path):
+    import torch
+
+    model, path = saved(tmp_path, **case)
+    answers, states = asked(path, case.get("game", "kuhn_poker"))
+    spread = []
+    for choices, state in zip(answers, states, strict=True):
+        row = getattr(state, f"{case.get('tensor', 'information_state')}_tensor")(state.current_player())
+        observation = np.float32([row])
+        with torch.no_grad():
+            expected = model.policy.get_distribution(torch.from_numpy(observation)).distribution.probs[0].double()
+        legal = state.legal_actions()
+        masked = expected[legal] / expected[legal].sum()
+        np.testing.assert_allclose([dict(choices)[action] for action in legal], masked, atol=1e-6)
+        spread.append(masked.max().item() - 1 / len(legal))
+        if len(legal) == len(expected):
+            likeliest = max(choices, key=lambda choice: choice[1])[0]
+            assert likeliest == model.predict(observation, deterministic=True)[0][0]
+    assert max(spread) > 0.1  # it has learned something
+
+
+def test_maskable_ppo_is_read_by_its_class_and_acts_as_its_own_predict(tmp_path):
+    contrib = pytest.importorskip("sb3_contrib")
+    model = contrib.MaskablePPO("MlpPolicy", Turns("leduc_poker"), n_steps=64, batch_size=64, seed=1, device="cpu")
+    model.save(tmp_path / "model.zip")
+    answers, states = asked(tmp_path / "model.zip", "leduc_poker")
+    for choices, state in zip(answers, states, strict=True):
+        mask = np.isin(np.arange(3), state.legal_actions())
+        row = np.float32(state.information_state_tensor(state.current_player()))
+        action = model.predict(row, action_masks=mask, deterministic=True)[0]
+        assert max(choices, key=lambda choice: choice[1])[0] == action
+
+
+def test_class_of_maskable_ppo_need_not_be_installed(tmp_path):
+    _, path = saved(tmp_path, game="leduc_poker", steps=64)
+    plain, _ = asked(path, "leduc_poker")
+    masked, _ = asked(rewritten(path, policy_class=by_name(MASKABLE)), "leduc_poker")
+    assert plain == masked
+
+
+def test_whole_attack_runs_on_a_zip(tmp_path):
+    _, path = saved(tmp_path)
+    report = exploit_policy(path, env="openspiel", id="kuhn_poker", moves=20_000, out=tmp_path / "out")
+    assert report.interval[0] < report.exact < report.interval[1]
+
+
+def test_statistics_of_vec_normalize_are_applied_and_missed_where_they_lack(tmp_path):
+    import torch
+
+    env = VecNormalize(DummyVecEnv([lambda: Turns("kuhn_poker")]))
+    model = PPO("MlpPolicy", env, n_steps=64, batch_size=64, seed=1, device="cpu", learning_rate=0.01).learn(256)
+    model.save(tmp_path / "model.zip")
+    with pytest.raises(InputError, match=r"VecNormalize; save its statistics as model_vecnormalize\.pkl"):
+        asked(tmp_path / "model.zip", "kuhn_poker")
+    env.save(tmp_path / "model_vecnormalize.pkl")
+    answers, states = asked(tmp_path / "model.zip", "kuhn_poker")
+    for choices, state in zip(answers, states, strict=True):
+        row = env.normalize_obs(np.float32([state.information_state_tensor(state.current_player())]))
+        with torch.no_grad():
+            expected = model.policy.get_distribution(torch.from_numpy(np.float32(row))).distribution.probs[0]
+        np.testing.assert_allclose([dict(choices)[action] for action in (0, 1)], expected, atol=1e-5)
+
+
+def space(value):
+    return encoded(pickle.dumps(value))
+
+
+@pytest.mark.parametrize(
+    ("game", "values", "message"),
+    [
+        ("leduc_poker", {}, "observes 11 numbers, and leduc_poker() gives 30 (information state) or 16 (observation)"),
+        ("kuhn_poker(players=3)", {}, "observes 11 numbers, and kuhn_poker(players=3) gives 17"),
+        ("kuhn_poker", {"action_space": space(Discrete(3))}, "has layers"),
+        ("kuhn_poker", {"action_space": space(Discrete(2, start=1))}, "action_space: starts above 0"),
+        (
+            "kuhn_poker",
+            {"action_space": space(Box(-1, 1, (2,)))},
+            "action_space=gymnasium.spaces.box.Box: expected a Disc",
+        ),
+        ("kuhn_poker", {"observation_space": space(Discrete(11))}, "Discrete: expected a Box"),
+        ("kuhn_poker", {"observation_space": space(Dict({"x": Discrete(3)}))}, "Dict: expected a Box"),
+        ("kuhn_poker", {"observation_space": space(Box(0, 255, (11,), np.uint8))}, "Box: expected a Box of numbers"),
+        ("kuhn_poker", {"policy_class": by_name("sb3_contrib.x.RecurrentPolicy")}, "only stable_baselines3.common"),
+    ],
+)
+def test_zip_of_other_spaces_is_refused_in_one_line(game, values, message, tmp_path, capsys):
+    _, path = saved(tmp_path, steps=64)
+    rewritten(path, **values)
+    assert main([str(path), "--id", game, "--moves", "100", "--out", str(tmp_path / "out")]) == 2
+    assert message in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_other_number_of_actions_and_other_files_are_refused(tmp_path):
+    _, path = saved(tmp_path, steps=64)
+    with pytest.raises(InputError, match="no such file"):
+        open_player(str(tmp_path / "none.zip"), pyspiel.load_game("kuhn_poker"))
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(InputError, match="is damaged, or not a model saved by Stable-Baselines3"):
+        open_player(str(path), pyspiel.load_game("kuhn_poker"))
+
+
+def test_zip_of_another_algorithm_is_refused(tmp_path):
+    SAC("MlpPolicy", gym.make("Pendulum-v1"), device="cpu").save(tmp_path / "model.zip")
+    with pytest.raises(InputError, match=r"SACPolicy: only .* the MlpPolicy of PPO, A2C and MaskablePPO"):
+        open_player(str(tmp_path / "model.zip"), pyspiel.load_game("kuhn_poker"))
