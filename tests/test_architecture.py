@@ -267,7 +267,7 @@ CEILINGS = {
     "chess": 4_544,
     "diplomacy": 17_343,
     "dogfight": 6_962,
-    "exploitability": 1_679,
+    "exploitability": 1_682,
     "imported": 6_903,
     "language": 9_304,
     "runs": 9_418,

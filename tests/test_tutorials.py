@@ -129,8 +129,7 @@ def _run(line, folder):
         codes = (0, 1) if "--sprt" in words else (0,)
         assert run.main([*words[2:], *few, "--device", "cpu", "--threads", "1", "--quiet"]) in codes
     elif words[:2] == ["python", "eval/exploit.py"]:
-        released = [word.replace("final.pt", "released/dogfight_quickstart") for word in words[2:]]
-        assert parse(ExploitOptions, released).runner
+        assert parse(ExploitOptions, words[2:]).runner
     elif words[:2] == ["python", "eval/payoff.py"]:
         assert read(words[2:]).runner
     elif words[:2] == ["python", "eval/check.py"]:
