@@ -10,8 +10,10 @@ import ipaddress
 import os
 import pickle
 import socket
+import sys
 from pathlib import Path
 
+import absl.logging
 import pytest
 from hypothesis import settings
 
@@ -23,6 +25,10 @@ from sparring.configs import opponents
 settings.register_profile("few", max_examples=25, deadline=None)
 settings.register_profile("many", max_examples=1000, deadline=None)
 settings.load_profile("few")
+
+# absl's handler closes the stream it was made with when a library configures logging, as submitit does on import,
+# unless that is a standard stream. Made while pytest captures, it would close pytest's own file for all later tests.
+absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
 
 TESTS = Path(__file__).parent
 LONG = ("test_tutorials.py", "test_wheel.py", "test_site.py", "test_fuzz.py", "test_every_run.py", "test_gpu.py")

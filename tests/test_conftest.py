@@ -1,10 +1,13 @@
-"""The fixture of tests/conftest.py refuses what leaves the machine, and nothing else."""
+"""What leaves the machine is refused, and nothing else; captured streams stay open."""
 
+import logging.config
 import os
 import socket
+import sys
 import threading
 import urllib.request
 
+import absl.logging
 import pytest
 
 
@@ -32,3 +35,11 @@ def test_loopback_works():
 def test_w_and_b_leads_nowhere():
     assert os.environ["WANDB_BASE_URL"].startswith("http://127.0.0.1:")
     assert "WANDB_API_KEY" not in os.environ
+
+
+def test_a_library_that_configures_logging_closes_no_captured_stream(capsys):
+    """Configuring logging closes the handlers of all other libraries; absl's would close its stream as well."""
+    handler = absl.logging.get_absl_handler().python_handler
+    assert handler.stream is sys.__stderr__
+    logging.config.dictConfig({"version": 1, "disable_existing_loggers": False})
+    assert not handler.stream.closed
