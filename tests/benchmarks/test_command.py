@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import scaling, standard_tasks
+from benchmarks import standard_tasks
 from benchmarks.command import run_script
 from sparring.agents.run.folder import RunLock
 
@@ -55,10 +55,3 @@ def test_a_traceback_of_a_child_is_not_reported_as_bad_input():
 def test_exit_codes_of_measurements_are_passed_on():
     assert run_script(lambda: None) == 0
     assert run_script(lambda: 1) == 1
-
-
-def test_workers_of_the_scaling_measurement_refuse_in_a_line(capfd):
-    assert run_script(lambda: scaling.measure("quickstart", 1, 1, ["ppo.no_such=1"])) == 2
-    (line,) = capfd.readouterr().err.splitlines()
-    assert line.startswith("benchmarks/scaling.py: ")
-    assert "no_such" in line

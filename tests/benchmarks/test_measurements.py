@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import dogfight, scaling, training
+from benchmarks import dogfight, training
 from benchmarks.command import run_script
 from benchmarks.report import table
 from sparring.envs.dogfight import rules
@@ -81,9 +81,3 @@ def test_the_scripts_start_from_any_folder(tmp_path):
     command = [sys.executable, str(ROOT / "benchmarks" / "training.py"), "--help"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert "--updates" in done.stdout
-
-
-def test_efficiency_is_relative_to_one_process_and_a_median():
-    alone, both = [(8.0, 8.0), (9.0, 8.0), (30.0, 8.0)], [(5.0, 10.0), (6.0, 10.0), (7.0, 10.0)]
-    assert scaling.row(1, alone, alone, 900) == ["1", "9.00", "100", "8.00", "100%", "100%"]
-    assert scaling.row(2, both, alone, 900) == ["2", "6.00", "150", "10.00", "75%", "80%"]

@@ -1,7 +1,6 @@
 """Drawing of the standard map in image coordinates: outlines of provinces, borders, and positions of units.
 
-standard_drawing.json is written by benchmarks/diplomacy_map, which projects and joins a drawing in longitude and
-latitude; a test compares the two.
+standard_drawing.json was made from a drawing in longitude and latitude, by `d65582ec:benchmarks/diplomacy_map`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from benchmarks.diplomacy_map.polygons import contains
 from sparring.envs.diplomacy.board.board import COAST, SEA, standard_board
 from sparring.envs.diplomacy.drawing.outlines import (
     COAST_LINE,
@@ -27,6 +26,14 @@ def pairs(matrix):
     found = zip(*np.nonzero(matrix), strict=True)
     codes = [tuple(sorted(BOARD.locations[place][:3] for place in pair)) for pair in found]
     return {pair for pair in codes if pair[0] != pair[1]}
+
+
+def contains(outline, point):
+    """Whether a point lies within a closed outline [n, 2]: a ray from it crosses an odd number of sides."""
+    (x0, y0), (x1, y1) = outline.T, np.roll(outline, -1, axis=0).T
+    spans = (y0 > point[1]) != (y1 > point[1])
+    rise = np.where(spans, y1 - y0, 1.0)
+    return bool(np.count_nonzero(spans & (point[0] < x0 + (point[1] - y0) * (x1 - x0) / rise)) % 2)
 
 
 def touching():
