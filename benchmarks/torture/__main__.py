@@ -23,7 +23,7 @@ from tqdm import tqdm
 from benchmarks.command import run_script
 from benchmarks.gpu_run.machine import commit
 from benchmarks.report import heading, publish, table
-from benchmarks.torture import code_execution, disk, files, hostile, kills, pages
+from benchmarks.torture import code_execution, disk, files, hostile, kills
 from benchmarks.torture.part import FAILED, HARMLESS, REFUSED, SKIPPED, Place, Step, Verdict, sliced
 from benchmarks.torture.runs import RUNS
 from sparring.configs.core.errors import InputError
@@ -32,8 +32,7 @@ PARTS = {
     "kills": (kills, "SIGKILL at random moments, resumed, compared bit for bit with an undisturbed run"),
     "files": (files, "Flipped bits and truncations of every file that a run leaves"),
     "disk": (disk, "Full disk, and two starts at once in one folder"),
-    "hostile": (hostile, "Run folders, policies, saved games, endpoints of a stranger"),
-    "pages": (pages, "Script tags in the names on replay and play pages"),
+    "hostile": (hostile, "Run folders and policies of a stranger"),
     "code": (code_execution, "Every way by which a stranger's file could make code run, each with a canary"),
 }
 

@@ -1,8 +1,4 @@
-"""What a stranger's file would set off if it could: code that makes a file, and a secret whose reading is seen.
-
-The canary is a module, a pickle or a program that makes the file `fired`. The secret has never been read, by the time
-of its last access, until something reads it.
-"""
+"""What a stranger's file would set off if it could: a module, a pickle or a program that makes the file `fired`."""
 
 from __future__ import annotations
 
@@ -10,7 +6,6 @@ import io
 import os
 import pickle
 import shutil
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,8 +29,6 @@ class Orders:
 def reward(step):
     return step.builtin
 """
-SECRET = 4 * 59 * 3
-"""Bytes of the secret: the weights of the plainest agent."""
 SHORT = ("max_updates=1",)
 
 
@@ -50,24 +43,17 @@ class Call:
 
 
 class Canary:
-    """A folder with the module, a program and a pickle, of which each makes the file `mark`, and the secret."""
+    """A folder with the module, a program and a pickle, of which each makes the file `mark`."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.mark = folder, folder / "fired"
-        self.program, self.secret = folder / "engine", folder / "secret.bin"
+        self.folder, self.mark, self.program = folder, folder / "fired", folder / "engine"
 
     def build(self) -> Canary:
         """Write them; returns itself."""
         (self.folder / f"{NAME}.py").write_text(MODULE.format(mark=str(self.mark)))
         self.program.write_text(f"#!/bin/sh\ntouch {self.mark}\n")
         self.program.chmod(0o755)
-        self.secret.write_bytes(bytes(SECRET))
-        self._forget()
         return self
-
-    def _forget(self) -> None:
-        """Set the secret's last access to 1970: a file system that saves itself later accesses notes this one."""
-        os.utime(self.secret, ns=(0, time.time_ns()))
 
     def pickle(self) -> bytes:
         """Return a pickle that fires."""
@@ -80,10 +66,9 @@ class Canary:
         return buffer.getvalue()
 
     def fired(self) -> bool:
-        """Return whether code ran or the secret was read, and make it ready again."""
-        there = self.mark.exists() or self.secret.stat().st_atime_ns > 0
+        """Return whether code ran, and make it ready again."""
+        there = self.mark.exists()
         self.mark.unlink(missing_ok=True)
-        self._forget()
         return there
 
     def train(self, *words: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Every way by which a stranger's file could make code run or have another file read, each with a canary.
+"""Every way by which a stranger's file could make code run, each with a canary.
 
 The canary must fire where users name it on their own command line, or where the file is opened without care: else its
 silence shows nothing. It must not fire from a stranger's file.
@@ -22,7 +22,6 @@ import torch
 import yaml
 from omegaconf import OmegaConf
 
-from benchmarks.torture import external_data
 from benchmarks.torture.canary import NAME, SHORT, Canary, Own, Words, copied
 from benchmarks.torture.commands import SECONDS, run
 from benchmarks.torture.part import FAILED, Place, Step, Verdict, judged
@@ -30,7 +29,7 @@ from benchmarks.torture.runs import RUNS, diplomacy, match, resume
 from sparring.configs.core.tensor_file import sha256
 
 FILES = ("final.pt", "state", "snapshot", "model.zip", "vecnormalize.pkl", "config.yaml", "mine.yaml", "sweep.yaml")
-"""What a refusal may name, beside `model` and `agent.onnx`."""
+"""What a refusal may name, beside `model`."""
 BOT = f"{NAME}:Bot"
 
 
@@ -50,7 +49,7 @@ NAMED: dict[str, tuple[str, Mapping[str, Any]]] = {
 
 def steps(place: Place) -> Iterator[Step]:
     """Yield a step for every way: the canary fires by the user's own hand, and not from the file."""
-    families = ((_by_name, (NAME, "engine")), (by_pickle, FILES), (by_model, ("model",)), (by_onnx, ("agent.onnx",)))
+    families = ((_by_name, (NAME, "engine")), (by_pickle, FILES), (by_model, ("model",)))
     for ways, names in families:
         for group, what, own, theirs in ways(place):
             yield Step(group, what, partial(_try, place, own, theirs, names))
@@ -65,7 +64,7 @@ def _try(place: Place, own: Own, theirs: Words, names: tuple[str, ...]) -> Verdi
         return Verdict(FAILED, f"the canary does not fire where it should: {ended or 'opened without care'}")
     ended = run(theirs(canary), canary.folder / "theirs.log", canary.folder)
     if canary.fired():
-        return Verdict(FAILED, f"code of the file ran, or another file was read: {ended}")
+        return Verdict(FAILED, f"code of the file ran: {ended}")
     return judged(ended, *names, harmless="read, and no code ran")
 
 
@@ -265,28 +264,3 @@ def _model(place: Place, canary: Canary, *, remote: bool) -> list[str]:
         (target / "pytorch_model.bin").write_bytes(canary.saved())
     (target / "manifest.json").unlink()
     return diplomacy(target, canary.folder)
-
-
-def by_onnx(place: Place) -> Iterator[tuple[str, str, Own, Words]]:
-    """Yield the ways by which an ONNX file could have another file read."""
-
-    def read(canary: Canary) -> None:
-        canary.secret.read_bytes()
-
-    for part in external_data.PARTS:
-        for where in ("an absolute path", "outside its folder", "in the working directory", "in memory"):
-            yield f"ONNX, {part}", f"data {where}", read, partial(_agent, part, where)
-
-
-def _agent(part: str, where: str, canary: Canary) -> list[str]:
-    """Play an agent whose weights are not in its file."""
-    path = canary.folder / "theirs" / "agent.onnx"
-    path.parent.mkdir()
-    location = {
-        "an absolute path": str(canary.secret),
-        "outside its folder": f"../{canary.secret.name}",
-        "in the working directory": canary.secret.name,
-        "in memory": external_data.MEMORY,
-    }[where]
-    path.write_bytes(external_data.agent(part, location))
-    return _evaluate(path, canary)

@@ -9,7 +9,6 @@ import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
-from benchmarks.torture import external_data
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.policies.policy import Policy
 from sparring.configs.core.errors import InputError
@@ -17,6 +16,7 @@ from sparring.envs.dogfight.evaluation.onnx_export import build, export
 from sparring.envs.dogfight.training.opponents.load import load_policy
 from sparring.envs.dogfight.training.opponents.onnx_actor import OnnxActor, probe_observations, same_actions
 from sparring.envs.dogfight.training.opponents.onnx_file import OnnxError, read_onnx
+from tests.eval.onnx_export import external_data
 from tests.eval.onnx_export.onnx_models import across_rows, linear, make_model, save, through_reshape, value, weights
 
 MATMUL = [helper.make_node("MatMul", ["x", "weights"], ["y"])]
