@@ -1,6 +1,6 @@
 """Structure of the code in figures: `python benchmarks/structure.py`, or with `--root` those of another checkout.
 
-Counts lines, imports, classes and words in the product (`agents`, `configs`, `curriculum`, `envs`, `eval`, `train.py`),
+Counts lines, imports, names and words in the product (`agents`, `configs`, `curriculum`, `envs`, `eval`, `train.py`),
 and with `--traced` runs a PPO update, a GRPO step and an evaluation of a checkpoint under a tracer to count the files
 that they enter.
 """
@@ -16,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 import tokenize
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -43,7 +42,7 @@ NUMERICS = re.compile(
     r"^(gae|rollout|loss|kl|advantages|importance|elo|bayesian|ratings|learner|scoring|actor_critic|order_network)$"
 )
 """Names of files whose comments count beside those of kernels."""
-COUNTED = (ast.Import, ast.ImportFrom, ast.Name, ast.arg, ast.While)
+COUNTED = (ast.Import, ast.ImportFrom, ast.Name, ast.arg)
 """Nodes that are counted; each tree is walked once for them."""
 Nodes = Sequence[ast.AST]
 TARGETS = {
@@ -59,12 +58,6 @@ TARGETS = {
     "files entered by a GRPO step": "<= 50",
     "files entered by an evaluation": "<= 26",
     "test lines": "<= 60,000",
-    "largest folder, Python files": "<= 15",
-    "agents/ and curriculum/ modules that import a game": "<= 6",
-    "training loops": "1",
-    "classes that save the state of a run": "1",
-    "members of the PPO task protocol": "<= 8",
-    "class names with several meanings": "0",
     "banned words in code and docs": "< 20",
     "comment lines on kernels and numerics": "3-5 %",
     "words of the main navigation": "<= 55,000",
@@ -111,11 +104,10 @@ def parse() -> argparse.Namespace:
 def counts(root: Path) -> dict[str, str]:
     """Return what can be read off the files below `root`, by the names in `TARGETS`."""
     sources = {path: path.read_text(encoding="utf-8") for path in _files(root, ROOMS, ".py")}
-    trees = {path: ast.parse(source) for path, source in sources.items()}
-    nodes = {path: [node for node in ast.walk(tree) if isinstance(node, COUNTED)] for path, tree in trees.items()}
-    acting = [path for path in trees if path.relative_to(root).parts[0] in ("agents", "curriculum")]
-    classes = [node for path in acting for node in trees[path].body if isinstance(node, ast.ClassDef)]
-    folders = Counter(path.parent for path in sources)
+    nodes = {
+        path: [node for node in ast.walk(ast.parse(source)) if isinstance(node, COUNTED)]
+        for path, source in sources.items()
+    }
     lines = sum(source.count("\n") for source in sources.values())
     alone = _single_importer(root, nodes)
     product = parts.sources(root)
@@ -130,12 +122,6 @@ def counts(root: Path) -> dict[str, str]:
         "files with one importer and at most 80 lines": str(sum(sources[path].count("\n") <= 80 for path in alone)),
         "vague names, per 1,000 lines": f"{1000 * sum(map(_vague_names, nodes.values())) / lines:.1f}",
         "test lines": f"{sum(file.read_text('utf-8').count(chr(10)) for file in _files(root, ('tests',), '.py')):,}",
-        "largest folder, Python files": str(max(folders.values())),
-        "agents/ and curriculum/ modules that import a game": str(sum(_imports_a_game(nodes[path]) for path in acting)),
-        "training loops": str(sum(_loops(nodes[path]) for path in acting)),
-        "classes that save the state of a run": str(sum("save_state" in _members(node) for node in classes)),
-        "members of the PPO task protocol": _protocol(classes),
-        "class names with several meanings": str(_shared_names(trees)),
         "banned words in code and docs": str(_banned(root)),
         "comment lines on kernels and numerics": _comment_share(sources),
         "words of the main navigation": _navigation_words(root),
@@ -174,11 +160,6 @@ def _single_importer(root: Path, files: Mapping[Path, Nodes]) -> list[Path]:
     return [path for path, users in importers.items() if len(users) == 1 and path.name != "__init__.py"]
 
 
-def _imports_a_game(nodes: Nodes) -> bool:
-    """Return whether a module imports from envs/dogfight or envs/diplomacy, anywhere in the file."""
-    return any(re.match(r"(sparring\.)?envs\.(dogfight|diplomacy)\b", name) for name in _imported_names(nodes))
-
-
 def _imported_names(nodes: Nodes) -> list[str]:
     """Full names of what a module imports, anywhere in the file."""
     names = []
@@ -188,31 +169,6 @@ def _imported_names(nodes: Nodes) -> list[str]:
         elif isinstance(node, ast.ImportFrom):
             names += [f"{node.module}.{alias.name}" for alias in node.names]
     return names
-
-
-def _loops(nodes: Nodes) -> int:
-    """`while` loops that end when the run is asked to stop."""
-    loops = [node for node in nodes if isinstance(node, ast.While)]
-    return sum("stop" in ast.unparse(loop.test) for loop in loops)
-
-
-def _members(node: ast.ClassDef) -> list[str]:
-    """Names of the methods and annotated attributes of a class."""
-    methods = [item.name for item in node.body if isinstance(item, ast.FunctionDef)]
-    return methods + [ast.unparse(item.target) for item in node.body if isinstance(item, ast.AnnAssign)]
-
-
-def _protocol(classes: list[ast.ClassDef]) -> str:
-    """Members of the protocol between PPO and a game."""
-    protocols = [
-        node for node in classes if node.name in ("Task", "PPOTask") and "Protocol" in map(ast.unparse, node.bases)
-    ]
-    return ", ".join(str(len(_members(node))) for node in protocols) or "-"
-
-
-def _shared_names(trees: dict[Path, ast.Module]) -> int:
-    names = Counter(node.name for tree in trees.values() for node in tree.body if isinstance(node, ast.ClassDef))
-    return sum(count > 1 for count in names.values())
 
 
 def _banned(root: Path) -> int:

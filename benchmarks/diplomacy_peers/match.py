@@ -7,6 +7,8 @@ set to our position and goes on.
 from __future__ import annotations
 
 import random
+from collections import Counter
+from dataclasses import dataclass, field
 from functools import cache
 
 import numpy as np
@@ -16,7 +18,6 @@ from benchmarks.diplomacy_peers.orders import STYLES, Weaver, meaning
 from benchmarks.diplomacy_peers.peer import Games, Peer, Units, View, written
 from benchmarks.diplomacy_peers.plain_adjudicator import Outcome
 from benchmarks.diplomacy_peers.readings import RETREAT, Reading, readings, supposed
-from benchmarks.diplomacy_peers.tally import Tally, happenings
 from sparring.envs.diplomacy.batch import DiplomacyBatch, opening, position
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, standard_board
@@ -27,6 +28,25 @@ MOVEMENT = (codes.SPRING, codes.FALL)
 LEFT_OUT = 0.03
 LAST_YEAR = 1915
 """By then most random games are at a standstill."""
+
+
+@dataclass
+class Tally:
+    """Counts over a sample of phases: their kinds, what happened in them, and the reasons of differences."""
+
+    phases: Counter[str] = field(default_factory=Counter)
+    events: Counter[str] = field(default_factory=Counter)
+    differences: Counter[str] = field(default_factory=Counter)
+    unexplained: list[str] = field(default_factory=list)
+
+
+def sample(style: str, phases: int, games: int, seed: int) -> Tally:
+    """Play at least so many phases in one style, with `games` side by side; return what was compared."""
+    match = Crowds(games, seed) if style == CROWDS else Match(games, style, seed)
+    while sum(match.tally.phases.values()) < phases:
+        match.step()
+    match.close()
+    return match.tally
 
 
 @cache
@@ -199,11 +219,12 @@ class Match:
         return "\n".join([*lines, *(f"  {power} {', '.join(o)}" for power, o in self.written(game).items())])
 
     def count(self, game: int) -> None:
-        """Count the events of a phase."""
+        """Count the moves that were made and the void orders of a movement phase."""
         if self.moved(game):
-            self.tally.events.update(
-                happenings(self.before["units"][game], self.before["orders"][game], self.games.rows["results"][game])
-            )
+            orders, results = self.before["orders"][game], self.games.rows["results"][game] % codes.DISLODGED_FLAG
+            done = (orders & codes.KIND_MASK == codes.MOVE) & (results == codes.DONE)
+            self.tally.events["moves made"] += int(done.sum())
+            self.tally.events["orders void"] += int(((orders != 0) & (results == codes.VOID)).sum())
 
 
 def stands(outcome: Outcome) -> Units:

@@ -40,15 +40,9 @@ def checkout(tmp_path):
 def test_counts(checkout):
     found = counts(checkout)
     assert found.keys() <= TARGETS.keys()
-    assert found["largest folder, Python files"] == "4"
-    assert found["agents/ and curriculum/ modules that import a game"] == "1"
     assert found["imports from the core into parts"] == "1"
     assert found["vague names, per 1,000 lines"] == "0.0"
-    assert found["training loops"] == "1"
-    assert found["classes that save the state of a run"] == "1"
-    assert found["members of the PPO task protocol"] == "2"
     assert found["product lines"] == str(sum(text.count("\n") for name, text in FILES.items() if name.endswith(".py")))
-    assert found["class names with several meanings"] == "1"
     assert found["banned words in code and docs"] == "2"
     assert found["comment lines on kernels and numerics"] == "33.3 %"
     assert found["words of the main navigation"] == "11"
