@@ -166,7 +166,7 @@ def _marks(text: str) -> list[_Mark]:
     """Return all marks. A tag in other signs than `_ALWAYS` counts if it is closed in these signs, or is [THINK]."""
     matches = list(_found(text))
     tags = {_tag(match) for match in matches if match["tag"]}
-    closed, begun = {key for key, _, shut in tags if shut}, None
+    closed, unclosed = {key for key, _, shut in tags if shut}, None
     marks: list[_Mark] = []
     for match in matches:
         if match["tag"]:
@@ -174,10 +174,10 @@ def _marks(text: str) -> list[_Mark]:
             alone = signs[0] in _ALWAYS or match[0].upper() == "[THINK]" or (match["shut"] and " " not in match["shut"])
             if alone or (key, signs, not shut) in tags:
                 marks.append(_Mark(key, True, shut, bool(match["answer"]), True, match.span()))
-                begun = begun if shut else marks[-1]
+                unclosed = unclosed if shut else marks[-1]
         elif match["bare"]:  # ends the last tag that has no end with its name
-            if begun and begun.key not in closed:
-                marks.append(replace(begun, ends=True, prompted=False, span=match.span()))
+            if unclosed and unclosed.key not in closed:
+                marks.append(replace(unclosed, ends=True, prompted=False, span=match.span()))
         else:
             edge, frame = str(match.lastgroup)[0], FRAMES[int(str(match.lastgroup)[1:])]
             marks.append(_Mark(frame.models, False, edge == "e", frame.answer, frame.prompted, match.span()))

@@ -222,17 +222,17 @@ def play(
     ages = [frozen.env_steps for frozen in thinned]
     saved = [_renamed(frozen.player, name) for frozen, name in zip(thinned, names_by_age(ages), strict=True)]
     opened = game.open(options, None, rivals, device, saved[-1] if saved else None)
-    everybody = [*saved, *opened.opponents]
+    entrants = [*saved, *opened.opponents]
     with opened.resources:
-        _check_players(everybody, alone=not saved)
-        anchor = anchor_of(game, options, [player.name for player in everybody])
-        matches = game.matches(options, everybody, device, threads)
+        _check_players(entrants, alone=not saved)
+        anchor = anchor_of(game, options, [player.name for player in entrants])
+        matches = game.matches(options, entrants, device, threads)
         plan = make_plan(game, options, matches, file)
-        records = round_robin(everybody, plan)
+        records = round_robin(entrants, plan)
     notes = [*(note for player in saved for note in getattr(player, "notes", ())), *opened.notes, *game.notes(records)]
     report = make_report(game, options, plan, records, notes, anchor=anchor)
     name = folder.name if folder else game.game.title if game.game else report.conditions.env
-    return Payoffs(name, folder, ages, everybody, report)
+    return Payoffs(name, folder, ages, entrants, report)
 
 
 def _renamed(player: Any, name: str) -> Any:
@@ -242,13 +242,13 @@ def _renamed(player: Any, name: str) -> Any:
     return renamed
 
 
-def _check_players(everybody: Sequence[Any], *, alone: bool) -> None:
+def _check_players(entrants: Sequence[Any], *, alone: bool) -> None:
     """Raise `InputError` for a player who is named twice, or would be alone; `alone` they play without a run."""
-    names = [player.name for player in everybody]
+    names = [player.name for player in entrants]
     # A snapshot is named by its age, an opponent is not; a policy that samples is another player.
     who = [
         (getattr(player, "path", None), getattr(getattr(player, "contestant", player), "deterministic", None))
-        for player in everybody
+        for player in entrants
     ]
     twice = [n for n, key in zip(names, who, strict=True) if names.count(n) > 1 or (key[0] and who.count(key) > 1)]
     if twice:

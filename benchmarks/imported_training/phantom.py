@@ -3,9 +3,9 @@
     python -m benchmarks.imported_training.phantom --ckpt RUN           # up to four of one game share a visit
     python -m benchmarks.imported_training.phantom --game dark_hex      # uniform play
 
-Nobody sees the other's stones: a player names a cell, which is taken unless the other has it. If it has, the player
-goes on (classical), or the turn passes (abrupt). What a player knows is the sequence of its moves and of how they
-ended, some four million of them (abrupt: more), in 2e10 histories. That is too much for the tree of
+The players do not see each other's stones: a player names a cell, which is taken unless the other has it. Then the
+player goes on (classical), or the turn passes (abrupt). What a player knows is the sequence of its moves and of how
+they ended, some four million of them (abrupt: more), in 2e10 histories. That is too much for the tree of
 `sparring.envs.imported.tree`, so phantom.cpp, compiled by g++ (or `CXX`), visits the histories: some minutes on one
 core. Sequences are a superset of those that happen; the others have probability 0 and change nothing.
 

@@ -142,7 +142,7 @@ class _GuardedRequest:
         try:
             await work
         except asyncio.CancelledError:
-            if not ahead.done():  # the server ends; a client that left is nobody's error
+            if not ahead.done():  # the server ends; a client that left is not an error
                 work.cancel()
                 raise
         finally:
@@ -156,7 +156,7 @@ class _GuardedRequest:
             message = await self._receive()
             if message["type"] == self.end["type"]:
                 self.waiting.put_nowait(message)
-                if not (self.reading or self.finished):  # the application is at work for nobody
+                if not (self.reading or self.finished):  # the client has left
                     work.cancel()
                 return
             size += len(message.get("body") or b"")

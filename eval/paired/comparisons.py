@@ -35,10 +35,10 @@ OPEN_END = "{desc}; {n_fmt} of at most {total_fmt} games [{elapsed}, {rate_noinv
 
 def run_ladder(game: PairedGame, options: PairedEvaluationOptions, players: PairedPlayers, plan: Plan) -> Evaluation:
     """Play a round robin, and rate the players."""
-    everybody, stem = players.all, place_of_results(game, options, None, "ladder")
-    records = round_robin(everybody, replace(plan, cells_file=kept_cells(stem)))
+    entrants, stem = players.all, place_of_results(game, options, None, "ladder")
+    records = round_robin(entrants, replace(plan, cells_file=kept_cells(stem)))
     sides = [side for record in records for side in (record, *record.other_side())]
-    anchor = anchor_of(game, options, [player.name for player in everybody])
+    anchor = anchor_of(game, options, [player.name for player in entrants])
     report = make_report(game, options, plan, sides, (*players.notes, *game.notes(records)), anchor)
     return Evaluation(ladder_markdown(report), to_json(report), stem, quiet=options.quiet)
 

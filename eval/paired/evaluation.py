@@ -316,14 +316,14 @@ MODES = {"rated": "sparring.eval.paired.comparisons:run_ladder", "sprt": "sparri
 def evaluate(game: PairedGame, options: PairedEvaluationOptions) -> Evaluation:
     """Play the matches, the ladder or the test of `options`. Raises `InputError` for bad input."""
     player, opponents = game.locate(game, options)
-    everybody = [*opponents, *([] if player is None else [player])]
+    all_players = [*opponents, *([] if player is None else [player])]
     if game.game:
-        check_game(game.game, *everybody)
+        check_game(game.game, *all_players)
         texts = [*options.opponents, *([] if player is None else [options.ckpt.removeprefix(BOT_PREFIX)])]
-        names = texts if game.by_text else [display_name(entry) for entry in everybody]
+        names = texts if game.by_text else [display_name(entry) for entry in all_players]
         check_players(game, options, names if options.rated else names[: len(opponents)])
     make_folders([options.out], files=[getattr(options, name) for name in options.OUTPUTS])
-    device, threads = game.machine(options, everybody)
+    device, threads = game.machine(options, all_players)
     options = game.settle(options, player)
     players = game.open(options, player, opponents, device)
     with players.resources:

@@ -83,7 +83,7 @@ class PairedEvaluationOptions(PairedOptions, RequireOptions):
 
     @property
     def filmed(self) -> int:
-        """Number of opponents against whom the first game is filmed."""
+        """Number of opponents whose first game is filmed."""
         return 0
 
     @property

@@ -55,7 +55,7 @@ class PayoffCell(PairedResult, Protocol):
 
 @dataclass(frozen=True)
 class PayoffMatrix:
-    """K players, of whom the first `policies` are those of a run by age, and a cell for each pair of them."""
+    """K players, the first `policies` of which are those of a run by age, and a cell for each pair of them."""
 
     names: Sequence[str]
     policies: int

@@ -222,7 +222,7 @@ def _linked(points: np.ndarray) -> np.ndarray:
 
 
 def _reached(points: np.ndarray) -> np.ndarray:
-    """Return a mask [K, K]: a chain of players, each of whom took points from the next, leads from i to j."""
+    """Return a mask [K, K]: a chain of players, each with points taken from the next, leads from i to j."""
     reached = ((points > 0.0) | np.eye(len(points), dtype=bool)).astype(np.float32)  # by the BLAS, unlike bool
     for _ in range(len(points).bit_length()):  # each product doubles the length of the chains
         reached = (reached @ reached > 0.0).astype(np.float32)

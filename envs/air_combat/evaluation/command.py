@@ -96,7 +96,7 @@ class AirCombatOptions(AirOptions, PairedEvaluationOptions):
 
     @property
     def filmed(self) -> int:
-        """Number of opponents against whom the first game is filmed."""
+        """Number of opponents whose first game is filmed."""
         return len(self.opponents) if self.replay else int(self.acmi is not None)
 
     def check(self) -> None:

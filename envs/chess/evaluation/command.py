@@ -74,8 +74,8 @@ def open_players(
             ChessEntrant(SELF) if name == SELF else opened(name, located)
             for name, located in zip(options.opponents, opponents, strict=True)
         ]
-        everybody = [*([first] if first else ()), *rivals]
-        notes = tuple(f"{entrant.name}: {entrant.title}" for entrant in everybody if entrant.is_engine)
+        entrants = [*([first] if first else ()), *rivals]
+        notes = tuple(f"{entrant.name}: {entrant.title}" for entrant in entrants if entrant.is_engine)
         return PairedPlayers(first, rivals, notes, stack.pop_all())
 
 

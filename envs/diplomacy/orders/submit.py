@@ -96,7 +96,7 @@ class _OrderForm:
         phase: code of the phase.
         units: [75] units that are ordered: dislodged ones in retreats.
         owners: [75] their powers.
-        closed: bool [75], provinces to which nobody retreats.
+        closed: bool [75], provinces closed to retreats.
         origin: [75] provinces of the attackers.
         centres: provinces of the power's centres.
         taken: number of orders entered.

@@ -172,7 +172,7 @@ class EvaluationOptions(DuelOptions, PairedEvaluationOptions):
 
     @property
     def filmed(self) -> int:
-        """Number of opponents against whom the first game is filmed: all, if any film is asked for."""
+        """Number of opponents whose first game is filmed: all, if any film is asked for."""
         return len(self.opponents) if self.replay or self.gif else 0
 
     def check(self) -> None:

@@ -290,7 +290,7 @@ def exact_values(player: NetworkSeats, game: ImportedGame) -> dict[str, Any]:
 
 
 def repeated(records: Sequence[SeatRecord]) -> list[str]:
-    """Return a note on opponents against whom the same games were played again."""
+    """Return a note on opponents that played the same games again."""
     from sparring.envs.imported.evaluation.results import repetition_notes
 
     return repetition_notes(records)

@@ -277,7 +277,7 @@ def check_seats(play: RandomPlay, roles: Sequence[int], *, alike: bool) -> Itera
             text = f"{name} never decided in {play.games} random matches: does the game pass it the turn?"
             yield CheckLine("seats", FIX, text)
     if count == 1:
-        yield CheckLine("seats", NOTE, "has one player and nobody to play against: one of Gymnasium is env=gymnasium")
+        yield CheckLine("seats", NOTE, "has one player and so no opponent: a game of Gymnasium is env=gymnasium")
     if len(kinds) > 1:
         named = "; ".join(", ".join(play.seats[seat] for seat in kind[:4]) for kind in kinds)
         share = "; all have equal spaces, so with 'env.roles=[*]' they share a policy" if alike else ""

@@ -174,7 +174,7 @@ def exact_line(exact: Mapping[str, float]) -> str:
 
 
 def repetition_notes(records: Sequence[SeatRecord]) -> list[str]:
-    """Return a note on opponents against whom the same games were played again."""
+    """Return a note on opponents that played the same games again."""
     names = ", ".join(record.opponent for record in records if record.repeats)
     if not names:
         return []

@@ -178,7 +178,7 @@ class RowTable:
         return repeated, notes
 
     def _parts(self, axis: np.ndarray, counted: np.ndarray) -> np.ndarray:
-        """Return the part of each row, int [N]; if none was begun, one begins where a step without env steps falls."""
+        """Return the part of each row, int [N]; without a start, one begins where a step without env steps falls."""
         starts, rest = np.zeros(len(axis) + 1, bool), np.flatnonzero(~counted)
         starts[self._starts or rest[1:][np.diff(axis[rest]) < 0]] = True
         return np.cumsum(starts[:-1]) - starts[:1]

@@ -54,6 +54,6 @@ def _result(run: RunConfig) -> dict[str, Any]:
 
 
 def _against(opponents: Sequence[str], rows: Sequence[Row]) -> str:
-    """Return against whom a win rate is, and the training matches that it comes from, recent ones counting most."""
+    """Return the opponents of a win rate, and the training matches that it comes from, recent ones counting most."""
     matches = round(sum(row.get("rollout/matches") or 0.0 for row in rows))
     return f", mean over {' '.join(opponents)}" + (f" in {matches:,} training matches" if matches else "")
