@@ -67,7 +67,7 @@ def read_yaml(text: str) -> Any:
     try:
         return yaml.load(text, Loader=_Loader)
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
-        raise ConfigError(f"is no YAML of plain data ({error})") from error
+        raise ConfigError(f"not YAML of plain data ({error})") from error
 
 
 class _TypedLoader(_Loader):

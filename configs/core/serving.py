@@ -309,7 +309,7 @@ def with_deadline(protocol: Any) -> type[Any]:
 
         def _give_up(self) -> None:
             self._deadline = None
-            if self.transport.get_protocol() is self and self._is_waiting():  # it is no WebSocket by now
+            if self.transport.get_protocol() is self and self._is_waiting():  # it is not a WebSocket by now
                 self.transport.close()
 
     return PromptHTTPProtocol

@@ -245,7 +245,7 @@ def test_numbers_inside_lists_stay_numbers_and_texts_texts():
     ("content", "message"),
     [
         (None, "run={path}: there is no such file; did you mean '{folder}/nine.yaml'?"),
-        ("ppo: {clip: [", "run={path}: is no YAML of plain data"),
+        ("ppo: {clip: [", "run={path}: not YAML of plain data"),
         ("- 3", "run={path}: holds no options"),
         ("ppo: {clp: 1}", "run={path}: unknown key 'ppo.clp'"),
         ("name: null", "run={path}: name=None: must be text"),
@@ -254,7 +254,7 @@ def test_numbers_inside_lists_stay_numbers_and_texts_texts():
         ("defaults: pettingzoo", "run={path}: defaults=pettingzoo: must be a list of one run, such as [pettingzoo]"),
         ("defaults: [quikstart]", "run={path}: defaults=['quikstart']: must be a list of one run"),
         ("defaults: [./nine.yaml]", "run={path}: defaults=['./nine.yaml']: must be a list of one run"),
-        ("!!python/object/apply:os.system ['exit 3']", "run={path}: is no YAML of plain data"),
+        ("!!python/object/apply:os.system ['exit 3']", "run={path}: not YAML of plain data"),
         ("env: {id: 'evil:X-v0'}", "run=mine: its environment is evil:X-v0, and making that runs the code"),
         ("against: evil:Bot", "run=mine: its opponent evil:Bot runs the code"),
         (

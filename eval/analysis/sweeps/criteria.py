@@ -82,7 +82,7 @@ class Criterion:
         return (tuple((names["some"] or names["one"]).split()), names["base"]) if names else None
 
     def holds(self, value: float) -> bool:
-        """Return whether a value, which is no NaN, holds the comparison."""
+        """Return whether a value, which is not NaN, holds the comparison."""
         return COMPARISONS[self.comparison](value, self.bound)
 
 

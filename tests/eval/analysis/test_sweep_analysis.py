@@ -246,7 +246,7 @@ def test_runs_are_analysed_by_name_or_prefix(root, capsys, names):
         ),
         ("mine-A-seed1/metrics.jsonl", b'{"kl/mean": %s}' % (b"9" * 9000), "metrics.jsonl:3: has a number of 9000 dig"),
         ("mine-sweep/sweep.yaml", b"primary: caf\xe9", "sweep.yaml: is not text in UTF-8"),
-        ("mine-sweep/sweep.yaml", b"[: {", "sweep.yaml: is no YAML of plain data"),
+        ("mine-sweep/sweep.yaml", b"[: {", "sweep.yaml: not YAML of plain data"),
     ],
 )
 def test_a_damaged_file_is_named_in_one_line(root, capsys, file, text, message):
