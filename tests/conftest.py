@@ -7,6 +7,7 @@ start inherit these variables.
 
 import gc
 import ipaddress
+import logging
 import os
 import pickle
 import socket
@@ -29,6 +30,10 @@ settings.load_profile("few")
 # absl's handler closes the stream it was made with when a library configures logging, as submitit does on import,
 # unless that is a standard stream. Made while pytest captures, it would close pytest's own file for all later tests.
 absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
+
+# pytest's capture of logs is off (pyproject.toml); without any handler, warnings go to stderr, which tests read.
+logging.lastResort = logging.NullHandler()
+logging.getLogger().addHandler(logging.lastResort)
 
 TESTS = Path(__file__).parent
 LONG = ("test_tutorials.py", "test_wheel.py", "test_site.py", "test_fuzz.py", "test_every_run.py", "test_gpu.py")

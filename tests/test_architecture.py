@@ -1,6 +1,7 @@
 """Structure of the code: allowed imports, the core and its parts, and the size of files and folders."""
 
 import ast
+import json
 import os
 import re
 import subprocess
@@ -14,7 +15,6 @@ import pytest
 from benchmarks import structure
 from benchmarks.structure_parts.parts import CORE, PARTS, crossings, lines, part_of, part_of_test, sources
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.status import LOADING
 from tests.configs.run_configs import slow_but
 from tests.golden.checkout import copy_working_tree
 
@@ -277,21 +277,27 @@ CEILINGS = {
 REMAINING = {"dogfight": "bots_only", "air_combat": "air_combat_quickstart"}
 """Games that train after all other parts are deleted, with a run file of each."""
 USE = """\
-import contextlib, io, runpy, sys
-def call(main, words):
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
+import contextlib, io, json, sys
+def call(main, words, expected=0):
+    with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.redirect_stderr(io.StringIO()) as errors:
         code = main(words)
-    assert not code, (words, code)
-    return printed.getvalue()
+    assert (code or 0) == expected, (words, code, errors.getvalue())
+    return printed.getvalue(), errors.getvalue()
 import sparring
 from sparring.__main__ import main as program
+from sparring.configs.core.status import LOADING
 from sparring.train import main as train
 from sparring.eval.run import main as evaluate
-assert "usage: sparring" in call(program, [])
-assert "usage: python train.py" in call(train, ["--help"])
+run, refused = json.loads(sys.argv[1])
+assert "usage: sparring" in call(program, [])[0]
+assert "usage: python train.py" in call(train, ["--help"])[0]
 small = "scale=0.001 max_updates=2 name=x threads=1 device=cpu logger.progress=false evaluation.every=0"
-call(train, [f"+run={sys.argv[1]}", *small.split()])
+call(train, [f"+run={run}", *small.split()])
 call(evaluate, "--ckpt x --opponents ace --games 2 --quiet".split())
+for words in refused:
+    lines = [line for line in call(train, words.split(), 2)[1].splitlines() if line != LOADING]
+    assert len(lines) == 1, (words, lines)
+print(call(train, ["--help", "all"])[0])
 """
 REFUSED = {
     "language": ["+run=diplomacy_quickstart"],
@@ -365,21 +371,13 @@ def delete(parts, folder):
 def test_the_rest_trains_and_evaluates_when_parts_are_deleted(game, parts, tmp_path):
     copy_working_tree(ROOT, tmp_path)
     assert delete(parts, tmp_path) > 3
+    uses = json.dumps([REMAINING[game], [words for part in parts for words in REFUSED.get(part, ())]])
     env = os.environ | {"PYTHONPATH": str(tmp_path)}
-
-    def run(*words):
-        return subprocess.run(
-            [sys.executable, *words], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
-        )
-
-    done = run("-c", USE, REMAINING[game])
+    command = [sys.executable, "-c", USE, uses]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    for words in (words for part in parts for words in REFUSED.get(part, ())):
-        refused = run("train.py", *words.split())
-        lines_of_error = [line for line in refused.stderr.splitlines() if line != LOADING]
-        assert (refused.returncode, len(lines_of_error)) == (2, 1), refused.stderr
-    told = run("train.py", "--help", "all").stdout
-    assert ("+sweep=" in told, "model.lora_rank" in told) == ("runs" not in parts, "language" not in parts)
+    shown = ("+sweep=" in done.stdout, "model.lora_rank" in done.stdout)
+    assert shown == ("runs" not in parts, "language" not in parts)
 
 
 @pytest.mark.parametrize(

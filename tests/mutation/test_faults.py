@@ -78,7 +78,6 @@ def test_an_entry_with_an_unknown_key_is_named(tmp_path):
 
 
 def test_trials_tell_caught_from_survived_and_leave_the_tree_as_it_was(toy, monkeypatch):
-    monkeypatch.setattr("tests.mutation.trial.START", 12.0)
     faults = {
         CAUGHT: TOY,
         SURVIVED: replace(TOY, old="a < 100", new="a < 101"),
@@ -88,7 +87,9 @@ def test_trials_tell_caught_from_survived_and_leave_the_tree_as_it_was(toy, monk
     before = {path: path.read_bytes() for path in (toy / "toy").glob("*.py")}
     trials = Trials(checkout_of(toy), libraries=("pytest",))
     trials.measure(TOY.tests)
-    results = {outcome: trials.run(fault) for outcome, fault in faults.items()}
+    results = {outcome: trials.run(faults[outcome]) for outcome in (CAUGHT, SURVIVED, BROKEN)}
+    monkeypatch.setattr("tests.mutation.trial.START", 1.0)
+    results[SLOW] = trials.run(faults[SLOW])
     assert {path: path.read_bytes() for path in (toy / "toy").glob("*.py")} == before
     faults[CAUGHT].plant(toy)
     with pytest.raises(FaultError, match=r"fail without any fault: FAILED tests/test_toy\.py::test_sum"):

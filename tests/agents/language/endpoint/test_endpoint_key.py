@@ -2,7 +2,6 @@
 
 import copy
 import json
-import logging
 import pickle
 import traceback
 
@@ -49,15 +48,14 @@ def test_without_it_the_server_says_what_is_missing():
 
 
 @pytest.mark.parametrize("fault", ["telling", "moved", "broken", "dropping", "truncated", "silent"])
-def test_no_message_has_it(fault, capfd, caplog):
+def test_no_message_has_it(fault, capfd, logged):
     """A server that repeats the key it refuses, and every other way to fail: whole tracebacks, output and logs."""
-    caplog.set_level(logging.DEBUG)
     options = {"structured": "none", "key_env": VARIABLE, "retries": 1, "timeout_seconds": 0.3}
     with server(always=fault) as host, endpoint(host, **options) as backend:
         with pytest.raises(InputError) as caught:
             backend.decide(requests(4))
         told = "".join(traceback.format_exception(caught.value)) + repr(backend.metrics()) + backend.name
-    told += "".join(capfd.readouterr()) + caplog.text
+    told += "".join(capfd.readouterr()) + logged.getvalue()
     assert not tells(told)
     if fault == "telling":
         assert "[key]" in str(caught.value)

@@ -2,7 +2,6 @@
 
 import html
 import json
-import logging
 import re
 import traceback
 from functools import partial
@@ -118,8 +117,7 @@ def whole(error):
 
 @pytest.mark.parametrize("spelling", ["as it is", "percent no width", "words"])
 @pytest.mark.parametrize("place", PLACES)
-def test_no_exception_decision_or_metric_has_it(place, spelling, caplog, capfd):
-    caplog.set_level(logging.DEBUG)
+def test_no_exception_decision_or_metric_has_it(place, spelling, logged, capfd):
     told = []
     # Not every byte can stand in a header; the server would fail, not the run.
     options = {"structured": "none", "key_env": VARIABLE, "retries": 0}
@@ -130,7 +128,7 @@ def test_no_exception_decision_or_metric_has_it(place, spelling, caplog, capfd):
             told.append(whole(error))
         told += [repr(backend.metrics()), backend.name, backend.why_inexact]
     assert told
-    assert not tells("".join([*told, *capfd.readouterr(), caplog.text]))
+    assert not tells("".join([*told, *capfd.readouterr(), logged.getvalue()]))
 
 
 @pytest.mark.parametrize("place", PLACES)

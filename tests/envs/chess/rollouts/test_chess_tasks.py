@@ -25,7 +25,7 @@ from sparring.envs.dogfight.config import DogfightEnvConfig, DogfightRunConfig
 from sparring.envs.text import GroupPlan, RolloutPlan
 
 DATA = ("env.data.train=8", "env.data.validation=2", "env.data.held_out=5", "env.engine.path=builtin")
-HOSTILE = ("", " ", "+" * 50, "é" * 300 + "\x00\n", "N+" * 9, "M: E: B:", "a" * 10_000_000, "M: " + "e2e4 " * 4000)
+HOSTILE = ("", " ", "+" * 50, "é" * 300 + "\x00\n", "N+" * 9, "M: E: B:", "a" * 1_000_000, "M: " + "e2e4 " * 4000)
 
 
 class Said:

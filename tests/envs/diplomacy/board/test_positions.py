@@ -24,24 +24,47 @@ def batch():
     games.close()
 
 
+def number_at(name, place, value):
+    """A change of a position: a number in one province, or of the game."""
+
+    def change(state):
+        state[name][(0, standard_board().provinces.index(place)) if place else 0] = value
+
+    return change
+
+
 @pytest.mark.parametrize(
-    ("name", "change", "message"),
+    ("change", "message"),
     [
-        ("dislodged", lambda values: values.numpy(), "dislodged: ndarray is not a tensor of whole numbers"),
-        ("done", lambda values: [0], "done: list is not a tensor of whole numbers"),
-        ("winner", lambda values: None, "winner: NoneType is not a tensor of whole numbers"),
-        ("owner", lambda values: values.double(), "owner: torch.float64 is not a tensor of whole numbers"),
-        ("year", lambda values: values + 0.9, "year: torch.float32 is not a tensor of whole numbers"),
-        ("phase", lambda values: values.to(torch.complex64), "phase: torch.complex64 is not a tensor of whole numbers"),
+        (lambda state: state.update(dislodged=state["dislodged"].numpy()), "dislodged: ndarray is not a tensor of"),
+        (lambda state: state.update(done=[0]), "done: list is not a tensor of whole numbers"),
+        (lambda state: state.update(winner=None), "winner: NoneType is not a tensor of whole numbers"),
+        (lambda state: state.update(owner=state["owner"].double()), "owner: torch.float64 is not a tensor of whole"),
+        (lambda state: state.update(year=state["year"] + 0.9), "year: torch.float32 is not a tensor of whole numbers"),
+        (lambda state: state.update(phase=state["phase"].cfloat()), "phase: torch.complex64 is not a tensor of whole"),
+        (lambda state: state.update(units=state["units"][0]), r"units: shape \(75,\) is not \(1, 75\)"),
+        (lambda state: state.pop("owner"), "owner: missing from the position"),
+        (number_at("units", "PAR", 30), r"units\[\d+\]=30: must be in \[0, 28\]"),
+        (number_at("units", "NTH", 1), r"units\[\d+\] \(NTH\): an army cannot stand at sea"),
+        (number_at("units", "PAR", 8), r"units\[\d+\] \(PAR\): no fleet of form 1 can stand there"),
+        (number_at("units", "STP", 8), r"units\[\d+\] \(STP\): no fleet of form 1"),
+        (number_at("units", "LON", 15), r"units\[\d+\] \(LON\): no fleet of form 2"),
+        (number_at("origin", "LON", 78), r"origin\[\d+\]=78: must be in \[0, 77\]"),
+        (number_at("dislodged", "LON", 1), r"dislodged\[\d+\] \(LON\): no unit has to retreat in spring"),
+        (number_at("year", None, 1900), r"year=1900: must be in \[1901, 30000\]"),
+        (number_at("phase", None, 5), r"phase=5: must be in \[0, 4\]"),
+        (number_at("winner", None, 7), r"winner=7: must be in \[-1, 6\]"),
+        (number_at("done", None, 2), r"done=2: must be in \[0, 1\]"),
     ],
 )
-def test_an_invalid_tensor_is_refused_and_leaves_the_board_unchanged(batch, name, change, message):
-    """The units, which come first, are fine and other than those on the board: they must not be taken over either."""
+def test_an_impossible_position_changes_nothing(batch, change, message):
+    """The units, which come first, are others than those on the board: they must not be taken over either."""
     batch.reset()
-    before = batch.snapshot()
+    batch.draw_orders(1)
+    before = {field: getattr(batch, field).clone() for field in (*STATE, "orders")}
     state = opening()
     state["units"][0, PARIS] = 0
-    state[name] = change(state[name])
+    change(state)
     with pytest.raises(InputError, match=message):
         batch.set_position(1, state)
     assert all(torch.equal(getattr(batch, field), values) for field, values in before.items())
@@ -232,45 +255,4 @@ def test_the_last_year_there_is_ends_the_game():
     batch.set_position(0, {**opening(), "year": torch.tensor([30_000]), "phase": torch.tensor([codes.WINTER])})
     batch.process()
     assert (int(batch.year[0]), bool(batch.done[0]), int(batch.winner[0])) == (30_000, True, -1)
-    batch.close()
-
-
-@pytest.mark.parametrize(
-    ("name", "place", "value", "message"),
-    [
-        ("units", "PAR", 30, r"units\[\d+\]=30: must be in \[0, 28\]"),
-        ("units", "NTH", 1, r"units\[\d+\] \(NTH\): an army cannot stand at sea"),
-        ("units", "PAR", 8, r"units\[\d+\] \(PAR\): no fleet of form 1 can stand there"),
-        ("units", "STP", 8, r"units\[\d+\] \(STP\): no fleet of form 1"),
-        ("units", "LON", 15, r"units\[\d+\] \(LON\): no fleet of form 2"),
-        ("origin", "LON", 78, r"origin\[\d+\]=78: must be in \[0, 77\]"),
-        ("dislodged", "LON", 1, r"dislodged\[\d+\] \(LON\): no unit has to retreat in spring"),
-        ("year", None, 1900, r"year=1900: must be in \[1901, 30000\]"),
-        ("phase", None, 5, r"phase=5: must be in \[0, 4\]"),
-        ("winner", None, 7, r"winner=7: must be in \[-1, 6\]"),
-        ("done", None, 2, r"done=2: must be in \[0, 1\]"),
-    ],
-)
-def test_impossible_positions_change_nothing(name, place, value, message):
-    batch = DiplomacyBatch(2, threads=1)
-    batch.draw_orders(1)
-    before = {field: getattr(batch, field).clone() for field in (*STATE, "orders")}
-    state = opening()
-    state[name][(0, standard_board().provinces.index(place)) if place else 0] = value
-    with pytest.raises(InputError, match=message):
-        batch.set_position(1, state)
-    assert all(torch.equal(getattr(batch, field), values) for field, values in before.items())
-    batch.close()
-
-
-def test_positions_of_the_wrong_shape_are_refused():
-    batch = DiplomacyBatch(1, threads=1)
-    state = opening()
-    with pytest.raises(InputError, match=r"units: shape \(75,\) is not \(1, 75\)"):
-        batch.set_position(0, {**state, "units": state["units"][0]})
-    del state["owner"]
-    with pytest.raises(InputError, match="owner: missing from the position"):
-        batch.set_position(0, state)
-    with pytest.raises(InputError, match=r"game=1: must be a whole number in \[0, 0\]"):
-        batch.set_position(1, opening())
     batch.close()

@@ -1,0 +1,18 @@
+"""What libraries log while an endpoint is asked."""
+
+import io
+import logging
+
+import pytest
+
+
+@pytest.fixture
+def logged():
+    """A stream of all that is logged during a test, from DEBUG on."""
+    root, stream = logging.getLogger(), io.StringIO()
+    handler, level = logging.StreamHandler(stream), root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    yield stream
+    root.removeHandler(handler)
+    root.setLevel(level)
