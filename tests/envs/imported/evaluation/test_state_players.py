@@ -163,7 +163,7 @@ def test_wrong_words_are_one_line(words, message, tmp_path, capsys):
 
 def test_kept_results_of_openspiels_players_are_reused(tmp_path):
     first = exploited("openspiel:cfr:2", "kuhn_poker", tmp_path, moves=2000)
-    kept = tmp_path / "sampling-stochastic.json"
+    (kept,) = tmp_path.glob("sampling-stochastic-*/result.jsonl")
     content = json.loads(kept.read_text())
     content["result"]["moves"] = 12345
     kept.write_text(json.dumps(content))
