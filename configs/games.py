@@ -51,8 +51,10 @@ PROGRAM = Form(r"[^\x00\n]+", "a UCI engine: the name of a program on PATH, or i
 PATH = Form(r"[^\x00\n]+", "a path")
 MEMORY = ("network.memory", "ppo.sequence_length")
 """Options of recurrent networks."""
-ONLY_IMPORTED = ("network.encoder", "self_play.both_seats", "self_play.pool_share")
-"""Options of games whose seats are played by one network, with masks and pictures."""
+EXPLOITED = ("evaluation.exploit_every", "evaluation.exploit_moves")
+"""Options of games whose states can be copied."""
+ONLY_IMPORTED = ("network.encoder", "self_play.both_seats", "self_play.pool_share", *EXPLOITED)
+"""Options of games whose seats are played by one network, with masks and pictures, and those of copies."""
 MAGNET = ("ppo.magnet_coefficient", "ppo.magnet_rate", "ppo.proximal_coefficient")
 """Options of self-play by magnetic mirror descent."""
 

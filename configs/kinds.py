@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any, get_args, get_type_hints
 
 from sparring.configs.core.errors import ConfigError, choose
-from sparring.configs.games import PACKAGES, id_message, is_imported, is_retired
+from sparring.configs.games import EXPLOITED, PACKAGES, id_message, is_imported, is_retired
 from sparring.configs.schema import GYMNASIUM, IMPORTED, GymnasiumRunConfig, ImportedRunConfig, RunConfig
 
 OWN_PREFIX = "sparring/"
@@ -135,7 +135,13 @@ def belongs_elsewhere(kind: type[RunConfig], key: str, plain: Mapping[str, Any])
         whose, name = list(dict.fromkeys(t for owner in kinds for t in owner.trainers)), f"trainer={trainer}"
         same = [owner for owner in run_kinds() if {*owner.trainers} & {*whose}]
         condition = f" with {joined(games(kinds))}" if {*games(same)} - {*games(kinds)} else ""
-    instead = "leave it out, --cfg prints what would be run" if key == "dry_run" else "leave it out"
+    instead = "leave it out"
+    if key == "dry_run":
+        instead += ", --cfg prints what would be run"
+    elif key in EXPLOITED:
+        described = import_module("sparring.envs.game").game_of(game)
+        attacked = described is not None and described.response_run
+        instead += ", `sparring exploit RUN` trains best responses" if attacked else ", no attack measures its policies"
     return f"is an option of {joined(whose)}{condition}, not of {name}; {instead}" if kinds else ""
 
 

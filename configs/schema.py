@@ -215,6 +215,11 @@ class EvaluationConfig:
     """Updates between W/D/L evaluations against all bots met; 0 is never."""
     games: int = option(100, "[2, 1000000]")
     """Games per opponent in each evaluation."""
+    exploit_every: int = option(0, COUNT)
+    """Updates between attacks by sampling on the policy as it samples its actions, in games of OpenSpiel; 0 is never.
+    The metrics are `exploit/...` (docs/exploit.md)."""
+    exploit_moves: int = option(20_000, "[1, 1000000000]", needs=["evaluation.exploit_every above 0"])
+    """Moves of such an attack, for all seats together."""
     check_bot: str = option("brawler", BOTS, needs=[f"{CHECKED} or evaluation.regimes_every above 0"])
     """Opponent of the evaluations below."""
     check_every: int = option(0, COUNT)
@@ -370,6 +375,18 @@ class ImportedRunConfig(NamedOpponentsRunConfig):
 
     env: ImportedEnvConfig = field(default_factory=ImportedEnvConfig)
     phases: list[PhaseConfig] = field(default_factory=lambda: [PhaseConfig(stages=[StageConfig(bots=[RANDOM])])])
+
+    def check(self) -> None:
+        """Refuse the attack by sampling where it cannot copy states; raises `ConfigError`."""
+        super().check()
+        if not (every := self.evaluation.exploit_every):
+            return
+        label = f"evaluation.exploit_every={every}"
+        if self.env.package != "openspiel":
+            why = f"needs copies of a game's states, which {self.env.package} does not make"
+            raise ConfigError(f"{label}: {why}; leave it out, `sparring exploit RUN` trains best responses")
+        if self.network.memory != "none":
+            raise ConfigError(f"{label}: copies of a state lack the policy's memory; give network.memory=none")
 
 
 def check_games(evaluation: EvaluationConfig, multiple: int) -> None:

@@ -127,7 +127,7 @@ def imported_rows(tmp_path_factory):
         ppo=PPOConfig(rollout_steps=16, epochs=1, minibatch_size=512, precision="fp32", magnet_coefficient=0.1),
         phases=[PhaseConfig(updates=2, scripted_start=0.4, scripted_end=0.4, stages=[StageConfig(bots=["random"])])],
         self_play=SelfPlayConfig(both_seats=True, pool_share=0.4, slots=1),
-        evaluation=EvaluationConfig(every=2, games=4),
+        evaluation=EvaluationConfig(every=2, games=4, exploit_every=2, exploit_moves=400),
     )
 
 
@@ -184,7 +184,7 @@ def grpo_rows(tmp_path_factory):
 
 def test_the_page_lists_keys_of_every_group():
     assert {key.split("/")[0] for key in of_ppo()} == {
-        *("rollout", "train", "time", "curriculum", "league", "guard", "eval")
+        *("rollout", "train", "time", "curriculum", "league", "guard", "eval", "exploit")
     }
     assert {key.split("/")[0] for key in of_grpo()} == {
         *("benchmark", "loss", "kl", "advantage", "processing", "ppo", "policy", "extraction", "rollout", "cache"),

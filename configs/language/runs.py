@@ -12,6 +12,7 @@ from sparring.configs.core.allowed import option
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.league import SHARED, LeagueConfig
 from sparring.configs.core.session import GuardConfig
+from sparring.configs.games import EXPLOITED
 from sparring.configs.schema import DOGFIGHT_CHECKS, TRAINERS, EvaluationConfig, RunConfig, check_games
 
 
@@ -20,7 +21,7 @@ class LanguageRunConfig(RunConfig):
     """A language model in a game."""
 
     language_model: ClassVar[bool] = True
-    lacks: ClassVar[tuple[str, ...]] = ("env.num_envs", *DOGFIGHT_CHECKS, "evaluation.video_every")
+    lacks: ClassVar[tuple[str, ...]] = ("env.num_envs", *DOGFIGHT_CHECKS, "evaluation.video_every", *EXPLOITED)
     idle: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]] = (("", ("endpoint.",)),)
 
     dry_run: bool = False

@@ -28,6 +28,10 @@ class TurnState:
         described = has_text(self.whole.get_game())
         return str(self.whole.information_state_string(player) if described else self.whole.history_str())
 
+    def __str__(self) -> str:
+        """Return OpenSpiel's text of the state before the move."""
+        return str(self.whole)
+
     def current_player(self) -> int:
         """Return who decides."""
         return len(self.chosen) if self.whole.is_simultaneous_node() else int(self.whole.current_player())

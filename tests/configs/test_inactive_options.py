@@ -39,6 +39,7 @@ IDLE = [
     (["env.observation=observation", "env=pettingzoo"], "env.package=openspiel"),
     (["evaluation.check_bot=ace"], "evaluation.check_every=5"),
     (["evaluation.check_bot=ace"], "evaluation.regimes_every=5"),
+    (["evaluation.exploit_moves=500", "env=openspiel"], "evaluation.exploit_every=5"),
     (["phases.0.success=0.8"], "phases.0.advance=on_success"),
     (["clone.hidden=64", "model.name=smollm2"], "model.name=tiny"),
     (["clone.layers=2", "model.name=smollm2"], "model.name=tiny"),
@@ -52,7 +53,7 @@ def grpo(*options):
 
 def either(*options):
     """A run of the trainer whose options are given."""
-    if "env=pettingzoo" in options:
+    if {"env=pettingzoo", "env=openspiel"} & {*options}:
         return load([*options])
     if options[0].startswith(("ppo.", "self_play.", "evaluation.", "phases.")):
         return load(["+run=quickstart", *options])

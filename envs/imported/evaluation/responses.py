@@ -16,10 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from sparring.agents.opponents.players import find_checkpoint
-from sparring.agents.play.exploitability import probabilities
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.load import load_kind
 from sparring.configs.overrides import as_override
@@ -27,17 +25,17 @@ from sparring.configs.schema import RANDOM, ImportedRunConfig, NamedOpponentsRun
 from sparring.curriculum.opponents import label_of
 from sparring.envs.imported.evaluation.command import exact_values
 from sparring.envs.imported.evaluation.matches import seats_of
+from sparring.envs.imported.evaluation.network_states import network_states
 from sparring.envs.imported.evaluation.policy import load_policy
 from sparring.envs.imported.evaluation.state_players import CheckedPlayer, open_player, table_of
 from sparring.envs.imported.match import make_match
 from sparring.envs.imported.openspiel import is_zero_sum
-from sparring.envs.imported.states import check_copies, first_state, rows_of
+from sparring.envs.imported.states import check_copies, first_state
 from sparring.envs.imported.tree import game_tree
 from sparring.eval.paired.response_game import (
     COLD,
     SAMPLING,
     WARM,
-    Choices,
     ResponseGame,
     ResponseOptions,
     StateGame,
@@ -155,18 +153,8 @@ def states(options: ResponseOptions, target: Target, sampled: bool) -> StateGame
     if player.memory_size:
         raise InputError(f"--attacker {SAMPLING}: {target.name} has memory, which copies of a state lack; leave it out")
     match: Any = game.match()
-    check_copies(f"--attacker {SAMPLING}", match.game)
-    encoder = game.rows(match)
-
-    @torch.no_grad()
-    def choices(asked: Sequence[Any]) -> list[Choices]:
-        rows, legal = rows_of(match, encoder, asked)
-        seen = torch.from_numpy(rows)
-        table = probabilities(player.network, seen, seen[:, :0], legal, deterministic=not sampled)
-        return [[(int(k), float(row[k])) for k in np.flatnonzero(row)] for row in table]
-
-    ends = match.game.min_utility(), match.game.max_utility()
-    return StateGame(lambda: first_state(match.game), match.game.num_players(), *ends, choices, str(match.game))
+    name = f"--attacker {SAMPLING}"
+    return network_states(name, match, game.rows(match), player.network, deterministic=not sampled)
 
 
 def foreign_states(options: ResponseOptions, player: CheckedPlayer, sampled: bool) -> StateGame:

@@ -31,12 +31,19 @@ from sparring.configs.schema import RANDOM, ImportedRunConfig
 from sparring.curriculum.league.file import read_league
 from sparring.curriculum.league.league import CHALLENGER, known_win_rates
 from sparring.curriculum.schedule import TrainingPlan
+from sparring.envs.game import load
 from sparring.envs.imported.batch import MatchBatch, make_batch
+from sparring.envs.imported.match import make_match
 from sparring.envs.imported.openspiel import is_constant_sum
+from sparring.envs.imported.rows import SeatRows
+from sparring.envs.imported.states import check_copies
 from sparring.envs.imported.training.opponents import NetworkSeats, RandomSeats, open_seat_player
 from sparring.envs.imported.tree import GameTree, game_tree
 
 GAMES_AT_ONCE = 32
+STATES = "sparring.envs.imported.evaluation.network_states:network_states"
+GAIN = "sparring.eval.exploitability.in_training:gain_metrics"
+"""The game with copies of states, and the attack by sampling in it."""
 MOST = 1e30
 """Above every score of an evaluation."""
 
@@ -86,19 +93,31 @@ class ImportedTask:
         self._best = -MOST
         self._win_rates: dict[str, float] = {}  # broadcast by process 0, in the others
         self._tree = self._traversed() if processes.first else None
+        self._attack = self._opened_attack() if config.evaluation.exploit_every and processes.first else None
         if config.env.package == "openspiel" and not is_constant_sum(config.env.id, config.env.kwargs):
             self.env.remarks.append(f"general-sum: {config.env.id} pays its players other sums from match to match")
 
     def _traversed(self) -> GameTree | None:
         """Return the tree of a game whose exploitability is measured exactly; None for others."""
         env = self.config.env
-        if env.package != "openspiel" or not self.config.evaluation.every:
+        evaluation = self.config.evaluation
+        if env.package != "openspiel" or not (evaluation.every or evaluation.exploit_every):
             return None
         try:
             return game_tree(env.id, env.kwargs, env.observation, env.roles)
         except InputError as error:
             self.env.remarks.append(f"without exact exploitability: {error}")
             return None
+
+    def _opened_attack(self) -> Callable[[PolicyNetwork], dict[str, float]]:
+        """Return the attack that measures a network. Raises `InputError` where states cannot be copied."""
+        env, label = self.config.env, f"evaluation.exploit_every={self.config.evaluation.exploit_every}"
+        match: Any = make_match(env.package, env.id, env.kwargs, observation=env.observation)
+        encoder = SeatRows(env.package, env.id, match, env.kwargs, roles=env.roles)
+        check_copies(label, match.game)
+        states, metrics = load(STATES), load(GAIN)
+        moves = self.config.evaluation.exploit_moves
+        return lambda network: metrics(states(label, match, encoder, network, deterministic=False), moves)
 
     def open(self, folder: RunFolder, alert: Callable[[str], None], film: Film) -> self_play.SelfPlay | None:
         """Open the pool and the league in the run's folder."""
@@ -145,11 +164,21 @@ class ImportedTask:
     def evaluate(self, plan: TrainingPlan, network: PolicyNetwork) -> tuple[dict[str, float], bool]:
         """Play matches of the deterministic policy against every bot met so far, and measure exploitability.
 
-        The best policy is the one that is least exploitable, where that is known, else the one that wins most.
+        The best policy is the one that is least exploitable, where that is known, else the one that wins most. The
+        attack by sampling has its own random numbers, and does not choose the best policy.
         """
-        interval = self.config.evaluation.every
-        if not self.processes.first or interval == 0 or (plan.update + 1) % interval:
+        evaluation, done = self.config.evaluation, plan.update + 1
+        if not self.processes.first:
             return {}, False
+        due = evaluation.every and done % evaluation.every == 0
+        metrics, improved = self._checked(plan, network) if due else ({}, False)
+        if self._attack is not None and done % evaluation.exploit_every == 0:
+            metrics |= self._attack(network)
+            if self._tree is not None:
+                metrics["exploit/exact"] = self._tree.exploitability(policy_table(network, self._tree))
+        return metrics, improved
+
+    def _checked(self, plan: TrainingPlan, network: PolicyNetwork) -> tuple[dict[str, float], bool]:
         seed = (self._seeds["checks"] + plan.update) % 2**31
         learner = NetworkSeats(network, self.env.contract, name="the learner", seed=seed)
         metrics: dict[str, float] = {}
