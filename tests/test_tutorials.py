@@ -49,7 +49,6 @@ SMALL = {
     "own_reward.md": {"max_updates=60": "max_updates=1", "--games 40": "--games 2"},
     "own_opponent.md": {
         "GAMES = 100": "GAMES = 4",
-        "MATCHES = 512": "MATCHES = 8",
         "max_updates=40": "max_updates=1",
         "max_updates=2": "max_updates=1",
         "--games 40": "--games 2",
