@@ -3,6 +3,7 @@
 import pytest
 
 from benchmarks.structure import TARGETS, counts, entered
+from benchmarks.structure_parts.entered_files import PACKAGES
 
 FILES = {
     "__init__.py": "",
@@ -48,7 +49,12 @@ def test_counts(checkout):
     assert found["words of the main navigation"] == "11"
 
 
-def test_files_entered(checkout):
+def test_files_entered(checkout, tmp_path_factory, monkeypatch):
+    """With empty packages of other projects, whose import takes seconds."""
+    packages = tmp_path_factory.mktemp("packages")
+    for name in PACKAGES:
+        (packages / f"{name}.py").touch()
+    monkeypatch.setenv("PYTHONPATH", str(packages))
     assert entered(checkout, "update train.py") == ["agents/logger.py", "curriculum/steps.py"]
     assert entered(checkout, "all train.py") == [
         "agents/late.py",

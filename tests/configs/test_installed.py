@@ -1,6 +1,7 @@
 """A script started where the packages are missing says so in one line; and the list is pyproject's."""
 
 import ast
+import json
 import os
 import re
 import subprocess
@@ -39,18 +40,55 @@ PathFinder.find_spec = without
 """
 
 
-@pytest.fixture
-def base_install(tmp_path):
-    """Return what runs a command in a Python without the packages of the extra `train`."""
-    (tmp_path / "sitecustomize.py").write_text(BLOCKER.format(names={PACKAGES[name] for name in TRAIN}))
-    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+SERVER = """
+import contextlib, importlib, json, os, runpy, sys, tempfile, traceback
+for name in ("filelock", "gymnasium", "lark", "numpy", "PIL.Image", "pydantic", "rich.console", "typer", "yaml"):
+    importlib.import_module(name)
+for line in sys.stdin:
+    sys.argv = json.loads(line)
+    with tempfile.TemporaryFile() as output:
+        if not (child := os.fork()):
+            code = 1
+            for stream in (1, 2):
+                os.dup2(output.fileno(), stream)
+            try:
+                if sys.argv[0] == "-m":
+                    del sys.argv[0]
+                    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+                else:
+                    sys.path[0] = os.path.dirname(sys.argv[0])
+                    runpy.run_path(sys.argv[0], run_name="__main__")
+                code = 0
+            except SystemExit as ended:
+                code = ended.code
+            except BaseException:
+                traceback.print_exc()
+            with contextlib.suppress(BrokenPipeError):
+                sys.stdout.flush()
+            os._exit(code or 0)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        output.seek(0)
+        print(json.dumps([code, output.read().decode()]), flush=True)
+"""
+"""Run each command, `-m MODULE WORD...` or `SCRIPT WORD...`, in a process forked from one that has loaded the base."""
 
-    def run(*words):
-        command = [sys.executable, *map(str, words)]
-        environment = {**os.environ, "PYTHONPATH": path, "COLUMNS": "100"}
-        return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
-    return run
+@pytest.fixture(scope="module")
+def base_install(tmp_path_factory):
+    """Return what runs a command in a Python without the packages of the extra `train`: its exit code and output."""
+    folder = tmp_path_factory.mktemp("base")
+    (folder / "sitecustomize.py").write_text(BLOCKER.format(names={PACKAGES[name] for name in TRAIN}))
+    path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path, "COLUMNS": "100"}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", SERVER], cwd=ROOT, env=environment, **pipes) as server:
+
+        def run(*words):
+            print(json.dumps([*map(str, words)]), file=server.stdin, flush=True)
+            return json.loads(server.stdout.readline())
+
+        yield run
+        server.stdin.close()
 
 
 SCRIPTS = {"train": "train.py", "eval": "eval/run.py"} | {
@@ -63,11 +101,11 @@ SCRIPTS = {"train": "train.py", "eval": "eval/run.py"} | {
 def test_a_script_works_in_the_base_install_where_its_command_does(name, base_install, tmp_path):
     """With --help every one does; otherwise those that need the extra say so."""
     for words in (["--help"], ["list", "--dir", tmp_path] if name == "runs" else ["x"]):
-        by_name = base_install("-m", "sparring", name, *words)
-        script = base_install(SCRIPTS[name], *words)
-        assert script.returncode == by_name.returncode, (script.stderr, by_name.stderr)
-        assert ("is not installed" in script.stderr) == COMMANDS[name].trains * (words == ["x"])
-        assert "Traceback" not in script.stderr + by_name.stderr
+        code, _ = by_name = base_install("-m", "sparring", name, *words)
+        script_code, output = script = base_install(SCRIPTS[name], *words)
+        assert script_code == code, (script, by_name)
+        assert ("is not installed" in output) == COMMANDS[name].trains * (words == ["x"])
+        assert "Traceback" not in output + by_name[1]
 
 
 def test_an_old_python_prints_the_required_version(monkeypatch, capsys):

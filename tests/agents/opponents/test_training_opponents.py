@@ -3,33 +3,34 @@
 import json
 import re
 import shlex
-import shutil
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import onnx
 import pytest
 
 import sparring
+from sparring.agents.opponents.onnx_package import CONTRACT
 from sparring.agents.opponents.training import find_opponents
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.checkpoint import save_checkpoint
 from sparring.agents.trainers import train
 from sparring.configs import opponents as registry
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.session import LoggerConfig
 from sparring.configs.load import load
 from sparring.configs.resume import resume_hint
-from sparring.configs.schema import EvaluationConfig, PhaseConfig, StageConfig
+from sparring.configs.schema import EvaluationConfig, NetworkConfig, PhaseConfig, StageConfig
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.opponents import label_of, labelled_phases, opponent_labels, opponent_phases
+from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.config import DogfightEnvConfig, DogfightRunConfig
-from sparring.envs.dogfight.rules import BOTS
+from sparring.envs.dogfight.rules import BOTS, ENV_ID, VERSION
 from tests.agents.opponents import players
 from tests.agents.ppo.small_run import config, metrics, state_of, untimed
 from tests.agents.stop_after import StopAfter
 from tests.eval.onnx_export.onnx_models import linear
 
-ROOT = Path(__file__).resolve().parents[3]
 RELEASED = "released/dogfight_bots_only"
 DIVER = "tests.agents.opponents.players:Diver"
 SMALL = (
@@ -48,16 +49,27 @@ def of(*bots, **options):
 
 @pytest.fixture
 def file(tmp_path):
+    """A policy that acts once a second, as the small runs do, so that a match is over after 90 steps."""
     path = tmp_path / "hawk" / "final.pt"
     path.parent.mkdir()
-    shutil.copy(ROOT / "checkpoints" / f"{RELEASED}.pt", path)
+    batch = DogfightBatch(1, threads=1, action_repeat=120)
+    network = ActorCritic(batch.obs_dim, 2, 1, NetworkConfig(hidden=8), seed=0)
+    save_checkpoint(path, network, contract=batch.contract | {"mirror": False}, training={})
+    batch.close()
     return path
+
+
+def agent(seed=0):
+    """A matrix that acts once a second."""
+    model, stated = linear(seed=seed), {"id": ENV_ID, "version": VERSION, "action_repeat": 120}
+    onnx.helper.set_model_props(model, {CONTRACT: json.dumps(stated)})
+    return model
 
 
 @pytest.fixture
 def onnx_file(tmp_path):
     path = tmp_path / "linear.onnx"
-    onnx.save(linear(), path)
+    onnx.save(agent(), path)
     return path
 
 
@@ -104,7 +116,7 @@ def test_all_kinds_train_side_by_side_with_snapshots_and_a_resumed_run_is_the_sa
     bots = ["ace", str(file), str(onnx_file), DIVER]
     options = {
         "phases": phases(*bots, scripted_start=0.7, scripted_end=0.7),
-        "env": DogfightEnvConfig(num_envs=20),
+        "env": DogfightEnvConfig(num_envs=20, action_repeat=120),
         "evaluation": EvaluationConfig(every=2, games=2),
     }
     train(config(tmp_path / "whole", **options))
@@ -122,10 +134,10 @@ def test_all_kinds_train_side_by_side_with_snapshots_and_a_resumed_run_is_the_sa
     assert {"hawk", "linear", "Diver", "ace", "snapshot_000003"} <= league.agents.keys()
 
 
-def test_a_changed_file_is_refused_on_resuming(tmp_path, file, onnx_file):
-    options = {"phases": phases("ace", str(onnx_file)), "env": DogfightEnvConfig(num_envs=20)}
+def test_a_changed_file_is_refused_on_resuming(tmp_path, onnx_file):
+    options = {"phases": phases("ace", str(onnx_file)), "env": DogfightEnvConfig(num_envs=20, action_repeat=120)}
     train(config(tmp_path / "runs", **options), callbacks=[StopAfter("env_steps")])
-    onnx.save(linear(seed=1), onnx_file)
+    onnx.save(agent(seed=1), onnx_file)
     message = rf"opponent {re.escape(str(onnx_file))}: the file has changed since the run was started, its SHA-256 is"
     with pytest.raises(InputError, match=message) as error:
         train(config(tmp_path / "runs", **options))

@@ -239,7 +239,7 @@ def test_the_test_tells_a_strong_learner_from_an_equal_one():
     strong = load_checkpoint(RELEASED / "dogfight_bots_only.pt")
     weak = ActorCritic.from_shape(strong.network.shape, seed=1)
     duel = network_duel(MatchSettings(threads=1), strong.contract)
-    promotion, shorter = (Promotion(SelfPlayConfig(promotion_games=games), duel, seed=3) for games in (128, 64))
+    promotion, shorter = (Promotion(SelfPlayConfig(promotion_games=games), duel, seed=3) for games in (128, 32))
     verdict = promotion.test(strong.network, weak.state_dict(), 5, ranges("none"))
     assert verdict.accepted == "H1"
     assert sum(verdict.pairs) == 32  # it stopped as soon as it knew
