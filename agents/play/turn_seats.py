@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from sparring.agents.distributed.processes import Processes, Shard, ShardedGenerator, restore_generator
-from sparring.agents.play.seat_matches import SeatPlayer, seat_actions
+from sparring.agents.play.seat_matches import NetworkSeats, SeatPlayer, seat_actions
 from sparring.agents.policies.networks import build_network
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.tensor_file import check_tensors
@@ -55,7 +55,8 @@ class TurnSeats:
         self._generators = {name: generator for name, generator in generators.items() if generator is not None}
         self._generator = torch.Generator(device).manual_seed(seed)
         networks = [build_network(dict(network_shape or {})).to(device).eval() for _ in range(slots)]
-        self.snapshots = [SlotPlayer(network, self._generator) for network in networks]
+        how: dict[str, Any] = {"name": "snapshot", "deterministic": False, "generator": self._generator}
+        self.snapshots = [NetworkSeats(network, batch.contract, **how) for network in networks]
         self._players: list[SeatPlayer] = [*players.values(), *self.snapshots]
         self._itself = len(self._players)
         self.memory = torch.zeros(n * seats, max((player.memory_size for player in self._players), default=0))
@@ -136,23 +137,3 @@ class TurnSeats:
         restore_generator(self._generator, state["generator"], "generator")
         for name, generator in self._generators.items():
             restore_generator(generator, state["players"][name], f"players.{name}")
-
-
-class SlotPlayer:
-    """A frozen network in a slot, which samples its actions."""
-
-    name = "snapshot"
-
-    def __init__(self, network: Any, generator: torch.Generator) -> None:
-        self.network, self.generator = network, generator
-        self.noise: torch.Generator | ShardedGenerator = generator
-        self.memory_size: int = network.memory_size
-
-    def act(self, obs: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """See `SeatPlayer`."""
-        device = self.generator.device
-        actions, _, after = self.network.step(obs.to(device), memory.to(device), generator=self.noise, critic=False)
-        return actions.cpu(), after.cpu()
-
-    def reseed(self, seed: int) -> None:
-        """Do nothing: the generator of all slots is part of the state of play."""
