@@ -89,21 +89,17 @@ def train(config: RunConfig, *, callbacks: Sequence[Callback] = ()) -> Path:
         for line in idle_options(config):
             say(line, enabled=first)
         say(LOADING, enabled=config.logger.progress and first)
-        return _train(config, claim, callbacks)
+        make, fit = load_trainer(config.trainer)
+        from sparring.agents.distributed.processes import joined
+        from sparring.agents.run.session import RunSession
 
-
-def _train(config: RunConfig, claim: FolderClaim | None, callbacks: Sequence[Callback]) -> Path:
-    make, fit = load_trainer(config.trainer)
-    from sparring.agents.distributed.processes import joined
-    from sparring.agents.run.session import RunSession
-
-    matches = config.env.num_envs if isinstance(config, PPORunConfig) else 0
-    group = joined(matches, config.device, config.patience_seconds)
-    with group as processes, closing(make(config, processes)) as trainer:
-        size = {"total": trainer.updates, "unit": trainer.unit}
-        with RunSession(config, **size, processes=processes, claim=claim, callbacks=callbacks) as session:
-            final: Path = fit(trainer, session)
-            return final
+        matches = config.env.num_envs if isinstance(config, PPORunConfig) else 0
+        group = joined(matches, config.device, config.patience_seconds)
+        with group as processes, closing(make(config, processes)) as trainer:
+            size = {"total": trainer.updates, "unit": trainer.unit}
+            with RunSession(config, **size, processes=processes, claim=claim, callbacks=callbacks) as session:
+                final: Path = fit(trainer, session)
+                return final
 
 
 def load_trainer(name: str) -> tuple[Any, Any]:

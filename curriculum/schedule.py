@@ -80,6 +80,8 @@ class Schedule:
     def __init__(self, phases: Sequence[PhaseConfig]) -> None:
         self._phases = list(phases)
         self._starts = [0, *accumulate(phase.updates for phase in phases)]
+        self.total_updates = self._starts[-1]
+        """Updates of the whole schedule, if no stage ends early."""
         self._stretches = _stretches(self._phases, self._starts)
         self._levels = [
             (start + entry.at, entry)
@@ -91,11 +93,6 @@ class Schedule:
             for start, phase in zip(self._starts, phases, strict=False)
             for event in sorted(phase.events, key=lambda event: event.at)
         ]
-
-    @property
-    def total_updates(self) -> int:
-        """Updates of the whole schedule, if no stage ends early."""
-        return self._starts[-1]
 
     def start(self) -> SchedulePosition:
         """Return the position of the first update."""

@@ -136,7 +136,7 @@ def run_command(name: str, command: Callable[[Sequence[str]], int], arguments: S
     UNFINISHED.clear()  # those of an earlier command in this process are not this one's
     try:
         with ending_on_signals():
-            return quiet_on_closed_pipe(lambda: command(words))
+            return quiet_on_closed_pipe(command, words)
     except InputError as error:
         say(f"{name}: {error}")
         _say_what_is_kept(name, words)

@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _exit_code(arguments: Sequence[str]) -> int:
     try:
         with stopping_at_once():
-            return quiet_on_closed_pipe(lambda: _run(arguments))
+            return quiet_on_closed_pipe(_run, arguments)
     except InputError as error:
         if _first():
             say(f"train.py: {error}")

@@ -59,17 +59,8 @@ class Processes:
 
     def __init__(self, rank: int = 0, size: int = 1, local_rank: int = 0, local_size: int = 1) -> None:
         self.rank, self.size = rank, size
+        self.first, self.alone = rank == 0, size == 1
         self.local_rank, self.local_size = local_rank, local_size
-
-    @property
-    def first(self) -> bool:
-        """True for process 0."""
-        return self.rank == 0
-
-    @property
-    def alone(self) -> bool:
-        """True if this is the only process."""
-        return self.size == 1
 
     def share(self, matches: int) -> Shard:
         """Return the shard of this process; raises `ConfigError` if `matches` is not divisible by `size`."""

@@ -7,14 +7,17 @@ not counted more often than long ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from sparring.agents.distributed.processes import ShardedGenerator
+from sparring.agents.policies.networks import PolicyNetwork
 from sparring.configs.core.errors import InputError
 from sparring.curriculum.ratings import Result
 from sparring.curriculum.score import Scored
@@ -41,6 +44,49 @@ class SeatPlayer(Protocol):
 
     def reseed(self, seed: int) -> None:
         """Restart the random numbers of the player."""
+
+
+class NetworkSeats:
+    """Policy's network under its contract; deterministic, or sampled with `generator`, by default one of its own.
+
+    `noise` is what its actions are drawn with: in several processes the environment sets it for each move.
+    """
+
+    generator: torch.Generator
+    noise: torch.Generator | ShardedGenerator
+
+    def __init__(
+        self,
+        network: PolicyNetwork,
+        contract: Mapping[str, Any],
+        *,
+        name: str = "policy",
+        deterministic: bool = True,
+        seed: int = 0,
+        generator: torch.Generator | None = None,
+        path: Path | None = None,
+        training: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.network: Any = network
+        self.contract, self.name = dict(contract), name
+        self.deterministic, self.path, self.training = deterministic, path, dict(training or {})
+        self.memory_size = int(getattr(network, "memory_size", 0))
+        self.device = network.log_std.device
+        self.generator = self.noise = generator or torch.Generator(self.device).manual_seed(seed)
+
+    def reseed(self, seed: int) -> None:
+        """Restart the sequence of sampled actions."""
+        self.generator.manual_seed(seed)
+
+    @torch.no_grad()
+    def act(self, obs: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Return actions [B, A] and the memory after the decision [B, M], on the device of `obs`."""
+        how: dict[str, Any] = {"deterministic": self.deterministic, "generator": self.noise}
+        rows = obs.to(self.device)
+        if not self.memory_size:
+            return self.network.act(rows, **how)[0].to(obs.device), memory
+        actions, _, after = self.network.step(rows, memory.to(self.device), critic=False, **how)
+        return actions.to(obs.device), after.to(obs.device)
 
 
 def seat_actions(player: SeatPlayer, batch: MatchBatch, rows: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:

@@ -335,10 +335,11 @@ class Density(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, output: Tensor, log_std: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
         """Compute both, and keep z, 1 / sigma, and of the Bernoullis l, p and a - p."""
-        z, inverse = standardized(output, log_std, actions)
+        (mean, logit), (chosen, taken) = split(output, log_std), split(actions, log_std)
+        inverse = (-log_std).exp()
+        z = (chosen - mean) * inverse
         log_prob, spread = gaussian_log_probability(z, log_std), gaussian_entropy(log_std)
         saved = [log_std, z, inverse]
-        (_, logit), (_, taken) = split(output, log_std), split(actions, log_std)
         if logit.shape[-1]:
             logit = logit.contiguous()  # softplus of a strided view takes four times as long
             p = logit.sigmoid()
@@ -366,20 +367,13 @@ class Density(torch.autograd.Function):
 
 def log_probability(output: Tensor, log_std: Tensor, actions: Tensor) -> Tensor:
     """Return log pi(a | s), [...], of actions [..., A] under the actor's output [..., A]."""
-    z, _ = standardized(output, log_std, actions)
-    log_prob = gaussian_log_probability(z, log_std)
-    (_, logit), (_, taken) = split(output, log_std), split(actions, log_std)
+    (mean, logit), (chosen, taken) = split(output, log_std), split(actions, log_std)
+    log_prob = gaussian_log_probability((chosen - mean) * (-log_std).exp(), log_std)
     return log_prob + bernoulli_log_probability(logit, taken) if logit.shape[-1] else log_prob
 
 
-def standardized(output: Tensor, log_std: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-    """Return z = (a - mu) / sigma, [..., C], and 1 / sigma."""
-    (mean, _), (taken, _), inverse = split(output, log_std), split(actions, log_std), (-log_std).exp()
-    return (taken - mean) * inverse, inverse
-
-
 def gaussian_log_probability(z: Tensor, log_std: Tensor) -> Tensor:
-    """Return log N(a; mu, sigma), [...], from z [..., C]."""
+    """Return log N(a; mu, sigma), [...], from z = (a - mu) / sigma [..., C]."""
     return -0.5 * z.square().sum(-1) - (log_std + HALF_LOG_TWO_PI).sum(-1)
 
 

@@ -8,6 +8,7 @@ role there is no routing and `role` is None.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -95,9 +96,7 @@ class RoleTrunks(nn.ModuleList):
         return states
 
     def _trunk(self, number: int) -> Trunk:
-        trunk = self[number]
-        assert isinstance(trunk, Trunk)
-        return trunk
+        return cast(Trunk, self[number])
 
     def _routed(self, role: Tensor, apply: Callable[..., Tensor], *rows: Tensor) -> Tensor:
         """Apply `apply(trunk, *rows)` to the rows of every role.

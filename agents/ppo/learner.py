@@ -89,9 +89,11 @@ class PPOLearner:
         used = config.magnet_coefficient or config.proximal_coefficient
         self.magnet = open_magnet(network, config) if used else None
         self._halves = ParallelHalves(parallel=threads > 1 and device.type == "cpu")
-        self._captures = config.capture and device.type == "cuda" and self.magnet is None
+        self._recurrent = network.memory_size > 0
+        self._captures = config.capture and device.type == "cuda" and not (self.magnet or self._recurrent)
         self._graphs: dict[tuple[object, ...], Captured[Tensor]] = {}
-        self._piece = max(1, PIECE_BYTES // (4 * network.config.hidden)) if device.type == "cpu" else sys.maxsize
+        whole = self._recurrent or device.type != "cpu"  # sequences cannot be cut
+        self._piece = sys.maxsize if whole else max(1, PIECE_BYTES // (4 * network.config.hidden))
 
     def new_rollout(self, env: BatchEnv, steps: int) -> Rollout:
         """Create the storage for `steps` steps of an environment."""
@@ -105,9 +107,10 @@ class PPOLearner:
     def values(self, obs: Tensor, number: int) -> Tensor:
         """Return V(s) [...] of obs [..., D] in the precision of update `number`, half of it in the second thread."""
         chunks = obs.flatten(0, -2).split(VALUE_CHUNK)
-        middle = len(chunks) // 2
-        halves = [partial(self._values, part, number) for part in (chunks[:middle], chunks[middle:])]
-        first, second = self._halves.both(*halves)
+        half = len(chunks) // 2
+        first, second = self._halves.both(
+            partial(self._values, chunks[:half], number), partial(self._values, chunks[half:], number)
+        )
         return torch.cat(first + second).view(obs.shape[:-1])
 
     def update(
@@ -136,7 +139,8 @@ class PPOLearner:
         joint = None if key is None else Joint.gather(columns, key, self._processes)
         for measured in self._gradients(samples, joint, number, entropy_coefficient):
             tried += 1
-            norm = self._gradient_norm()
+            self.autocast.scaler.unscale_(self.optimizer)
+            norm = torch.linalg.vector_norm(self._gradient)  # of both halves, before clipping
             row = torch.cat([measured, norm.unsqueeze(0)])
             reached, finite = torch.stack([row[KL], row.isfinite().all()]).tolist()  # the only device synchronization
             if not finite:
@@ -154,7 +158,11 @@ class PPOLearner:
         counts = {"kl_max": kl_max, "kl_stop": float(kl_stop), "skipped_steps": float(skipped)}
         judged = joint or samples
         counts["epochs_completed"] = steps / parts(len(judged.returns), self.config)
-        return _metrics(self.network, judged, rows, counts) | self._follow(tried)
+        metrics = _metrics(self.network, judged, rows, counts)
+        if self.magnet:  # it moves; of each process the penalties of its part of every minibatch, summed
+            penalty = self._processes.means([self.magnet.follow(tried)])[0] * self._processes.size
+            metrics["train/magnet_loss"] = penalty
+        return metrics
 
     def reset_log_std(self, log_std: float) -> None:
         """Reset `log_std` and its optimizer state, which belongs to the old value."""
@@ -201,8 +209,8 @@ class PPOLearner:
         self, obs: Tensor | Sequences, final_obs: Tensor, final_rows: Tensor, *, number: int
     ) -> tuple[Tensor, Tensor]:
         """See `rollout.Critic`."""
-        if isinstance(obs, Tensor):
-            return self.values(obs, number), self.values(final_obs, number)
+        if not self._recurrent:
+            return self.values(cast(Tensor, obs), number), self.values(final_obs, number)
         with self.autocast.context(number):
             return self.network.values(obs, final_obs, final_rows)
 
@@ -218,7 +226,8 @@ class PPOLearner:
 
         With CUDA graphs, one for each size of a minibatch, the yielded tensor is overwritten.
         """
-        if self._captures and joint is None and isinstance(samples, Samples):
+        if self._captures and joint is None:
+            samples = cast(Samples, samples)
             coefficient = samples.value.new_tensor(entropy_coefficient)
             for _, chunks in orders(len(samples.value), self.config, self.shuffle):
                 for rows in chunks:
@@ -261,25 +270,19 @@ class PPOLearner:
         measured = []
         for piece in batch.pieces(self._piece):
             with self.autocast.context(number):
-                log_prob, entropy, penalty = self._evaluate(piece)
+                obs = cast(Tensor, piece.obs)
+                judge = self.magnet or self.network
+                log_prob, entropy, *penalty = judge.evaluate(obs, piece.actions)
             loss, rest = surrogate(log_prob, piece, self.config, piece.size)
             mean_entropy = piece.mean(entropy)
             total = loss - entropy_coefficient * mean_entropy
             if self.magnet:
-                mean_penalty = piece.mean(penalty)
+                mean_penalty = piece.mean(penalty[0])
                 self.magnet.record(mean_penalty)
                 total = total + mean_penalty
             self.autocast.scaler.scale(total).backward()
             measured.append((loss.detach(), *rest, mean_entropy.detach()))
         return joined_statistics(measured)
-
-    def _evaluate(self, piece: Minibatch) -> tuple[Tensor, ...]:
-        """Return log-probabilities, entropies and, of a run with a magnet, its penalties."""
-        obs = cast(Tensor, piece.obs)
-        if self.magnet:
-            return self.magnet.evaluate(obs, piece.actions)
-        log_prob, entropy = self.network.evaluate(obs, piece.actions)
-        return log_prob, entropy, entropy
 
     def _value_gradient(
         self, batch: Minibatch, number: int, batches: Iterator[Minibatch]
@@ -301,17 +304,6 @@ class PPOLearner:
         self._processes.add_up_together([self._gradient, measured, largest])
         measured[LARGEST] = largest.max()
         return measured
-
-    def _follow(self, minibatches: int) -> dict[str, float]:
-        """Move the magnet, if there is one; return the penalties of this process's part of every minibatch, summed."""
-        followed = self.magnet.follow(minibatches) if self.magnet else {}
-        means = self._processes.means(list(followed.values())) if followed else []
-        return {name: mean * self._processes.size for name, mean in zip(followed, means, strict=True)}
-
-    def _gradient_norm(self) -> Tensor:
-        """Return the norm of the gradient of both halves, before clipping."""
-        self.autocast.scaler.unscale_(self.optimizer)
-        return torch.linalg.vector_norm(self._gradient)
 
     def _step(self, norm: Tensor) -> None:
         """Clip the gradient of both halves, whose norm is `norm`, and take one optimizer step."""

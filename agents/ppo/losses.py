@@ -76,13 +76,12 @@ class Minibatch(NamedTuple):
 
     def pieces(self, rows: int) -> Iterator[Minibatch]:
         """Yield the minibatch in pieces of at most `rows` samples, whose gradients and means add up to its own."""
-        obs = self.obs
-        if isinstance(obs, Sequences):  # which cannot be cut
+        if len(self.actions) <= rows:
             yield self
             return
-        columns = (obs, self.actions, self.log_prob, self.value, self.advantage, self.returns)
-        for first in range(0, max(1, len(obs)), rows):
-            yield Minibatch(*Samples(*(tensor[first : first + rows] for tensor in columns)), self.size)
+        columns: Any = self[:-1]
+        for first in range(0, len(self.actions), rows):
+            yield Minibatch(*(tensor[first : first + rows] for tensor in columns), self.size)
 
 
 class Joint(NamedTuple):
@@ -267,17 +266,17 @@ class Magnet:
         return self.network.evaluate_near(obs, actions, targets)
 
     def record(self, penalty: Tensor) -> None:
-        """Count the mean penalty of a minibatch, or of a piece of it, for `metrics`."""
+        """Count the mean penalty of a minibatch, or of a piece of it, for `follow`."""
         self._penalties.append(penalty.detach())
 
     @torch.no_grad()
-    def follow(self, minibatches: int) -> dict[str, float]:
-        """Move the magnet after an update; return the mean penalty of its minibatches as a metric."""
+    def follow(self, minibatches: int) -> float:
+        """Move the magnet after an update; return the mean penalty of its minibatches."""
         if self._copy is not None:
             for weight, target in zip(self._copy.parameters(), self.network.parameters(), strict=True):
                 weight.lerp_(target, self.rate)
         total = float(torch.stack(self._penalties).sum()) if self._penalties else 0.0
-        return {"train/magnet_loss": total / max(minibatches, 1)}
+        return total / max(minibatches, 1)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the weights of a magnet that moves; empty for uniform play."""

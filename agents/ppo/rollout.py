@@ -155,7 +155,12 @@ class Rollout:
         lanes, *_ = self._observe(env, self.steps)
         if self.gaps:
             self._find_complete(lanes)
-        self._check_truncations()
+        most = int(self.truncations.max())
+        if most > self.max_truncations:
+            raise RuntimeError(
+                f"max_truncations={self.max_truncations} but an environment was truncated {most} times in "
+                f"{self.steps} steps; make the rollout with max_truncations >= {most}"
+            )
 
     def _capture(self, act: Act, network: PolicyNetwork, generator: torch.Generator) -> Act:
         """Return `act` as a CUDA graph, recorded once for a network, a generator and a precision."""
@@ -244,14 +249,6 @@ class Rollout:
         self.final_obs = torch.cat([self.final_obs[:-1], rows, self.final_obs[-1:]])
         self.final_row[self.final_row == self.max_truncations] *= 2
         self.max_truncations *= 2
-
-    def _check_truncations(self) -> None:
-        most = int(self.truncations.max())
-        if most > self.max_truncations:
-            raise RuntimeError(
-                f"max_truncations={self.max_truncations} but an environment was truncated {most} times in "
-                f"{self.steps} steps; make the rollout with max_truncations >= {most}"
-            )
 
     def _find_complete(self, deciding: Tensor) -> None:
         """Find the decisions whose reward is known, where the lanes `deciding` [R] would decide next."""

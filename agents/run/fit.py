@@ -133,10 +133,18 @@ def _train(trainer: Trainer, session: RunSession) -> None:
     for line in trainer.describe():
         session.say(line)
     session.stop.at_once = False
-    while not trainer.over and not session.asked_to_stop():
-        metrics = _update(trainer, session)
-        if metrics is None:
+    while not trainer.over and not session.stop.asked_of_any(session.processes.largest):
+        metrics = trainer.update()
+        metrics |= trainer.evaluate()
+        metrics |= session.watch(metrics)
+        session.logger.log(trainer.env_steps, metrics)
+        session.log_videos()
+        session.progress.advance(*trainer.headline(metrics))
+        if session.verdict is not GuardVerdict.GO_ON:
+            if session.verdict is GuardVerdict.GIVE_UP or not _roll_back(trainer, session):
+                session.give_up(trainer.updates_done, metrics, GAVE_UP)
             continue
+        trainer.advance()
         if session.state_is_due(trainer.updates_done):
             save(trainer, session)
         session.callbacks.after_update(progress_of(trainer, session), metrics)
@@ -148,22 +156,6 @@ def progress_of(trainer: Trainer, session: RunSession) -> RunProgress:
     """Return the position after the last finished update, for callbacks."""
     folder = session.folder.path
     return RunProgress(folder.name, folder, trainer.updates_done, trainer.updates, trainer.env_steps)
-
-
-def _update(trainer: Trainer, session: RunSession) -> dict[str, float] | None:
-    """Do one update and return its metrics; None if the guard rolled back to an earlier state instead."""
-    metrics = trainer.update()
-    metrics |= trainer.evaluate()
-    metrics |= session.watch(metrics)
-    session.logger.log(trainer.env_steps, metrics)
-    session.log_videos()
-    session.progress.advance(*trainer.headline(metrics))
-    if session.verdict is GuardVerdict.GO_ON:
-        trainer.advance()
-        return metrics
-    if session.verdict is GuardVerdict.GIVE_UP or not _roll_back(trainer, session):
-        session.give_up(trainer.updates_done, metrics, GAVE_UP)
-    return None
 
 
 def _roll_back(trainer: Trainer, session: RunSession) -> bool:

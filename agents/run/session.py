@@ -219,10 +219,6 @@ class RunSession:
                 reason = " ".join(str(video.error).split()) or type(video.error).__name__
                 self.alert(f"{video.name} at {video.env_steps} env steps is not drawn ({reason}); training goes on")
 
-    def asked_to_stop(self) -> bool:
-        """Return True if any process of the run has received a signal, or a callback stops the run."""
-        return self.stop.asked_of_any(self.processes.largest)
-
     def keep(self, path: Path, save: Callable[[], None]) -> bool:
         """Save a policy and return True; a full or missing disk raises an alert, and so does a damaged manifest.
 

@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Timer
-from typing import NoReturn, TextIO
+from typing import NoReturn, TextIO, TypeVar
 
 from sparring.configs.core.errors import as_called, printable_lines
+
+Words = TypeVar("Words")
 
 LOADING = "loading torch and the simulator ..."
 COMPILING = "still loading: the first time on a machine Warp compiles the simulator, which can take minutes ..."
@@ -46,13 +48,13 @@ def said_if_long(text: str, *, enabled: bool) -> Iterator[None]:
         timer.cancel()
 
 
-def quiet_on_closed_pipe(command: Callable[[], int]) -> int:
-    """Return the exit code of `command`, or `CLOSED_PIPE` if the reader of its output has gone, as in `| head -1`.
+def quiet_on_closed_pipe(command: Callable[[Words], int], words: Words) -> int:
+    """Return the exit code of `command(words)`; `CLOSED_PIPE` if the reader of its output has gone, as in `| head -1`.
 
     Python would print a traceback. The exit code of --help is 0, however much of it is read.
     """
     try:
-        return command()
+        return command(words)
     except BrokenPipeError:
         if not _has_no_reader(sys.stdout):
             raise  # of another connection

@@ -88,6 +88,10 @@ class MatchBatch:
             raise ValueError(f"actions must be {shape}, not {tuple(actions.shape)}")
         self._stepper.step(actions.float().numpy())
 
+    def seat_stats(self, rows: Tensor) -> Tensor:
+        """Return the moves of the matches that just ended for seats `rows` [R] of all N * S, float64 [R, 1]."""
+        return self.length[rows // self.seats].double().unsqueeze(1)
+
     def restart(self, mask: Tensor) -> None:
         """Begin new matches in `mask` bool [N], without a result of those before."""
         self._stepper.restart(mask.numpy())

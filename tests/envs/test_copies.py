@@ -11,7 +11,6 @@ import torch
 
 from sparring.agents.baselines.sb3_env import make_sb3_env
 from sparring.agents.play.learner_env import LearnerEnv
-from sparring.agents.play.seats_env import SeatsEnv
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.networks import shape_for
 from sparring.configs.core.errors import InputError
@@ -129,7 +128,7 @@ def learner():
     mirror = Mirror("classic", batch.obs_dim)
     env = LearnerEnv(batch, bots=rules.BOTS, slots=1, network_shape=shape, seed=5, view=mirror)
     env.load_slot(0, ActorCritic.from_shape(shape).state_dict())
-    env.assign(np.array([3, env.first_slot] * 4))
+    env.assign(np.array([3, len(env.bots)] * 4))
     return env
 
 
@@ -152,7 +151,7 @@ def diplomacy_batch():
 
 def seats():
     batch = make_batch("pettingzoo", "pettingzoo.classic.tictactoe_v3", {}, 4, 5)
-    return SeatsEnv(batch, {"random": RandomSeats(batch.contract, seed=1)}, seed=2)
+    return LearnerEnv(batch, players={"random": RandomSeats(batch.contract, seed=1)}, seed=2)
 
 
 AIR_FORMS = [{"missiles": 2, "flares": 8, "team_size": 2, "radar": True}, {"action_form": "manoeuvres"}]

@@ -182,7 +182,7 @@ class CloneTrainer:
         if self.held_out and (last or not self.updates_done % self.config.evaluation.every):
             metrics = self.held_out.check(self.model)
             self.session.say(f"update {self.updates_done}: {self.held_out.describe(metrics)}")
-        return metrics | self._timer.parts() | {"time/tokens_per_second": self._tokens / self._timer.seconds()}
+        return metrics | self._timer.parts | {"time/tokens_per_second": self._tokens / self._timer.seconds()}
 
     def advance(self) -> None:
         """Add the time of the update."""

@@ -223,7 +223,8 @@ class DuelTask(ABC):
         """Return the share of playing time that named opponents take, outside the kernels; empty without any."""
         if not self.opponents.policies:
             return {}
-        seconds, self.env.player_seconds = self.env.player_seconds, 0.0
+        seats = self.env.opponent_seats
+        seconds, seats.player_seconds = seats.player_seconds, 0.0
         self._player_share = seconds / max(seconds + self.env.simulator_seconds, 1e-9)
         return {"time/opponent_share": self._player_share}
 
@@ -256,12 +257,13 @@ def cut(state: Mapping[str, Any], share: Shard, per_match: Sequence[str]) -> dic
     if share.whole:
         return dict(state)
     batch = dict(state["batch"])
-    batch["arrays"] = {name: _rows(rows, share) for name, rows in batch["arrays"].items()}
-    batch |= {name: _rows(batch[name], share) for name in per_match}
+    batch["arrays"] = {name: cut_rows(rows, share) for name, rows in batch["arrays"].items()}
+    batch |= {name: cut_rows(batch[name], share) for name in per_match}
     once = state["quarantined"] if share.first == 0 else torch.zeros_like(state["quarantined"])
-    return {**state, "batch": batch, "return": _rows(state["return"], share), "quarantined": once}
+    return {**state, "batch": batch, "return": cut_rows(state["return"], share), "quarantined": once}
 
 
-def _rows(joint: Tensor, share: Shard) -> Tensor:
+def cut_rows(joint: Tensor, share: Shard) -> Tensor:
+    """Return the rows of the matches of `share` among those of all, any number for each."""
     width = len(joint) // share.total
     return joint[share.first * width : (share.first + share.count) * width]

@@ -24,6 +24,7 @@ from sparring.agents.distributed.processes import ShardedGenerator, draw
 from sparring.agents.opponents import players
 from sparring.agents.opponents.players import OpponentError
 from sparring.agents.opponents.snapshots import Frozen, frozen_players
+from sparring.agents.play.seat_matches import NetworkSeats as NetworkSeats
 from sparring.agents.play.seat_matches import SeatPlayer
 from sparring.agents.policies.actor_critic import alternatives
 from sparring.agents.policies.checkpoint import load_checkpoint
@@ -95,45 +96,6 @@ class RandomSeats:
 
     def _draw(self, count: int, size: int) -> Tensor:
         return draw(torch.rand, torch.Size((count, size)), self.noise, self.generator.device)
-
-
-class NetworkSeats:
-    """Policy's network under its contract; deterministic, or sampled with a generator of its own (`RandomSeats`)."""
-
-    noise: torch.Generator | ShardedGenerator
-
-    def __init__(
-        self,
-        network: PolicyNetwork,
-        contract: Mapping[str, Any],
-        *,
-        name: str = "policy",
-        deterministic: bool = True,
-        seed: int = 0,
-        path: Path | None = None,
-        training: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.network: Any = network
-        self.contract, self.name = dict(contract), name
-        self.deterministic, self.path, self.training = deterministic, path, dict(training or {})
-        self.memory_size = int(getattr(network, "memory_size", 0))
-        self.device = network.log_std.device
-        self.generator = self.noise = torch.Generator(self.device)
-        self.reseed(seed)
-
-    def reseed(self, seed: int) -> None:
-        """Restart the sequence of sampled actions."""
-        self.generator.manual_seed(seed)
-
-    @torch.no_grad()
-    def act(self, obs: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Return actions [B, A] and the memory after the decision [B, M], on the device of `obs`."""
-        how: dict[str, Any] = {"deterministic": self.deterministic, "generator": self.noise}
-        rows = obs.to(self.device)
-        if not self.memory_size:
-            return self.network.act(rows, **how)[0].to(obs.device), memory
-        actions, _, after = self.network.step(rows, memory.to(self.device), critic=False, **how)
-        return actions.to(obs.device), after.to(obs.device)
 
 
 class PythonSeats:

@@ -14,15 +14,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from sparring.agents.distributed.processes import ALONE, Processes
+from sparring.agents.distributed.processes import ALONE, Processes, Shard
 from sparring.agents.opponents.training import open_opponents
 from sparring.agents.play.exploitability import policy_table
-from sparring.agents.play.learner_env import MatchTally
+from sparring.agents.play.learner_env import LearnerEnv, MatchTally
 from sparring.agents.play.seat_matches import SeatPlayer, SeatResults, play
-from sparring.agents.play.seats_env import SeatsEnv
+from sparring.agents.policies.encoders import FLAT, picture_text
 from sparring.agents.policies.memory import NONE
-from sparring.agents.policies.networks import PolicyNetwork, build_network, shape_for
+from sparring.agents.policies.networks import PolicyNetwork, shape_for
 from sparring.agents.ppo import self_play
+from sparring.agents.ppo.tasks.duel import cut_rows
 from sparring.agents.ppo.tasks.task import Film, TaskStatus
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError, InputError
@@ -74,19 +75,19 @@ class ImportedTask:
 
         try:
             self.opponents = open_opponents(config, opened)
-            players = {RANDOM: RandomSeats(contract, seed=seeds["opponents"]), **self.opponents.policies}
-            self._shape, memory_size = shape, build_network(shape).memory_size
-            self.env = SeatsEnv(
+            self._players = {RANDOM: RandomSeats(contract, seed=seeds["opponents"]), **self.opponents.policies}
+            self._shape = shape
+            self.env = LearnerEnv(
                 batch,
-                players,
+                players=self._players,
                 seed=seeds["opponents"],
                 slots=config.self_play.slots,
                 network_shape=shape,
-                memory_size=memory_size,
                 device=device,
                 share=share,
                 processes=processes,
             )
+            self.env.notes += [_about(contract, shape.get("encoder", FLAT)), *batch.remarks]
         except BaseException:
             batch.close()
             raise
@@ -95,7 +96,7 @@ class ImportedTask:
         self._tree = self._traversed() if processes.first else None
         self._attack = self._opened_attack() if config.evaluation.exploit_every and processes.first else None
         if config.env.package == "openspiel" and not is_constant_sum(config.env.id, config.env.kwargs):
-            self.env.remarks.append(f"general-sum: {config.env.id} pays its players other sums from match to match")
+            self.env.notes.append(f"general-sum: {config.env.id} pays its players other sums from match to match")
 
     def _traversed(self) -> GameTree | None:
         """Return the tree of a game whose exploitability is measured exactly; None for others."""
@@ -106,7 +107,7 @@ class ImportedTask:
         try:
             return game_tree(env.id, env.kwargs, env.observation, env.roles)
         except InputError as error:
-            self.env.remarks.append(f"without exact exploitability: {error}")
+            self.env.notes.append(f"without exact exploitability: {error}")
             return None
 
     def _opened_attack(self) -> Callable[[PolicyNetwork], dict[str, float]]:
@@ -184,7 +185,7 @@ class ImportedTask:
         metrics: dict[str, float] = {}
         for bot in plan.bots:
             metrics |= result_metrics(
-                f"eval/{bot}", self._play(learner, self.env.players[bot], seed, self.config.evaluation.games)
+                f"eval/{bot}", self._play(learner, self._players[bot], seed, self.config.evaluation.games)
             )
         score = float(np.mean([metrics[f"eval/{bot}/win_rate"] for bot in plan.bots]))
         if self._tree is not None:
@@ -221,7 +222,7 @@ class ImportedTask:
 
     def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:
         """Return matches, league and the best evaluation."""
-        matches = self.env.state_dict() if episodes else {}
+        matches = join(self.env.state_dict(), self.processes) if episodes else {}
         if not self.processes.first:
             return {}
         records = {"league": self.self_play.state_dict(), "best": self._best, **self.opponents.state_dict()}
@@ -233,7 +234,7 @@ class ImportedTask:
         self.opponents.check_unchanged(stored)
         self._win_rates = known_win_rates(read_league(stored["league"]["league"]), CHALLENGER)
         if episodes:
-            self.env.load_state_dict(stored["matches"])
+            self.env.load_state_dict(cut(stored["matches"], self.env.share))
         if not self.processes.first:
             return
         self.self_play.load_state_dict(stored["league"], stored["matches"].get("slots", ()))
@@ -258,6 +259,45 @@ def _make_batch(env: ImportedEnvConfig, seed: int, first: int = 0) -> MatchBatch
         outcome=env.outcome,
         roles=env.roles,
     )
+
+
+def _about(contract: Mapping[str, Any], encoder: str) -> str:
+    """Return a line with seats and roles, and what is observed and done."""
+    roles = len(set(contract["roles"]))
+    observed = picture_text(contract["picture"], encoder) if contract["picture"] else f"rows of {contract['obs_dim']}"
+    kinds = {"numbers": contract["continuous"], "switches": contract["binary"], "alternatives": contract["categorical"]}
+    acts = " and ".join(f"{size} {kind}" for kind, size in kinds.items() if size)
+    masked = ", of which a mask allows some" if contract["masked"] else ""
+    shared = "one policy" if roles == 1 else f"a policy for each of {roles} roles"
+    seats = len(contract["roles"])
+    return f"{contract['id']}: {seats} seats, {shared}; observes {observed}, acts by {acts}{masked}"
+
+
+BY_MATCH = ("episodes", "moves", "actions")
+"""Entries of a batch's state that follow each other in the order of the matches."""
+
+
+def join(state: Mapping[str, Any], processes: Processes) -> dict[str, Any]:
+    """Join the `LearnerEnv.state_dict` of each process into one of all matches."""
+    if processes.alone:
+        return dict(state)
+    parts = processes.gather_items([(state["batch"], state["lanes"])])
+    (first, lanes), *_ = parts
+    batch = first | {name: torch.cat([part[name] for part, _ in parts]) for name in BY_MATCH}
+    batch["digests"] = [digest for part, _ in parts for digest in part["digests"]]
+    return {**state, "batch": batch, "lanes": {name: torch.cat([part[name] for _, part in parts]) for name in lanes}}
+
+
+def cut(state: Mapping[str, Any], share: Shard) -> dict[str, Any]:
+    """Return the part of a `LearnerEnv.state_dict` of all matches that belongs to `share`."""
+    if share.whole:
+        return dict(state)
+    batch, lanes = state["batch"], state["lanes"]
+    ends = [0, *batch["moves"].cumsum(0).tolist()]
+    games = {name: batch[name][share.rows] for name in ("episodes", "moves", "digests")}
+    games["actions"] = batch["actions"][ends[share.first] : ends[share.first + share.count]]
+    local = {name: cut_rows(rows, share) for name, rows in lanes.items()}
+    return {**state, "batch": {**batch, **games, "first": batch["first"] + share.first}, "lanes": local}
 
 
 def result_metrics(prefix: str, results: SeatResults) -> dict[str, float]:

@@ -55,7 +55,7 @@ def spoil_weight(learner, _, value):
 SEAMS = {
     "an observation of the simulator": of_batch("obs"),
     "a reward of the simulator": of_batch("reward"),
-    "a last observation": (LearnerEnv, "_read_final_obs", 4, lambda env, _, value: env.final_obs.fill_(value)),
+    "a last observation": (LearnerEnv, "step", 4, lambda env, _, value: env.final_obs.fill_(value)),
     "a stored observation": of_rollout("obs"),
     "an advantage": of_rollout("advantage"),
     "a return": of_rollout("returns"),

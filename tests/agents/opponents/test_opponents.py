@@ -207,5 +207,5 @@ def test_named_players_act_for_their_own_matches_only():
     env.step(torch.zeros(6, 3))
     assert len(players.calls) == 1
     assert np.array_equal(players.calls[0], seen.numpy())
-    assert env.player_seconds > 0.0
+    assert env.opponent_seats.player_seconds > 0.0
     env.close()

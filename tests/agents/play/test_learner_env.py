@@ -246,6 +246,61 @@ def test_results_are_counted_by_opponent_from_the_learners_seat(device):
     assert env.harvest().games.sum() == 0
 
 
+class Deciding(Script):
+    """The same matches, in which a batch says that all seats decide in every step."""
+
+    def __init__(self, steps):
+        super().__init__(steps)
+        self.deciding, self.final_obs = torch.ones(4, 2, dtype=torch.bool), torch.zeros_like(self.obs)
+        self.length = torch.zeros(4)
+
+    def restart(self, mask):
+        self.restarts.append(mask.tolist())
+
+
+class Still:
+    """A player that does nothing, and counts the rows that it is asked for."""
+
+    memory_size, rows = 0, 0
+
+    def act(self, obs, memory):
+        self.rows += len(obs)
+        return torch.zeros(len(obs), 3), memory
+
+
+def test_results_do_not_depend_on_whether_a_batch_says_who_decides():
+    """Lanes are matches in one and seats in the other; opponents, seats, results and restarts are those of both."""
+    steps = [
+        (OPEN, [99] * 4, HP, REWARD),
+        ([1, 1, 0, 2], [100, 200, 300, 400], HP, REWARD),
+        ([2, -1, 2, -1], [10, 99, 20, 99], HP, REWARD),
+    ]
+    players = {"one": Still(), "two": Still()}
+    together = LearnerEnv(Script(steps), bots=list(players), seed=0)
+    in_turn = LearnerEnv(Deciding(steps), players=players, seed=0)
+    for env in (together, in_turn):
+        env.assign(np.array([1, 1, 0, 0]))
+    assert in_turn.rows.tolist() == together.seat_rows.tolist() == [0, 3, 4, 7]
+    for _ in steps:
+        _, reward, *_ = together.step(torch.zeros(4, 3))
+        _, rewards, *_ = in_turn.step(torch.zeros(4, 3))
+        assert torch.equal(rewards[in_turn.seat_rows], reward)
+        assert torch.equal(rewards, in_turn.batch.reward.flatten())
+    assert (players["one"].rows, players["two"].rows) == (6, 6)
+    assert together.batch.restarts == in_turn.batch.restarts == [[True] * 4, [True, True, False, False]]
+    tally, other = together.harvest(), in_turn.harvest()
+    assert tally.games.tolist() == [3, 3]
+    for name in ("wins", "draws", "losses", "returns"):
+        assert getattr(other, name).tolist() == [*getattr(tally, name).tolist(), 0.0], name
+    assert {name: sums.tolist()[:2] for name, sums in other.stats.items()} == {
+        name: sums.tolist() for name, sums in tally.stats.items()
+    }
+    with pytest.raises(ValueError, match=r"4 indices in 0\.\.1"):
+        together.assign(np.full(4, together.itself))
+    in_turn.assign(np.full(4, in_turn.itself))  # all seats are the learner's
+    assert in_turn.rows.tolist() == [*range(8)]
+
+
 def test_a_restarted_match_is_not_counted_and_its_return_forgotten():
     env = script_env([(OPEN, [0] * 4, HP, REWARD), ([1, 2, 1, 2], [10] * 4, HP, REWARD)])
     env.step(torch.zeros(4, 3))

@@ -1,6 +1,7 @@
 """Memory in the dogfight: one state for each match and seat, empty on the very step on which a match begins."""
 
 import copy
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -73,7 +74,7 @@ def test_a_memory_is_empty_on_the_very_step_on_which_a_match_begins():
             remembered.zero_()
         assert (env.memory == (step + 1) % LONGEST).all()
         assert (env.fresh == first).all()
-        torch.testing.assert_close(env._opponent_memory[:N, :H], remembered[:, :H], atol=1e-6, rtol=0)
+        torch.testing.assert_close(env.opponent_seats.memory[:N, :H], remembered[:, :H], atol=1e-6, rtol=0)
     assert remembered[torch.from_numpy(env.opponents >= SLOT - 1)].abs().max() > 0.1
     env.close()
 
@@ -85,17 +86,17 @@ def test_who_comes_into_a_match_begins_with_an_empty_memory(change):
     env.assign(np.full(N, SLOT) - (np.arange(N) < 4))  # a policy in four, the snapshot in the others
     for step in range(2):
         act(env, step)
-    before = env._opponent_memory.clone()
+    before = env.opponent_seats.memory.clone()
     if change == "another opponent":
         env.assign(np.full(N, SLOT))
         new = torch.arange(N) < 4
     else:
         env.load_slot(0, scattered(shape, 8).state_dict())
         new = torch.arange(N) >= 4
-    assert (env._opponent_memory[:N][new] == 0).all()
+    assert (env.opponent_seats.memory[:N][new] == 0).all()
     assert (env.memory[new] == 0).all()
     assert env.fresh[new].all()
-    assert torch.equal(env._opponent_memory[:N][~new], before[:N][~new])
+    assert torch.equal(env.opponent_seats.memory[:N][~new], before[:N][~new])
     assert before[:N].abs().sum(1).min() > 0.1
     assert (env.memory[~new] == 2).all()
     assert not env.fresh[~new].any()
@@ -133,8 +134,8 @@ def test_a_state_goes_on_bit_for_bit():
     for step in range(4):
         act(env, step)
         act(other, step)
-        for name in ("obs", "memory", "_opponent_memory", "fresh"):
-            assert torch.equal(getattr(other, name), getattr(env, name)), name
+        for name in ("obs", "memory", "fresh", "opponent_seats.memory"):
+            assert torch.equal(attrgetter(name)(other), attrgetter(name)(env)), name
     env.close()
     other.close()
 
@@ -160,7 +161,7 @@ def test_matches_of_evaluation_carry_a_memory_for_each_and_empty_it():
 
 def test_who_does_not_carry_a_memory_refuses_the_policy():
     env, _ = make_env()
-    (policy,) = env._players
+    (policy,) = env.opponent_seats._players
     with pytest.raises(PolicyError, match=r"has a memory \(network.memory=gru\), which this use does not carry; name"):
         policy.act(env.obs)
     with pytest.raises(PolicyError, match="plans do not carry"):

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 import pytest
 import torch
 
-from sparring.agents.play.seats_env import SeatsEnv
 from sparring.agents.policies.memory import Sequences
 from sparring.agents.policies.seat_network import SeatNetwork
 from sparring.agents.ppo.rollout import Rollout, SequenceSamples
@@ -27,7 +26,7 @@ class Lane:
         self.episodes[-1]["rows"].append([obs, 0.0])
 
 
-class ScriptedEnv(SeatsEnv):
+class ScriptedEnv:
     """Lanes that decide, are rewarded and end at random; observation 0 is the value of the state."""
 
     lanes = num_envs = LANES

@@ -209,7 +209,7 @@ class DistillTrainer:
         interval = self.config.evaluation.every
         if interval and (not self.updates_done % interval or self.over):
             metrics |= self._play()
-        return metrics | self._timer.parts()
+        return metrics | self._timer.parts
 
     def advance(self) -> None:
         """Nothing is left to finish."""

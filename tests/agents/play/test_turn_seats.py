@@ -1,12 +1,13 @@
 """Who decides, who remembers what, and where results end up, counted again beside the environment."""
 
 import copy
+from operator import attrgetter
 
 import numpy as np
 import pytest
 import torch
 
-from sparring.agents.play.seats_env import SeatsEnv
+from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.networks import build_network, shape_for
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.schema import NetworkConfig
@@ -39,10 +40,7 @@ def make_env(package, game, *, slots=1, seed=3):
     batch = make_batch(package, game, {}, N, seed)
     shape = shape_for(batch.contract, NetworkConfig(hidden=8, memory="gru"))
     players = {name: Counting(name, batch.contract) for name in ("one", "two")}
-    env = SeatsEnv(
-        batch, players, seed=5, slots=slots, network_shape=shape, memory_size=build_network(shape).memory_size
-    )
-    return env, shape
+    return LearnerEnv(batch, players=players, seed=5, slots=slots, network_shape=shape), shape
 
 
 def learner_actions(env, random):
@@ -53,18 +51,19 @@ def learner_actions(env, random):
 def test_seats_memories_and_results(package, game):
     env, _ = make_env(package, game)
     seats, batch, random = env.seats, env.batch, RandomSeats(env.contract, seed=2)
+    players = dict(zip(env.bots, env.opponent_seats._players, strict=False))
     opponents = np.arange(N) // seats % (env.itself + 1)  # bots, the slot, itself
     env.assign(opponents)
     own = np.arange(N) % seats
     decided, games = np.zeros((N, seats), dtype=int), np.zeros((env.itself + 1, 3), dtype=int)
-    returns, rows_of = np.zeros(env.itself + 1), dict.fromkeys(env.players, 0)
+    returns, rows_of = np.zeros(env.itself + 1), dict.fromkeys(players, 0)
     running = np.zeros(N)
     for _ in range(MOVES):
         deciding = batch.deciding.numpy().copy()
         learner = deciding & ((np.arange(seats) == own[:, None]) | (opponents == env.itself)[:, None])
         assert env.rows.tolist() == np.flatnonzero(learner).tolist()
         assert env.fresh.numpy()[env.rows].tolist() == (decided.ravel()[env.rows] == 0).tolist()
-        for number, name in enumerate(env.players):
+        for number, name in enumerate(players):
             rows_of[name] += int((deciding & ~learner)[opponents == number].sum())
         env.memory[env.rows] += 1
         env.step(learner_actions(env, random))
@@ -81,8 +80,8 @@ def test_seats_memories_and_results(package, game):
         learners = (np.arange(seats) == own[:, None]) | (opponents == env.itself)[:, None]
         assert (env.memory[:, 0].numpy().reshape(N, seats) == decided * learners).all()
         counting = (opponents < 2)[:, None] & ~learners
-        assert (env._player_memory[:, 0].numpy().reshape(N, seats)[counting] == decided[counting]).all()
-    assert {name: player.rows for name, player in env.players.items()} == rows_of
+        assert (env.opponent_seats.memory[:, 0].numpy().reshape(N, seats)[counting] == decided[counting]).all()
+    assert {name: player.rows for name, player in players.items()} == rows_of
     tally = env.harvest()
     assert np.stack([tally.wins, tally.draws, tally.losses], axis=1).astype(int).tolist() == games.tolist()
     assert tally.returns.tolist() == pytest.approx(returns.tolist())
@@ -116,7 +115,8 @@ def test_a_slot_plays_the_weights_of_its_snapshot():
     snapshot = build_network(shape, seed=77).state_dict()
     env.assign(np.full(N, 2))
     env.load_slot(0, snapshot)
-    assert all(torch.equal(one, snapshot[name]) for name, one in env._snapshots[0].network.state_dict().items())
+    (player,) = env.opponent_seats.snapshots
+    assert all(torch.equal(one, snapshot[name]) for name, one in player.network.state_dict().items())
     env.close()
 
 
@@ -139,8 +139,8 @@ def test_a_state_goes_on_bit_for_bit(package, game):
     random.generator.set_state(generator)
     play(other, random, 23)
     assert other.unsaved == ""
-    for name in ("obs", "memory", "_player_memory", "fresh", "_return", "_sums"):
-        assert torch.equal(getattr(other, name), getattr(env, name)), name
+    for name in ("obs", "memory", "fresh", "_return", "_sums", "opponent_seats.memory"):
+        assert torch.equal(attrgetter(name)(other), attrgetter(name)(env)), name
     env.close()
     other.close()
 
@@ -148,4 +148,4 @@ def test_a_state_goes_on_bit_for_bit(package, game):
 def test_matches_that_leave_a_seat_out_are_refused():
     batch = make_batch("openspiel", "kuhn_poker(players=3)", {}, 4, 0)
     with pytest.raises(ConfigError, match=r"env\.num_envs=4: must be a multiple of 3"):
-        SeatsEnv(batch, {}, seed=0)
+        LearnerEnv(batch, seed=0)
