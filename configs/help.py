@@ -87,7 +87,6 @@ SECTIONS = {
     "guard": "what happens when an update breaks the policy",
     "logger": "progress bar, W&B and trackio; metrics.jsonl and TensorBoard are always written",
     "model": "the language model of grpo and clone",
-    "endpoint": "a server that samples from the language model",
     "grpo": "rollouts, rewards, advantages and loss of grpo",
     "league": "opponents of grpo, and their ratings",
     "clone": "imitation of a bot, or of reference answers",

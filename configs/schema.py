@@ -174,10 +174,8 @@ class PhaseConfig:
     randomization: list[RandomizationConfig] = field(default_factory=list)
     """Before the first: the level at the end of the previous phase; the first phase starts without any."""
     events: list[EventConfig] = field(default_factory=list)
-    advance: str = option("on_update", ("on_update", "on_success"))
-    """on_update, or on_success: a stage ends early once every current bot's win rate reaches `success`."""
-    success: float = option(0.9, "(0, 1]", needs=["phases.advance=on_success"])
-    """Win rate of every current bot at which a stage ends."""
+    success: float = option(0.0, PROBABILITY)
+    """Win rate against every current bot at which a stage ends early; 0 ends each stage at its update."""
     adaptive: float = option(0.0, PROBABILITY)
     """Degree to which shares of a stage's bots follow measured loss rates (0 keeps its weights)."""
 
@@ -231,13 +229,17 @@ class EvaluationConfig:
     0; 0 is never."""
 
 
+class Instead(str):
+    """What to do in place of a removed option, whose stored values had no effect or have another key now."""
+
+
 @dataclass
 class RunConfig:
     """Options of every training run; `kinds.run_kinds()` are the kinds of run."""
 
     trainers: ClassVar[tuple[str, ...]] = ()
     removed: ClassVar[Mapping[str, Any]] = MappingProxyType({})
-    """Options of earlier versions by dotted key: the value that every run has today."""
+    """Options of earlier versions by bare key: the value that every run has today, or `Instead`."""
     game: ClassVar[str] = ""
     """Its `env.id`, or `GYMNASIUM` for all ids outside the project."""
     title: ClassVar[str] = ""
@@ -318,6 +320,7 @@ class PPORunConfig(RunConfig):
         "ppo.log_ratio_clamp": 20.0, "self_play.promotion_elo": 50.0,
         "self_play.eviction": "oldest", "self_play.elo_k": 32.0, "evaluation.check_alert": 0.8,
         "guard.restore_kl": 10.0, "guard.cut": 0.5, "guard.window": 50,
+        "phases.advance": Instead("phases.success above 0 ends a stage early"),
     })  # fmt: skip
 
     init_from: str = option("", TEXT)
@@ -337,6 +340,16 @@ class PPORunConfig(RunConfig):
     def start_from(self, run: str) -> str:
         """Return the option with which a new run starts from the policy of `run`."""
         return f"init_from={run}"
+
+    @classmethod
+    def migrated(cls, plain: Mapping[str, Any]) -> dict[str, Any]:
+        """Return stored options with the former `phases.advance` as a value of `phases.success`."""
+        migrated, phases = dict(plain), plain.get("phases")
+        if isinstance(phases, list):
+            by_update = [isinstance(phase, Mapping) and phase.get("advance") == "on_update" for phase in phases]
+            never = {"success": 0.0}
+            migrated["phases"] = [{**p, **never} if by else p for p, by in zip(phases, by_update, strict=True)]
+        return migrated
 
 
 @dataclass

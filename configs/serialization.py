@@ -35,7 +35,7 @@ from sparring.configs.core.allowed import Form, complaint, describe
 from sparring.configs.core.errors import ConfigError, choices, nearest
 from sparring.configs.core.files import DEEPEST, MOST_YAML, unusable_text
 from sparring.configs.foreign_names import translation
-from sparring.configs.schema import RunConfig
+from sparring.configs.schema import Instead, RunConfig
 
 UNKNOWN = ("extra_forbidden", "invalid_key")
 """Pydantic's errors about a key; a section and a list have others."""
@@ -143,22 +143,7 @@ def migrate(plain: Any) -> Any:
     if not isinstance(plain, Mapping):
         return plain
     kind = kinds.run_kind(plain)
-    return _kept(kind, _without_removed(kind, kind.migrated(plain)), "")
-
-
-def _without_removed(kind: type[RunConfig], plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Return stored options without those that no run has today."""
-    remaining = dict(plain)
-    removed = {key: value for other in kinds.run_kinds() for key, value in other.removed.items()}
-    for key, only in removed.items():
-        section, _, name = key.partition(".")
-        stored = remaining.get(section)
-        if not isinstance(stored, Mapping) or name not in stored:
-            continue
-        if stored[name] != only and kinds.knows(kind, section):
-            raise ConfigError(f"{key}={stored[name]}: is not an option any more; every run has {only}")
-        remaining[section] = {option: value for option, value in stored.items() if option != name}
-    return remaining
+    return _kept(kind, kind.migrated(plain), "")
 
 
 def from_stored(plain: Any) -> RunConfig:
@@ -177,13 +162,29 @@ def check_option(section: Any, name: str, value: Any) -> None:
         raise ConfigError(f"{name}={_shown(value, option)}: {error}") from None
 
 
+def read_section(section: Any, plain: Mapping[str, Any], name: str) -> Any:
+    """Build a section of options that belongs to no run, such as a server's; raises `ConfigError`."""
+    known, hints = section.__dataclass_fields__, get_type_hints(section)
+    values = {}
+    for option, value in plain.items():
+        key = f"{name}.{option}"
+        if option not in known:
+            raise unknown_key(key, [f"{name}.{sibling}" for sibling in known])
+        try:
+            values[option] = _read(hints[option], known[option], value)
+        except ValueError as error:
+            raise ConfigError(f"{key}={_shown(value, known[option])}: {error}") from None
+    return section(**values)
+
+
 def unknown_key(key: str, names: Sequence[str]) -> ConfigError:
     """Make the error for an undeclared dotted `key`: the `names` beside it, and the nearest anywhere.
 
     For a name of another library it is our name for that.
     """
     everywhere = [*names, *(option for kind in kinds.run_kinds() for option in kinds.declared(kind))]
-    if meant := translation(key):
+    gone = next((name for name in removed() if f"{kinds.bare(key)}.".startswith(f"{name}.")), "")
+    if meant := _removal(gone) if gone else translation(key):
         return ConfigError(f"unknown key {key!r}: {meant}")
     near = nearest(key, everywhere, likeness=0.65) or ""
     return ConfigError(f"unknown key {key!r}: {choices(key, names, near=near)}")
@@ -194,12 +195,27 @@ def _kept(kind: type[RunConfig], value: Any, key: str) -> Any:
         return [_kept(kind, item, key) for item in value]
     if not isinstance(value, Mapping):
         return value
-    keys = {name: f"{key}.{name}" if key else str(name) for name in value}
-    return {
-        name: _kept(kind, item, keys[name])
-        for name, item in value.items()
-        if kinds.knows(kind, keys[name]) or not kinds.owners(keys[name])
-    }
+    kept = {}
+    for name, item in value.items():
+        path = f"{key}.{name}" if key else str(name)
+        if path in removed():
+            only = removed()[path]
+            if item != only and not isinstance(only, Instead):
+                raise ConfigError(f"{path}={item}: {_removal(path)}")
+        elif kinds.knows(kind, path) or not kinds.owners(path):
+            kept[name] = _kept(kind, item, path)
+    return kept
+
+
+@cache
+def removed() -> Mapping[str, Any]:
+    """Return the options of earlier versions by bare key, with the value that every run has, or what to do instead."""
+    return {key: value for kind in kinds.run_kinds() for key, value in kind.removed.items()}
+
+
+def _removal(key: str) -> str:
+    only = removed()[key]
+    return f"is not an option any more; {only if isinstance(only, Instead) else f'every run has {only}'}"
 
 
 @cache

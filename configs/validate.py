@@ -96,14 +96,13 @@ def idle_options(config: schema.RunConfig) -> list[str]:
             if bare(key).startswith(starts) and value != fields[bare(key)].default and f"{key}=" not in condition
         ]
         if isinstance(config, kind) and changed and _holds(condition, values):
-            lines.append(f"without effect {f'with {condition}' if condition else 'in training'}: {', '.join(changed)}")
+            lines.append(f"without effect with {condition}: {', '.join(changed)}")
     return lines
 
 
 def _holds(condition: str, values: Mapping[str, Any]) -> bool:
     """Return whether all parts of a condition are given, each in all items of its list; options of others count."""
-    parts = condition.split(" and ") if condition else []
-    needed = [(part, part.partition("=")[0].removesuffix(" above 0")) for part in parts]
+    needed = [(part, part.partition("=")[0].removesuffix(" above 0")) for part in condition.split(" and ")]
     return all(
         _given(part.replace(name, key, 1), values) for part, name in needed for key in values if bare(key) == name
     )

@@ -1,7 +1,7 @@
 """The training schedule: opponents and physics of each update, a pure function of its number and the win rates.
 
 The phases are placed one after the other on one clock, counted in updates, which determines opponents, self-play share,
-randomization and events. Normally the clock advances by one an update. In a phase with `advance: on_success`, a stage
+randomization and events. Normally the clock advances by one an update. In a phase with `success` above 0, a stage
 whose current bots are all beaten at the rate `success` makes the clock jump to the stage's scheduled end. Everything
 later then happens that much earlier, never later than scheduled; skipped events happen right after the jump, except
 those after the start of the very last stage, which are lost with the end of the run.
@@ -128,7 +128,7 @@ class Schedule:
         phase = self._phases[stretch.phase]
         bots = stretch.config.bots
         beaten = bool(bots) and all(win_rates.get(bot, 0.0) >= phase.success for bot in bots)
-        if phase.advance == "on_success" and beaten:
+        if phase.success and beaten:
             clock = stretch.end
         if clock >= self.total_updates:
             return None

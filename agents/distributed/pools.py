@@ -291,6 +291,7 @@ def connected(address: str) -> Any:
     except ModuleNotFoundError as error:
         raise InputError("executor ray needs ray: `sparring install ray`, on every node") from error
     if not ray.is_initialized():
+        address = os.environ.get("RAY_ADDRESS", address) if address == "auto" else address
         try:
             _check_answers(address)
             ray.init(address=address, log_to_driver=False, logging_level="ERROR")

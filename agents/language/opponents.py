@@ -18,9 +18,9 @@ from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.files import holds
 from sparring.configs.games import ADAPTER
-from sparring.configs.language import LanguageModelConfig
+from sparring.configs.language import EndpointConfig, LanguageModelConfig
 from sparring.configs.language.runs import GRPORunConfig, LanguageRunConfig
-from sparring.configs.serialization import from_plain, from_stored
+from sparring.configs.serialization import from_plain, from_stored, read_section
 from sparring.configs.validate import validate
 
 if TYPE_CHECKING:
@@ -100,9 +100,16 @@ def config_of(run: Path) -> LanguageModelConfig:
     return config.model
 
 
-def configured(env_id: str, settings: Settings) -> GRPORunConfig:
-    """Build a configuration of a game from settings; raises `InputError` for unknown options and wrong values."""
-    config = from_plain({"trainer": "grpo", "env": {"id": env_id}, **settings})
+def configured(env_id: str, settings: Settings) -> LanguageModelConfig:
+    """Build a model's options in a game; raises `InputError` for unknown options and wrong values."""
+    config = from_plain({"trainer": "grpo", "env": {"id": env_id}, "model": settings.get("model", {})})
     validate(config)
     assert isinstance(config, GRPORunConfig)
+    return config.model
+
+
+def served(settings: Settings) -> EndpointConfig:
+    """Build a server's options from settings; raises `InputError` for unknown options and wrong values."""
+    config: EndpointConfig = read_section(EndpointConfig, settings.get("endpoint", {}), "endpoint")
+    config.check()
     return config

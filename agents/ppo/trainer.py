@@ -269,7 +269,7 @@ class PPOTrainer:
 
     def _extension(self, done: int) -> SchedulePosition | None:
         """Return the position after `done` updates of a run whose last phase is longer now, None if there is none."""
-        if done >= self.schedule.total_updates or any(phase.advance == "on_success" for phase in self.config.phases):
+        if done >= self.schedule.total_updates or any(phase.success for phase in self.config.phases):
             return None
         return SchedulePosition(update=done, clock=done, since=done)  # without success, clock and updates agree
 

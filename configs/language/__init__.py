@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sparring.configs.core.allowed import Form, option
-from sparring.configs.core.errors import moved
+from sparring.configs.core.errors import ConfigError, moved
 from sparring.configs.games import DIPLOMACY_BOTS, SEED_BOTS
 
 LEAGUE_NAMES = ("LeagueConfig", "SHARED", "MATCHMAKINGS", "STARTING_RATINGS", "LEAGUE_BOTS")
@@ -30,7 +30,6 @@ PLAYS = ("league", "self_play")
 NEW_MODEL = "tiny"
 """Value of `model.name` for which trainer=clone builds a model instead of loading one."""
 MODEL = Form(r"[^\x00\n]+", "tiny, smollm2, a run that cloned a bot, a folder or an id on Hugging Face's hub")
-BACKENDS = ("transformers", "endpoint")
 APIS = ("completions", "chat")
 STRUCTURED = ("tokens", "choice", "regex", "none")
 URL = Form(
@@ -56,8 +55,6 @@ class LanguageModelConfig:
     name: str = option("tiny", MODEL)
     """tiny, smollm2, a run that cloned a bot, or the folder or hub id of a Hugging Face causal language model.
     trainer=clone trains it further; there tiny is a new model of `clone.layers` times `clone.hidden`."""
-    backend: str = option("transformers", BACKENDS)
-    """transformers samples in this process; endpoint uses a server, and `name` is the tokenizer that checks it."""
     adapter: str = option("", RUN)
     """Checkpoint whose adapter to start from; empty starts from the model itself, ??? demands one."""
     compact: bool = True
@@ -77,16 +74,14 @@ class LanguageModelConfig:
     batch_size: int = option(128, "[1, 65536]")
     """Decisions sampled at once."""
     lora_rank: int = option(32, "[1, 1024]")
-    """Rank of the adapter that is trained."""
-    lora_alpha: float = option(0.0, "[0, 10000]")
-    """Scale of the adapter; 0 is twice the rank."""
+    """Rank of the adapter that is trained; its scale, alpha, is twice the rank."""
     lora_targets: str = option("all", LORA_TARGETS)
     """attention: q, k, v and o; all: gate, up and down as well."""
 
 
 @dataclass
 class EndpointConfig:
-    """vLLM, or another server that speaks OpenAI's protocol (`model.backend=endpoint`; docs/llm_endpoints.md)."""
+    """vLLM, or another server that speaks OpenAI's protocol, in evaluations (`--set endpoint.NAME=VALUE`)."""
 
     url: str = option("http://127.0.0.1:8000/v1", URL)
     """Address of the server, often with /v1 at its end."""
@@ -111,6 +106,19 @@ class EndpointConfig:
     """Longest time for a decision, in seconds, with all its lines, retries and waits."""
     retries: int = option(4, "[0, 100]")
     """Attempts of a request after the first."""
+
+    def check(self) -> None:
+        """Refuse options that do not fit together; raises `ConfigError`."""
+        if self.api == "chat" and self.structured not in ("regex", "none"):
+            raise ConfigError(
+                f"endpoint.structured={self.structured}: with endpoint.api=chat an answer is one message; use regex "
+                "(vLLM) or none"
+            )
+        if self.total_seconds < self.timeout_seconds:
+            raise ConfigError(
+                f"endpoint.total_seconds={self.total_seconds:g}: must be at least endpoint.timeout_seconds, "
+                f"{self.timeout_seconds:g}"
+            )
 
 
 @dataclass
@@ -170,9 +178,8 @@ class GRPOConfig:
     workers: int = option(1, "[1, 1024]", needs=["grpo.buffer_depth above 0"])
     """Processes that play rollouts."""
     executor: str = option("local", ("local", "ray"), needs=["grpo.buffer_depth above 0"])
-    """Where they are: local, or ray, a cluster with the same version of Sparring, which sees the run's folder."""
-    executor_address: str = option("auto", RUN, needs=["grpo.executor=ray"])
-    """Address of the Ray cluster, such as 10.0.0.1:6379; auto is the one of this machine."""
+    """Where they are: local, or ray, the cluster of RAY_ADDRESS or of this machine, with the same version of Sparring,
+    which sees the run's folder."""
     shard_model: bool = False
     """Divide the layers of the frozen model among the processes of torchrun (FSDP2), for one too large for each."""
     learning_rate: float = option(1e-5, "(0, 1]")
@@ -215,8 +222,6 @@ class GRPOConfig:
     """Reference: a moving average of the adapter, not the base model."""
     ema_tau: float = option(0.99, PROBABILITY, needs=["grpo.use_ema_reference=true"])
     """Weight of the old average in each step."""
-    advantage_min_std: float = option(1e-8, "(0, 1000]")
-    """Groups whose rewards have a smaller standard deviation are skipped."""
     min_reward_variance: float = option(0.0, "[0, 1000000]")
     """Groups whose rewards have a smaller variance are skipped."""
     advantage_clip: float = option(10.0, "[0, 1000]")
@@ -261,7 +266,7 @@ class GRPOConfig:
     """Weight of the evenness of all powers' centres."""
 
 
-ONLY_ADAPTERS = ("model.adapter", "model.lora_rank", "model.lora_alpha", "model.lora_targets")
+ONLY_ADAPTERS = ("model.adapter", "model.lora_rank", "model.lora_targets")
 """Options of adapters; imitation trains all weights."""
 NEEDS_OPPONENTS = tuple(
     f"grpo.{name}"

@@ -13,7 +13,7 @@ from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.league import SHARED, LeagueConfig
 from sparring.configs.core.session import GuardConfig
 from sparring.configs.games import EXPLOITED
-from sparring.configs.schema import DOGFIGHT_CHECKS, TRAINERS, EvaluationConfig, RunConfig, check_games
+from sparring.configs.schema import DOGFIGHT_CHECKS, TRAINERS, EvaluationConfig, Instead, RunConfig, check_games
 
 
 @dataclass
@@ -22,7 +22,13 @@ class LanguageRunConfig(RunConfig):
 
     language_model: ClassVar[bool] = True
     lacks: ClassVar[tuple[str, ...]] = ("env.num_envs", *DOGFIGHT_CHECKS, "evaluation.video_every", *EXPLOITED)
-    idle: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]] = (("", ("endpoint.",)),)
+    removed: ClassVar[Mapping[str, Any]] = MappingProxyType(
+        {
+            "endpoint": Instead("evaluations take it in --set (docs/llm_endpoints.md)"),
+            "model.backend": "transformers",
+            "model.lora_alpha": 0.0,
+        }
+    )
 
     dry_run: bool = False
     """Print the data, the schedule and the rewards of reference answers, and stop: no model is loaded. Runs of chess
@@ -30,14 +36,6 @@ class LanguageRunConfig(RunConfig):
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     guard: GuardConfig = field(default_factory=GuardConfig)
     model: language.LanguageModelConfig = field(default_factory=language.LanguageModelConfig)
-    endpoint: language.EndpointConfig = field(default_factory=language.EndpointConfig)
-
-    def check(self) -> None:
-        """Refuse a server, which cannot be trained; raises `ConfigError`."""
-        check_endpoint(self.endpoint)
-        if self.model.backend == "endpoint":
-            why = "makes a model of its own" if self.trainer == "clone" else "cannot give a server its new weights"
-            raise ConfigError(f"model.backend=endpoint: trainer={self.trainer} {why}; use transformers")
 
 
 @dataclass
@@ -45,15 +43,15 @@ class GRPORunConfig(LanguageRunConfig):
     """GRPO trains a language model."""
 
     trainers = ("grpo",)
-    removed = MappingProxyType({
+    removed = MappingProxyType(LanguageRunConfig.removed | {
         "grpo.first_decision_only": False, "grpo.mask_replay": True, "grpo.elo_scale": 0.5, "grpo.kl_horizon": 10,
         "grpo.leader_gap_threshold": 3, "grpo.min_group_size": 2, "grpo.solo_victory_sc": 18,
         "league.win_rate_form": "hard", "league.win_rate_power": 2.0, "league.peer_elo": 100.0,
         "league.rating_self_play": 0.15, "overfit.max_kl_share": 0.7, "overfit.persistent": 0.5,
-        "overfit.max_norm_growth": 10.0, "overfit.max_skipped": 0.5,
+        "overfit.max_norm_growth": 10.0, "overfit.max_skipped": 0.5, "grpo.advantage_min_std": 1e-8,
+        "grpo.executor_address": "auto",
     })  # fmt: skip
     idle = (
-        *LanguageRunConfig.idle,
         ("grpo.kl_beta=0.0", ("grpo.kl_beta_start_step", "grpo.kl_beta_warmup_steps")),
         ("overfit.enabled=false", ("overfit.",)),
         ("grpo.use_trajectory_level_rewards=true", (
@@ -113,7 +111,7 @@ class CloneRunConfig(LanguageRunConfig):
     """A language model imitates given answers."""
 
     trainers = ("clone",)
-    removed = MappingProxyType({"clone.init_std": 0.02})
+    removed = MappingProxyType(LanguageRunConfig.removed | {"clone.init_std": 0.02})
     lacks: ClassVar[tuple[str, ...]] = (*LanguageRunConfig.lacks, *language.ONLY_ADAPTERS, "guard")
 
     trainer: str = option("clone", TRAINERS)
@@ -125,20 +123,6 @@ class CloneRunConfig(LanguageRunConfig):
         if width % (2 * heads):
             raise ConfigError(f"clone.hidden={width}: must be a multiple of {2 * heads}, twice clone.heads")
         super().check()
-
-
-def check_endpoint(endpoint: language.EndpointConfig) -> None:
-    """Refuse impossible server options; raises `ConfigError`."""
-    if endpoint.api == "chat" and endpoint.structured not in ("regex", "none"):
-        raise ConfigError(
-            f"endpoint.structured={endpoint.structured}: with endpoint.api=chat an answer is one message;"
-            " use regex (vLLM) or none"
-        )
-    if endpoint.total_seconds < endpoint.timeout_seconds:
-        raise ConfigError(
-            f"endpoint.total_seconds={endpoint.total_seconds:g}: must be at least endpoint.timeout_seconds,"
-            f" {endpoint.timeout_seconds:g}"
-        )
 
 
 def _check_grpo(grpo: language.GRPOConfig) -> None:

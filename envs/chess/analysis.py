@@ -1,7 +1,7 @@
 """The P task (policy): a position is answered with up to five moves, their evaluations and the best move.
 
 Prompt `P: <FEN>`, answer `M: <moves> E: <evaluations> B: <best>`, items separated by spaces; evaluations are in pawns
-from the side to move. In the padded form, which the published models use, each field has a fixed width. A reader
+from the side to move. Each field has a fixed width, as in the published models. A reader
 accepts any spacing, text around the fields, and fields that are missing.
 
 The reward is verifiable: 0.5 best move + 0.3 candidates + 0.2 evaluations, clamped to [-1, 1]. The truth is an
@@ -55,17 +55,15 @@ class Analysis:
     best: str
 
 
-def analysis_prompt(fen: str, *, padded: bool = True) -> str:
-    """Return the prompt of a position; the padded form ends where the label `M:` begins, the loose one in a space."""
-    return f"P: {fen:<{FEN_WIDTH}}" if padded else f"P: {fen} "
+def analysis_prompt(fen: str) -> str:
+    """Return the prompt of a position, which ends where the label `M:` begins."""
+    return f"P: {fen:<{FEN_WIDTH}}"
 
 
-def write_analysis(analysis: Analysis, *, padded: bool = True) -> str:
+def write_analysis(analysis: Analysis) -> str:
     """Return the answer's text; evaluations are written as Python prints a float."""
     moves, values = " ".join(analysis.moves), " ".join(str(value) for value in analysis.evaluations)
-    if padded:
-        return f"M: {moves:<{MOVES_WIDTH}}E: {values:<{EVALUATIONS_WIDTH}}B: {analysis.best}"
-    return f"M: {moves} E: {values} B: {analysis.best}"
+    return f"M: {moves:<{MOVES_WIDTH}}E: {values:<{EVALUATIONS_WIDTH}}B: {analysis.best}"
 
 
 def read_analysis(text: str) -> Analysis:

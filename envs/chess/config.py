@@ -6,21 +6,22 @@ There are two text tasks: P (analysis of a position) and A (arbiter: the next po
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from sparring.configs.core.allowed import option
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.games import ENV_ID, PATH, PROBABILITY, PROGRAM, EnvConfig
 from sparring.configs.language import NEEDS_OPPONENTS
 from sparring.configs.language.runs import CloneRunConfig, GRPORunConfig
+from sparring.configs.schema import Instead
 from sparring.envs.chess import ENV_ID as CHESS
 
 NOT_IN_CHESS = (
-    "model.backend", "model.compact", "model.show_valid_moves", "model.show_board_context", "model.show_map_windows",
-    "model.show_action_counts", "model.temperature", "endpoint",
+    "model.compact", "model.show_valid_moves", "model.show_board_context", "model.show_map_windows",
+    "model.show_action_counts", "model.temperature",
 )  # fmt: skip
 """Options of language models for other games; the tasks have temperatures of their own."""
 NOT_SAMPLED = tuple(f"tasks.{task}.{name}" for task in ("analysis", "arbiter") for name in ("temperature", "top_p"))
-GAME_SHARES = ("random_share", "engine_share", "self_play_share")
 
 
 @dataclass
@@ -48,18 +49,21 @@ class ChessDataConfig:
     """Seed of the games and of the split."""
     plies: int = option(8, "[4, 300]")
     """Length of a game, in half-moves."""
-    random_share: float = option(1.0, PROBABILITY)
-    """Share of games of random moves."""
     engine_share: float = option(0.0, PROBABILITY)
     """Share of games of the engine against random moves."""
     self_play_share: float = option(0.0, PROBABILITY)
-    """Share of games of the engine against itself, drawing among its best moves. The three shares sum to 1."""
+    """Share of games of the engine against itself, drawing among its best moves. The rest is of random moves."""
     train: int = option(2000, "[1, 10000000]")
     """Positions to train on."""
     validation: int = option(200, "[1, 1000000]")
     """Positions to measure on during training."""
     held_out: int = option(500, "[1, 1000000]")
     """Positions to measure on afterwards."""
+
+    def check(self) -> None:
+        """Refuse shares above 1 in sum; raises `ConfigError`."""
+        if (total := self.engine_share + self.self_play_share) > 1.0:
+            raise ConfigError(f"env.data.engine_share, self_play_share: sum to {total:g}; they must sum to at most 1")
 
 
 @dataclass
@@ -86,8 +90,6 @@ class AnalysisConfig:
     """Draw from the likeliest tokens with this total probability; 1 from all."""
     max_tokens: int = option(256, "[1, 100000]")
     """Most tokens of an answer."""
-    padded: bool = True
-    """Fields of a fixed width, as the published models use; false: one space between fields."""
 
 
 @dataclass
@@ -114,20 +116,27 @@ class ChessTasksConfig:
     arbiter: ArbiterConfig = field(default_factory=ArbiterConfig)
 
 
+REMOVED = {
+    "tasks.analysis.padded": True,
+    "env.data.random_share": Instead("it is the rest of env.data.engine_share and self_play_share"),
+}
+
+
 @dataclass
 class ChessGRPORunConfig(GRPORunConfig):
     """GRPO trains a language model on the text tasks of chess, one answer to a prompt."""
 
     game, title, seats = CHESS, "chess", 1
+    removed = MappingProxyType(GRPORunConfig.removed | REMOVED)
     lacks = (*GRPORunConfig.lacks, *NOT_IN_CHESS, *NEEDS_OPPONENTS, "league")
 
     env: ChessEnvConfig = field(default_factory=ChessEnvConfig)
     tasks: ChessTasksConfig = field(default_factory=ChessTasksConfig)
 
     def check(self) -> None:
-        """Refuse shares that do not sum to 1, and a check on one batch whose task changes in training."""
+        """Refuse shares above 1 in sum, and a check on one batch whose task changes in training."""
         super().check()
-        _check_shares(self.env.data)
+        self.env.data.check()
         share, mixed = self.tasks.analysis_share, self.tasks.mixed
         if self.overfit.enabled and not mixed and share not in (0.0, 1.0):
             raise ConfigError(
@@ -141,24 +150,16 @@ class ChessCloneRunConfig(CloneRunConfig):
     """A language model learns the text tasks of chess from the rules and from the engine's analyses."""
 
     game, title, seats = CHESS, "chess", 1
+    removed = MappingProxyType(CloneRunConfig.removed | REMOVED)
     lacks = (*CloneRunConfig.lacks, *NOT_IN_CHESS, *NOT_SAMPLED, "clone.bot", "tasks.mixed")
 
     env: ChessEnvConfig = field(default_factory=ChessEnvConfig)
     tasks: ChessTasksConfig = field(default_factory=ChessTasksConfig)
 
     def check(self) -> None:
-        """Refuse shares that do not sum to 1."""
+        """Refuse shares above 1 in sum."""
         super().check()
-        _check_shares(self.env.data)
-
-
-def _check_shares(data: ChessDataConfig) -> None:
-    shares = {f"env.data.{name}": getattr(data, name) for name in GAME_SHARES}
-    if abs(sum(shares.values()) - 1.0) > 1e-6:
-        raise ConfigError(
-            f"{', '.join(shares)}: are {list(shares.values())}, which sum to {sum(shares.values()):g}; they must sum"
-            " to 1"
-        )
+        self.env.data.check()
 
 
 RUNS = (ChessGRPORunConfig, ChessCloneRunConfig)

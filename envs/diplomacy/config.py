@@ -62,9 +62,8 @@ class DistillConfig:
     workers: int = option(1, "[1, 1024]")
     """Files of labels that are made at a time on this machine, each in a process."""
     executor: str = option("local", ("local", "ray"))
-    """Where labels are made: local, or ray, a cluster with the same version of Sparring."""
-    executor_address: str = option("auto", schema.TEXT)
-    """Address of the Ray cluster, such as 10.0.0.1:6379; auto is the one of this machine."""
+    """Where labels are made: local, or ray, the cluster of RAY_ADDRESS or of this machine, with the same version of
+    Sparring."""
 
 
 @dataclass
@@ -109,7 +108,7 @@ class DiplomacyDistillRunConfig(schema.RunConfig):
     """A policy of Diplomacy imitates a teacher, such as the search."""
 
     trainers = ("distill",)
-    removed = MappingProxyType({"distill.weight_decay": 0.02})
+    removed = MappingProxyType({"distill.weight_decay": 0.02, "distill.executor_address": "auto"})
     game, title, seats, multiple = DIPLOMACY, "Diplomacy", 7, 7
     lacks = (*DiplomacyRunConfig.lacks, "network.all_phases", "self_play", "env.num_envs", "evaluation.video_every")
 

@@ -31,7 +31,6 @@ IDLE = [
     (["league.checkpoint_every=20", "league.checkpoint_schedule=thinning"], "league.checkpoint_schedule=even"),
     (["grpo.workers=2", "grpo.buffer_depth=0"], "grpo.buffer_depth=1"),
     (["grpo.executor=ray", "grpo.buffer_depth=0"], "grpo.buffer_depth=1"),
-    (["grpo.executor_address=head"], "grpo.executor=ray"),
     (["ppo.gsde_every=4"], "network.gsde=true"),
     (["self_play.promotion_games=10"], "self_play.promotion=sprt"),
     (["ppo.sequence_length=4", "env=pettingzoo"], "network.memory=gru"),
@@ -40,7 +39,6 @@ IDLE = [
     (["evaluation.check_bot=ace"], "evaluation.check_every=5"),
     (["evaluation.check_bot=ace"], "evaluation.regimes_every=5"),
     (["evaluation.exploit_moves=500", "env=openspiel"], "evaluation.exploit_every=5"),
-    (["phases.0.success=0.8"], "phases.0.advance=on_success"),
     (["clone.hidden=64", "model.name=smollm2"], "model.name=tiny"),
     (["clone.layers=2", "model.name=smollm2"], "model.name=tiny"),
     (["clone.heads=2", "model.name=smollm2"], "model.name=tiny"),
@@ -134,11 +132,6 @@ def test_a_run_started_with_such_a_pair_is_continued(tmp_path):
 )
 def test_what_is_switched_off_beside_its_parameters_is_named_at_the_start(run, options, line):
     assert idle_options(load([f"+run={run}", *options])) == [f"without effect with {line}"]
-
-
-def test_options_of_a_server_are_named_in_training():
-    found = idle_options(load(["+run=diplomacy_clone", "endpoint.retries=2"]))
-    assert found == ["without effect in training: endpoint.retries"]
 
 
 @pytest.mark.parametrize("run", runs())

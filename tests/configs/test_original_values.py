@@ -28,7 +28,7 @@ DEFAULTS = {
         "learning_rate": 1e-5, "max_grad_norm": 10.0, "kl_beta": 0.0, "kl_beta_warmup_steps": 20, "kl_target": 0.0,
         "use_ema_reference": False, "ema_tau": 0.99, "use_ppo_clipping": True,
         "ppo_epsilon_low": 0.2, "ppo_epsilon_high": 0.5, "use_token_level_loss": True, "entropy_coef": 0.01,
-        "use_importance_correction": True, "importance_cap": 3.0, "advantage_clip": 10.0, "advantage_min_std": 1e-8,
+        "use_importance_correction": True, "importance_cap": 3.0, "advantage_clip": 10.0,
         "loss_type": "grpo", "min_reward_variance": 0.0,
     },
 }  # fmt: skip

@@ -83,6 +83,21 @@ def test_a_removed_option_is_left_out_where_it_holds_the_behaviour_that_is_left(
         from_stored({"trainer": "grpo", "grpo": {"mask_replay": False}})
 
 
+def test_removed_options_of_lists_and_inner_sections_are_found():
+    env = {"id": "sparring/Chess-v0", "data": {"random_share": 0.2, "engine_share": 0.8}}
+    assert from_stored({"trainer": "grpo", "env": env}).env.data.engine_share == 0.8
+    with pytest.raises(ConfigError, match=r"^tasks\.analysis\.padded=False: is not an option any more; every run has"):
+        from_stored({"trainer": "grpo", "env": env, "tasks": {"analysis": {"padded": False}}})
+    old = [{"name": "a", "advance": how, "success": 0.8} for how in ("on_update", "on_success")]
+    assert [phase.success for phase in from_stored({"phases": old}).phases] == [0.0, 0.8]
+
+
+def test_a_removed_section_without_effect_is_dropped_with_any_value():
+    plain = {"trainer": "grpo", "endpoint": {"url": "http://host/v1", "api": "chat"}}
+    assert from_stored(plain) == from_plain({"trainer": "grpo"})
+    assert from_stored({"endpoint": {"api": "chat"}}) == from_plain({})
+
+
 def test_a_removed_option_of_another_kind_of_run_is_dropped_with_any_value():
     assert from_stored({"grpo": {"mask_replay": False}, "seed": 3}) == from_plain({"seed": 3})
     with pytest.raises(ConfigError, match=r"^self_play\.eviction=weakest: is not an option any more"):

@@ -52,10 +52,7 @@ def phase(**entries):
         ),
         ({**LANGUAGE, "phases": []}, "phases=[]: is an option of ppo and sb3, not of trainer=grpo; leave it out"),
         ({**LANGUAGE, "env": {"num_envs": 7}}, "env.num_envs=7: is an option of ppo and sb3, not of trainer=grpo"),
-        (
-            {"endpoint": {"url": "sk-secret"}},
-            "endpoint.url=(not shown): is an option of grpo and clone with sparring/Diplomacy-v0, not of trainer=",
-        ),
+        ({"endpoint": {"url": "sk-secret"}}, "unknown key 'endpoint': is not an option any more; evaluations take it"),
         ({"dry_run": True}, "dry_run=True: is an option of grpo and clone with sparring/Chess-v0, not of trainer=ppo;"),
         ({"grpo": {"steps": 3}}, "grpo.steps=3: is an option of grpo, not of trainer=ppo; leave it out"),
         (
@@ -77,7 +74,11 @@ def phase(**entries):
         ({"name": "released"}, "name=released: must be letters"),
         ({"phases": [phase(floor=0.3)]}, "phases.0.floor=0.3: must be in [0, 0.2]; the default is 0.05"),
         ({"phases": [phase(scripted_end=1.2)]}, "phases.0.scripted_end=1.2: must be in [0, 1]; the default is 1.0"),
-        ({"phases": [phase(advance="on_succes")]}, "phases.0.advance=on_succes: choose from on_update, on_success"),
+        ({"phases": [phase(success=2)]}, "phases.0.success=2: must be in [0, 1]; the default is 0.0"),
+        (
+            {"phases": [{"updates": 1, "advance": "x"}]},
+            "unknown key 'phases.0.advance': is not an option any more; phases",
+        ),
         (
             {"phases": [phase(stages=[{"bots": ["acee"]}])]},
             f"phases.0.stages.0.bots.0=acee: choose from {', '.join(BOTS)}; did you mean 'ace'?",

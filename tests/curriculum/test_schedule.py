@@ -237,7 +237,6 @@ def walk(schedule, rates):
 SUCCESS = [
     PhaseConfig(
         updates=30,
-        advance="on_success",
         success=0.9,
         stages=stages((0, DO_NOTHING), (10, DOGFIGHTER, CHASER), (20, ACE)),
         events=[EventConfig(at=5, snapshot="a"), EventConfig(at=20, snapshot="b")],

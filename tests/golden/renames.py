@@ -58,7 +58,7 @@ class Renames:
 
     def _is_dropped(self, name: str, key: str) -> bool:
         start = 0 if name == CONFIG_FILE else _config_start(key)
-        path = "" if start is None else ".".join(part for part in key[start:].split("/") if not part.isdigit())
+        path = "" if start is None else _bare(key[start:].replace("/", "."))
         return any(prefix in self.dropped for prefix in _prefixes(path))
 
     def option(self, option: str, keys: Callable[[], Iterable[str]]) -> str | None:
@@ -71,15 +71,20 @@ class Renames:
 
     def _moved(self, before: str, path: str) -> str | None:
         new = self.new_key(path.replace("/", "."))
-        if new is None or any(prefix in self.added for prefix in _prefixes(new)):
+        if new is None or (of_all := self.new_key(_bare(new))) is None:
             return None
-        return before + new.replace(".", "/")
+        return None if any(prefix in self.added for prefix in _prefixes(of_all)) else before + new.replace(".", "/")
 
 
 def _config_start(key: str) -> int | None:
     """Find where a config's own path begins within a leaf's, if it does."""
     at = f"/{key}".find(f"/{SECTION}")
     return None if at < 0 else at + len(SECTION)
+
+
+def _bare(key: str) -> str:
+    """A dotted key without the numbers of list items."""
+    return ".".join(part for part in key.split(".") if not part.isdigit())
 
 
 def _prefixes(key: str) -> list[str]:

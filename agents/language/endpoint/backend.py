@@ -23,8 +23,7 @@ from sparring.agents.language.endpoint.request import Asker, Question, Writer, W
 from sparring.agents.language.endpoint.retry import Meter, Persistence, RetryPolicy
 from sparring.agents.language.models.load import model_folder, read_tokenizer
 from sparring.configs.core.errors import InputError
-from sparring.configs.language import EndpointConfig
-from sparring.configs.language.runs import LanguageRunConfig, check_endpoint
+from sparring.configs.language import EndpointConfig, LanguageModelConfig
 from sparring.envs.text import FreeText, Prompt, TextFormat
 
 PromptText = str | list[int]
@@ -59,7 +58,7 @@ class EndpointBackend:
         max_prompt_tokens: int = 2048,
         first_wait: float = 0.5,
     ) -> None:
-        check_endpoint(config)
+        config.check()
         check_temperature(temperature)
         self.meter, self._stopped, self._format = Meter(), Event(), text_format
         self._config, self._temperature, self._max_prompt_tokens = config, temperature, max_prompt_tokens
@@ -173,13 +172,11 @@ class EndpointBackend:
         return monotonic() + self._config.total_seconds
 
 
-def open_endpoint(config: LanguageRunConfig, text_format: TextFormat) -> EndpointBackend:
-    """Open the server of a run; `structured=tokens` checks it with the tokenizer of `model.name`."""
-    model, tokenizer = config.model, None
-    if config.endpoint.structured == "tokens":
-        tokenizer = read_tokenizer(model_folder(model.name))
+def open_endpoint(config: EndpointConfig, model: LanguageModelConfig, text_format: TextFormat) -> EndpointBackend:
+    """Open a server; `structured=tokens` checks it with the tokenizer of `model.name`."""
+    tokenizer = read_tokenizer(model_folder(model.name)) if config.structured == "tokens" else None
     return EndpointBackend(
-        config.endpoint,
+        config,
         text_format,
         temperature=model.temperature,
         tokenizer=tokenizer,

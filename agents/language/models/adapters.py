@@ -122,7 +122,7 @@ class LoraShape:
     @classmethod
     def of(cls, model: LanguageModelConfig) -> LoraShape:
         """Return the shape of a configuration."""
-        return cls(model.lora_rank, model.lora_alpha or 2.0 * model.lora_rank, model.lora_targets)
+        return cls(model.lora_rank, 2.0 * model.lora_rank, model.lora_targets)
 
 
 def lora_config(model: Any, shape: LoraShape) -> LoraConfig:
@@ -276,8 +276,8 @@ class Adapters:
 
 
 def _options(shape: LoraShape) -> str:
-    """Return a shape as command-line options."""
-    return f"model.lora_rank={shape.rank} model.lora_alpha={shape.alpha:g} model.lora_targets={shape.targets}"
+    """Return a shape as command-line options, and its scale."""
+    return f"model.lora_rank={shape.rank} model.lora_targets={shape.targets} (alpha {shape.alpha:g})"
 
 
 @torch.no_grad()

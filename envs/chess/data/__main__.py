@@ -1,7 +1,7 @@
 """Make positions for the chess tasks: `python -m sparring.envs.chess.data out=FOLDER train=20000 labelled=2000`.
 
-Options are those of `env.data` (seed, plies, random_share, engine_share, self_play_share, train, validation,
-held_out); `engine` is `env.engine.path`, and `depth`, `processes` and `cache` those beside it. The first `labelled`
+Options are those of `env.data` (seed, plies, engine_share, self_play_share, train, validation, held_out);
+`engine` is `env.engine.path`, and `depth`, `processes` and `cache` those beside it. The first `labelled`
 positions of each split get the engine's analysis, which trains and measures the P task. Without `engine`, Stockfish is
 taken if it is installed (`apt-get install stockfish`), else the built-in search, which the summary names. Equal options
 and engine give equal files.
@@ -20,7 +20,7 @@ import yaml
 
 from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import InputError, choose
-from sparring.envs.chess.config import GAME_SHARES, ChessDataConfig
+from sparring.envs.chess.config import ChessDataConfig
 from sparring.envs.chess.data.positions import SPLITS, draw_positions, needs_engine
 from sparring.envs.chess.data.samples import StoredPositions, label, write_positions
 from sparring.envs.chess.engines.engine import open_engine
@@ -91,8 +91,7 @@ def read_command(arguments: Sequence[str]) -> DataCommand:
     if values.get("labelled", 0) < 0:
         raise InputError(f"labelled={values['labelled']}: must be at least 0")
     config = ChessDataConfig(**{key: value for key, value in values.items() if key in data})
-    if abs(sum(getattr(config, name) for name in GAME_SHARES) - 1.0) > 1e-6:
-        raise InputError(f"{', '.join(GAME_SHARES)}: must sum to 1; with engine_share=0.5 give random_share=0.5")
+    config.check()
     return DataCommand(data=config, **{key: value for key, value in values.items() if key in command})
 
 

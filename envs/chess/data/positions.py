@@ -121,7 +121,8 @@ def play_game(config: ChessDataConfig, split: int, number: int, engine: Truth | 
     `engine` may be None if no share of the games needs it.
     """
     rng = np.random.default_rng([config.seed, split, number])
-    shares = np.array([config.random_share, config.engine_share, config.self_play_share])
+    drawn = 1.0 - config.engine_share - config.self_play_share
+    shares = np.array([max(drawn, 0.0), config.engine_share, config.self_play_share])
     source = SOURCES[int(rng.choice(len(SOURCES), p=shares / shares.sum()))]
     engine_side = bool(rng.integers(2))
     board, moves, records = chess.Board(), list[str](), list[PositionRecord]()

@@ -52,9 +52,9 @@ def arbiter_sample(record: PositionRecord) -> ChessSample:
     return ChessSample(ARBITER, arbiter_prompt(question), answer, record)
 
 
-def analysis_sample(record: PositionRecord, analysis: Analysis, *, padded: bool) -> ChessSample:
+def analysis_sample(record: PositionRecord, analysis: Analysis) -> ChessSample:
     """Return the P sample of a position."""
-    prompt, answer = analysis_prompt(record.fen, padded=padded), write_analysis(analysis, padded=padded)
+    prompt, answer = analysis_prompt(record.fen), write_analysis(analysis)
     return ChessSample(ANALYSIS, prompt, answer, record)
 
 

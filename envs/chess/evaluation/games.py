@@ -262,7 +262,6 @@ class ModelPlayer:
 
     name: str
     backend: Backend
-    padded: bool
     tokens: int
     """Most tokens of an answer."""
 
@@ -273,7 +272,7 @@ class ModelPlayer:
     def write(self, requests: Sequence[MoveRequest]) -> list[str]:
         """Return the model's analyses as text, with runs of white space as one space."""
         menu = FreeText(self.tokens, self.name)
-        prompts = [Prompt(analysis_prompt(turn.board.fen(), padded=self.padded), menu, turn.seed) for turn in requests]
+        prompts = [Prompt(analysis_prompt(turn.board.fen()), menu, turn.seed) for turn in requests]
         return [collapse(decision.text) for decision in self.backend.decide(prompts)]
 
 
@@ -335,7 +334,7 @@ def _load_model(located: Player, device: str, temperature: float, tokens: int | 
     playing = loaded.playing(LEARNER)
     backend = TransformersBackend.of(decoding, loaded.model, loaded.tokenizer, constraint=None, playing=playing)
     most = tokens or int(task.get("max_tokens", TOKENS))
-    return ModelPlayer(display_name(located), backend, bool(task.get("padded", True)), most)
+    return ModelPlayer(display_name(located), backend, most)
 
 
 def _analysis_options(located: Player) -> Mapping[str, Any]:

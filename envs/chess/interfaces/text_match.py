@@ -40,7 +40,7 @@ class ChessMatch(CancellableMatch):
     def start(self, seed: int) -> MatchTurn:
         """Choose the position."""
         record = _drawn_positions().number(check_seed(seed) % self._positions, self._go_on)
-        self._prompt = prompt_text(self._tasks, self._task, record)
+        self._prompt = prompt_text(self._task, record)
         return MatchTurn(self._prompt, 0, facts={"task": self._name, "fen": record.fen})
 
     def answer(self, text: str, *, cut: bool | None = None) -> MatchTurn:

@@ -117,7 +117,7 @@ class ChessDemonstrations:
     def _sample(self, task: str, record: PositionRecord) -> ChessSample:
         if task == ARBITER:
             return arbiter_sample(record)
-        return analysis_sample(record, self._analyses[record.fen], padded=self._tasks.analysis.padded)
+        return analysis_sample(record, self._analyses[record.fen])
 
 
 def labelled(env: ChessEnvConfig, records: tuple[PositionRecord, ...], share: float) -> dict[str, Analysis]:

@@ -78,7 +78,7 @@ def measure(
 ) -> dict[str, float]:
     """Return the means of a model's facts over the prompts of `records`."""
     requests = [
-        Prompt(sources.prompt_text(config.tasks, task, record), sources.free_text(config.tasks, task), seed)
+        Prompt(sources.prompt_text(task, record), sources.free_text(config.tasks, task), seed)
         for seed, record in enumerate(records)
     ]
     texts = [decision.text for decision in model.decide(requests)]
@@ -148,8 +148,7 @@ def preview(config: ChessGRPORunConfig | ChessCloneRunConfig, count_tokens: Coun
     records = stored.positions[TRAIN]
     yield from _measured(ARBITER, [arbiter_sample(record) for record in records[:SHOWN]], _arbiter_reward, count_tokens)
     labelled_records = [record for record in records if record.fen in stored.analyses][:SHOWN]
-    padded = config.tasks.analysis.padded
-    samples = [analysis_sample(record, stored.analyses[record.fen], padded=padded) for record in labelled_records]
+    samples = [analysis_sample(record, stored.analyses[record.fen]) for record in labelled_records]
     truth = LabelTruth({record.fen: stored.analyses[record.fen] for record in labelled_records})
     yield from _measured(
         ANALYSIS, samples, lambda sample: score_analysis(sample.prompt, sample.answer, truth).total, count_tokens

@@ -94,11 +94,11 @@ def free_text(tasks: ChessTasksConfig, task: str) -> FreeText:
     return FreeText(options.max_tokens, NAMES[task], temperature=options.temperature, top_p=options.top_p)
 
 
-def prompt_text(tasks: ChessTasksConfig, task: str, record: PositionRecord) -> str:
+def prompt_text(task: str, record: PositionRecord) -> str:
     """Return the prompt of a task for a position."""
     if task == ARBITER:
         return arbiter_sample(record).prompt
-    return analysis_prompt(record.fen, padded=tasks.analysis.padded)
+    return analysis_prompt(record.fen)
 
 
 def search_ahead(answers: Sequence[Answer], engine: Engine) -> None:

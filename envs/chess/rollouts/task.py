@@ -49,7 +49,7 @@ class ChessTask:
         self._asked = []
         for group, number in enumerate(numbers):
             task = sources.task_of_group(self._config.tasks, step=plan.step, steps=steps, group=group, groups=groups)
-            self._asked.append((task, sources.prompt_text(self._config.tasks, task, self._records[number])))
+            self._asked.append((task, sources.prompt_text(task, self._records[number])))
 
     @property
     def over(self) -> bool:

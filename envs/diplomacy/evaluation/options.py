@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from sparring.agents.language.opponents import Settings, configured
+from sparring.agents.language.opponents import Settings, configured, served
 from sparring.agents.opponents.players import BOT_PREFIX
 from sparring.configs.core.errors import InputError, choose
+from sparring.configs.language import EndpointConfig
 from sparring.configs.opponents import is_code
 from sparring.configs.serialization import read_yaml, with_texts
 from sparring.curriculum.league.league import BASE_MODEL
@@ -233,6 +234,9 @@ def read_settings(pairs: Iterable[tuple[str, str]]) -> Settings:
         section, dot, option = name.partition(".")
         if not (dot and option) or section not in SECTIONS:
             raise InputError("--set: give model.OPTION=VALUE or endpoint.OPTION=VALUE, such as model.compact=false")
-        settings.setdefault(section, {})[option] = with_texts(read_yaml(value), value, name)
+        read = with_texts(read_yaml(value), value, name)
+        is_text = section == "endpoint" and isinstance(getattr(EndpointConfig, option, None), str)
+        settings.setdefault(section, {})[option] = value if is_text and not isinstance(read, str) else read
     configured(ENV_ID, settings)
+    served(settings)
     return settings

@@ -30,6 +30,7 @@ from sparring.agents.language.opponents import (
     has_config,
     is_adapter,
     load_language_model,
+    served,
 )
 from sparring.agents.opponents import players
 from sparring.agents.policies.checkpoint import Checkpoint, load_checkpoint
@@ -235,7 +236,7 @@ def _overridden(config: LanguageModelConfig, settings: Settings) -> LanguageMode
     """Override a model's options by `settings`; raises `InputError` for those of a server."""
     if "endpoint" in settings:
         raise InputError("--set endpoint: is for servers; give --ckpt its address, such as http://127.0.0.1:8000/v1")
-    overrides = configured(codes.ENV_ID, settings).model
+    overrides = configured(codes.ENV_ID, settings)
     return replace(config, **{name: getattr(overrides, name) for name in settings.get("model", {})})
 
 
@@ -244,12 +245,10 @@ def _served_model(url: str, options: LanguageOptions) -> LanguagePlayer:
     from sparring.agents.language.endpoint.backend import open_endpoint
 
     settings = options.settings
-    served = {**settings, "endpoint": {**settings.get("endpoint", {}), "url": url}}
-    config = configured(codes.ENV_ID, served)
-    config.model.temperature = options.temperature
-    backend = open_endpoint(config, DIPLOMACY_TEXT)
-    about, at_a_time = {"model": backend.name}, config.endpoint.concurrency
-    return LanguagePlayer({POLICY: backend}, PromptRules.of(config.model), about, at_a_time)
+    endpoint = served({"endpoint": {**settings.get("endpoint", {}), "url": url}})
+    model = replace(configured(codes.ENV_ID, settings), temperature=options.temperature)
+    backend = open_endpoint(endpoint, model, DIPLOMACY_TEXT)
+    return LanguagePlayer({POLICY: backend}, PromptRules.of(model), {"model": backend.name}, endpoint.concurrency)
 
 
 def _player(

@@ -1,5 +1,6 @@
 """Rollouts of GRPO and runs of a sweep on a Ray cluster: the numbers of this machine, also if a node is lost."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -32,8 +33,8 @@ def play_and_lose_a_node(toy, folder):
             return learn(learner, *given, **how)
 
         GRPOLearner.learn = learn_and_lose
-        where = ["grpo.executor=ray", f"grpo.executor_address={address}"]
-        there = train(small_config(*options, "name=there", *where))
+        os.environ["RAY_ADDRESS"] = address
+        there = train(small_config(*options, "name=there", "grpo.executor=ray"))
         wait_for_one_node()
     weights = load_adapter(there).weights
     assert all((value == weights[name]).all() for name, value in load_adapter(here).weights.items())

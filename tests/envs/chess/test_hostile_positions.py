@@ -67,8 +67,7 @@ class Refusing:
 
 @pytest.mark.parametrize("fen", [*UNREADABLE, *IMPOSSIBLE])
 def test_the_p_reward_asks_no_engine_about_them(fen):
-    for padded in (True, False):
-        assert score_analysis(analysis_prompt(fen, padded=padded), ANSWER, Refusing()).total == BAD_PROMPT
+    assert score_analysis(analysis_prompt(fen), ANSWER, Refusing()).total == BAD_PROMPT
 
 
 @pytest.mark.parametrize("fen", [*UNREADABLE, *IMPOSSIBLE, *OVER, *ODD])

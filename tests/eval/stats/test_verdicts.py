@@ -70,7 +70,7 @@ def test_no_games_one_pair_and_draws_alone_promote_nobody(pairs):
 )
 def test_a_stage_does_not_end_early_without_success(bots, rates):
     phases = [
-        PhaseConfig(name="a", updates=10, stages=[StageConfig(at=0, bots=bots)], advance="on_success", success=0.9),
+        PhaseConfig(name="a", updates=10, stages=[StageConfig(at=0, bots=bots)], success=0.9),
         PhaseConfig(name="b", updates=5, stages=[StageConfig(at=0, bots=["ace"])]),
     ]
     schedule = Schedule(phases)

@@ -4,7 +4,7 @@
     A_i = clip(A_i, -advantage_clip, advantage_clip)        last, so that the bound holds
 
 mean and std are over the group, std with 1 / G, or 1 / (G - 1) with advantage_std = sample. Groups of one
-sample, and groups whose std is below max(advantage_min_std, sqrt(min_reward_variance)), carry no signal; their samples
+sample, and groups whose std is below max(MIN_STD, sqrt(min_reward_variance)), carry no signal; their samples
 leave the batch instead of staying as zeros. So do groups with rewards that are equal up to rounding. Sums of the same
 terms in another order differ in the last digits, and a division by a tiny std would amplify that.
 
@@ -28,6 +28,7 @@ from sparring.agents.language.grpo.objective.loss import count_per_part, mean_pe
 from sparring.configs.language import GRPOConfig
 from sparring.envs.text import GroupFacts
 
+MIN_STD = 1e-8
 ROUNDING = 1e-6
 """Largest relative difference between rewards that count as equal: about ten roundings of float32."""
 
@@ -86,7 +87,7 @@ def advantages(reward: Tensor, group: Tensor, config: GRPOConfig) -> Advantages:
     raised = reward - low[group]  # equal rewards become exact zeros; r_i - mean stays what it was
     raw = raised - mean_per_part(raised, group, groups)[group]  # r_i - mean
     std = mean_per_part(raw.square(), group, groups).sqrt()[group]
-    used = ~(alone | alike | (std < max(config.advantage_min_std, config.min_reward_variance**0.5)))
+    used = ~(alone | alike | (std < max(MIN_STD, config.min_reward_variance**0.5)))
     if config.scale_advantages:
         if config.advantage_std == "sample":
             size = count_per_part(group, groups)[group]

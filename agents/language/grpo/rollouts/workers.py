@@ -67,7 +67,7 @@ class Workers:
 
     def __init__(self, config: GRPORunConfig, make: MakePlayer, alert: Callable[[str], None]) -> None:
         grpo = config.grpo
-        executor = Executor(grpo.executor, grpo.executor_address, grpo.workers, config.threads)
+        executor = Executor(grpo.executor, workers=grpo.workers, threads=config.threads)
         if executor.kind == RAY:
             config = replace(config, threads=executor.task_threads)
         advice = "lower grpo.groups or model.batch_size if memory ran out"

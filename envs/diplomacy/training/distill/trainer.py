@@ -284,7 +284,7 @@ class DistillTrainer:
             slips=distill.slips,
         )
 
-        executor = Executor(distill.executor, distill.executor_address, distill.workers, self.config.threads)
+        executor = Executor(distill.executor, workers=distill.workers, threads=self.config.threads)
 
         def play(missing: Sequence[int]) -> Iterator[tuple[int, Rows]]:
             tasks = [(settings, number) for number in missing]

@@ -9,8 +9,7 @@ from sparring.agents.language.decoding.constraint import Constraint, encode
 from sparring.agents.language.decoding.scoring import collate, score
 from sparring.agents.language.endpoint.backend import open_endpoint
 from sparring.configs.core.errors import InputError
-from sparring.configs.language import EndpointConfig
-from sparring.envs.diplomacy.config import DiplomacyGRPORunConfig
+from sparring.configs.language import EndpointConfig, LanguageModelConfig
 from sparring.envs.diplomacy.orders.choices import Choices
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from sparring.envs.text import Prompt
@@ -178,16 +177,13 @@ def test_a_prompt_that_is_too_long_is_refused_before_the_first_request():
         assert len(host.bodies) == before
 
 
-def test_a_run_opens_the_server_that_it_names(tmp_path):
+def test_structured_tokens_checks_the_server_with_the_tokenizer_of_the_model(tmp_path):
     byte_tokenizer().save_pretrained(tmp_path)
     llama(byte_tokenizer(), layers=1).save_pretrained(tmp_path)
-    config = DiplomacyGRPORunConfig()
-    config.model.name, config.model.temperature, config.model.max_prompt_tokens = str(tmp_path), 1.3, 64
+    model = LanguageModelConfig(str(tmp_path), temperature=1.3, max_prompt_tokens=64)
     with server() as host:
-        config.endpoint = EndpointConfig(url=host.url)
-        exact = open_endpoint(config, DIPLOMACY_TEXT)
-        config.endpoint.structured = "regex"
-        inexact = open_endpoint(config, DIPLOMACY_TEXT)
+        exact = open_endpoint(EndpointConfig(url=host.url), model, DIPLOMACY_TEXT)
+        inexact = open_endpoint(EndpointConfig(url=host.url, structured="regex"), model, DIPLOMACY_TEXT)
         assert (exact.exact, inexact.exact) == (True, False)
         assert host.bodies[-1]["temperature"] == 1.3
         with pytest.raises(InputError, match=r"max_prompt_tokens=64"):

@@ -4,15 +4,16 @@ import copy
 import json
 import pickle
 import traceback
+from dataclasses import asdict
 
 import pytest
 
 from sparring.agents.language.endpoint.backend import EndpointBackend
 from sparring.agents.language.endpoint.key import Key
+from sparring.agents.language.opponents import served
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.language import EndpointConfig
-from sparring.configs.load import load
-from sparring.configs.serialization import to_plain
+from sparring.envs.diplomacy.evaluation.options import read_settings
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from tests.agents.language.asking import endpoint, requests, server
 
@@ -73,8 +74,7 @@ def test_no_object_shows_or_carries_it(monkeypatch):
 
 
 def test_no_configuration_has_it():
-    config = load(["+run=diplomacy_quickstart", f"endpoint.key_env={VARIABLE}"])
-    plain = json.dumps(to_plain(config))
+    plain = json.dumps(asdict(served({"endpoint": {"key_env": VARIABLE}})))
     assert VARIABLE in plain
     assert not tells(plain)
 
@@ -83,7 +83,7 @@ def test_no_configuration_has_it():
 @pytest.mark.parametrize("text", ["sk-proj-canary", "https://me:canary@example.com/v1", "https://host/v1?key=canary"])
 def test_an_api_key_in_another_option_is_refused_without_repeating_it(option, text):
     with pytest.raises(ConfigError) as caught:
-        load(["+run=quickstart", f"{option}='{text}'"])
+        read_settings([(option, text)])
     assert "canary" not in str(caught.value)
     assert option in str(caught.value)
 

@@ -6,18 +6,16 @@ from pathlib import Path
 import pytest
 
 from sparring.agents.language.endpoint.retry import COUNTS
+from sparring.agents.language.opponents import served
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.language import EndpointConfig
-from sparring.configs.serialization import from_plain
-from sparring.configs.validate import validate
-from sparring.envs.diplomacy.board.codes import ENV_ID
+from sparring.configs.load import load
 
 PAGE = (Path(__file__).resolve().parents[4] / "docs" / "llm_endpoints.md").read_text(encoding="utf-8")
 
 
-def check(trainer="grpo", policy=None, **endpoint):
-    plain = {"trainer": trainer, "env": {"id": ENV_ID}, "model": policy or {}}
-    validate(from_plain({**plain, "endpoint": endpoint}))
+def check(**endpoint):
+    return served({"endpoint": endpoint})
 
 
 @pytest.mark.parametrize(
@@ -70,11 +68,18 @@ def test_what_cannot_be_is_refused(options, message):
 
 
 @pytest.mark.parametrize("trainer", ["clone", "grpo"])
-def test_no_trainer_quietly_learns_with_another_model_than_the_server(trainer):
-    with pytest.raises(ConfigError, match=rf"model\.backend=endpoint: trainer={trainer}"):
-        check(trainer=trainer, policy={"backend": "endpoint"})
-    with pytest.raises(ConfigError, match=r"model\.backend=vllm: choose from transformers, endpoint"):
-        check(policy={"backend": "vllm"})
+def test_a_trainer_refuses_a_server(trainer):
+    run = "diplomacy_clone" if trainer == "clone" else "diplomacy_quickstart"
+    with pytest.raises(ConfigError, match=r"^unknown key .endpoint\.url.: is not an option any more; evaluations"):
+        load([f"+run={run}", "endpoint.url=http://127.0.0.1:8000/v1"])
+    with pytest.raises(ConfigError, match=r"unknown key 'model\.backend': is not an option any more; every run has"):
+        load([f"+run={run}", "model.backend=endpoint"])
+
+
+def test_options_have_their_types():
+    config = check(timeout_seconds=5, concurrency=2.0, model="m")
+    assert (config.timeout_seconds, config.concurrency, config.model) == (5.0, 2, "m")
+    assert isinstance(config.timeout_seconds, float)
 
 
 def test_the_page_names_every_option_and_every_number():

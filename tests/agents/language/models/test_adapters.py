@@ -272,9 +272,8 @@ def test_backends_of_several_adapters_share_a_model():
     assert len({value.sum().item() for value in scores.values()}) == 3
 
 
-def test_lora_alpha_defaults_to_twice_the_rank():
-    shapes = [LoraShape.of(LanguageModelConfig(**options)) for options in ({"lora_rank": 8}, {"lora_alpha": 3.0})]
-    assert [(shape.rank, shape.alpha) for shape in shapes] == [(8, 16.0), (32, 3.0)]
+def test_lora_alpha_is_twice_the_rank():
+    assert [LoraShape.of(LanguageModelConfig(lora_rank=rank)).alpha for rank in (8, 32)] == [16.0, 64.0]
 
 
 def test_gradients_reach_the_adapter_through_scores():

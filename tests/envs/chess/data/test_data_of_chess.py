@@ -59,7 +59,7 @@ def test_the_history_of_a_record_leads_from_the_start_to_its_position():
 
 
 def test_engine_and_self_play_games_need_the_engine_and_are_deterministic(engine):
-    config = replace(SMALL, random_share=0.2, engine_share=0.4, self_play_share=0.4, plies=4, train=6, validation=2)
+    config = replace(SMALL, engine_share=0.4, self_play_share=0.4, plies=4, train=6, validation=2)
     config = replace(config, held_out=2)
     drawn = draw_positions(config, engine)
     assert drawn == draw_positions(config, engine)
@@ -79,7 +79,7 @@ def test_labels_are_of_the_side_to_move_and_its_best_is_the_largest(engine):
     for record, analysis in zip(records, label(records, engine, seed=1), strict=True):
         values = dict(zip(analysis.moves, analysis.evaluations, strict=True))
         assert values[analysis.best] == max(values.values())
-        sample = analysis_sample(record, analysis, padded=True)
+        sample = analysis_sample(record, analysis)
         assert sample.prompt.startswith("P: ")
         assert len(sample.prompt) == 93
         assert score_analysis(sample.prompt, sample.answer, LabelTruth({record.fen: analysis})).total == pytest.approx(
@@ -196,7 +196,7 @@ def test_the_command(tmp_path, capsys):
         ([], "out=: name the folder"),
         (["out=x", "trian=3"], "did you mean 'train'"),
         (["out=x", "train=3.5"], "train=3.5: must be a whole number"),
-        (["out=x", "engine_share=0.5"], "must sum to 1"),
+        (["out=x", "engine_share=0.7", "self_play_share=0.4"], "sum to 1.1; they must sum to at most 1"),
         (["out=x", "labelled=-1"], "labelled=-1: must be at least 0"),
     ],
 )

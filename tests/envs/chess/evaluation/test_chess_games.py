@@ -150,12 +150,9 @@ class Writer:
 def test_a_model_plays_the_best_move_it_writes():
     texts = ["M: e2e4 d2d4 E: 0.3 0.2   B: e2e4", "M: e2e4", "B: e7e8q", "B: e2e4 B: d2d4", "B:g1f3"]
     writer = Writer(texts)
-    player = ModelPlayer("writer", writer, padded=True, tokens=99)
+    player = ModelPlayer("writer", writer, tokens=99)
     requests = [MoveRequest(chess.Board(), seed) for seed in range(5)]
     assert player.answer(requests) == ["e2e4", "", "e7e8q", "", "g1f3"]
     assert [prompt.seed for prompt in writer.prompts] == [0, 1, 2, 3, 4]
     assert writer.prompts[0].text == f"P: {chess.STARTING_FEN:<90}"
     assert writer.prompts[0].menu.tokens == 99
-    writer.prompts.clear()
-    ModelPlayer("writer", writer, padded=False, tokens=99).answer(requests)
-    assert writer.prompts[0].text == f"P: {chess.STARTING_FEN} "
