@@ -23,8 +23,8 @@ EXTRAS = {"chess": "chess"}
 __getattr__ = moved(__name__, {"text_game": "sparring.envs.text"})
 
 WIN_RATE = "win rate"
-FOREIGN_POLICIES = (".onnx", ".zip")
-"""Suffixes of policies that other programs wrote."""
+FOREIGN_POLICIES = {".onnx": "ONNX models", ".zip": "SB3 zips"}
+"""Policies that other programs wrote, by suffix."""
 
 HELD_OUT_PREFIX = "held_out:"
 """Start of the names of scripted players that no run trains against."""
@@ -191,8 +191,11 @@ def game_with_id(env_id: str) -> Game:
 def check_plays(path: Path, game: Game | None = None) -> None:
     """Raise `InputError` for a file of another project's format, unless such files play `game`."""
     if path.suffix in FOREIGN_POLICIES and not (game and game.foreign_policies):
-        only = " and ".join(one.title for one in games() if one.foreign_policies)
-        raise InputError(f"{path}: SB3 zips and ONNX models play only {only}; give a .pt file or a run's name")
+        only = " and ".join(entry.title for entry in games() if entry.foreign_policies)
+        why = f", and actions of {game.title} are not plain numbers" if game else ""
+        raise InputError(
+            f"{path}: {FOREIGN_POLICIES[path.suffix]} play only {only}{why}; give a .pt file or a run's name"
+        )
 
 
 def plain_bot(name: str) -> str:

@@ -68,7 +68,7 @@ def export_policy(options: ExportOptions) -> ExportedPolicy:
     """Write a policy. Raises `InputError` for bad input, or one that cannot be exported."""
     checkpoint = find_checkpoint(options.ckpt)
     _check_trainer(checkpoint)
-    from sparring.agents.opponents.onnx_package import export_package, parameter_count
+    from sparring.agents.opponents.onnx_file import export_package, parameter_count
     from sparring.agents.policies.checkpoint import game_of_policy, load_checkpoint
     from sparring.eval.onnx_export.seat_model import export_seats
 

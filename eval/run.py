@@ -59,8 +59,10 @@ class GameChoice(CommandOptions):
         if self.league:
             return _of_language_models()
         names = [self.bot, *self.opponents]
-        bots = (game.name for game in games() for name in names if name in game.bots)
-        return next(bots, next(filter(None, map(_game_of_file, self.opponents)), games()[0].name))
+        bots = [game.name for game in games() for name in names if name in game.bots]
+        scripted = {bot for game in games() for bot in game.bots}  # several games may have a bot of one name
+        of_files = filter(None, (_game_of_file(name) for name in self.opponents if name not in scripted))
+        return next(of_files, next(iter(bots), games()[0].name))
 
 
 def main(arguments: Sequence[str] | None = None, *, env: str = "") -> int:
@@ -125,8 +127,6 @@ def _named(env_id: str) -> str:
 
 def _said_by(file: Path) -> str:
     """Return the game stored in a policy file without a run, or an empty text. Loads torch."""
-    if file.suffix == players.ONNX:
-        return ""
     content = players.content_of(file)
     contract = content.get("contract")
     if isinstance(contract, dict):

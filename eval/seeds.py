@@ -1,11 +1,11 @@
 """Several seeds of one configuration as one result: `python eval/seeds.py RUN RUN RUN [--against RUN RUN]`.
 
-Reads the eval.json that `eval/run.py` wrote for each run, in any game with opponents. A score is the win rate of one
-run against one opponent under one physics. The runs are summarized by the interquartile mean (IQM), the mean of the
-middle half of all scores, which is robust to a single lucky or failed seed. Its 95 % interval is a stratified
-percentile bootstrap: within each opponent and physics, runs are resampled with replacement. With `--against` the
-probability of improvement is P(X > Y) + P(X = Y) / 2 for a random run X of the first group and Y of the second,
-averaged over opponents.
+Reads the eval.json that `eval/run.py` wrote for each run. A score is the win rate of one run against one opponent under
+one physics, or its mean return in an environment of Gymnasium, which has no opponents. The runs are summarized by the
+interquartile mean (IQM), the mean of the middle half of all scores, which is robust to a single lucky or failed seed.
+Its 95 % interval is a stratified percentile bootstrap: within each opponent and physics, runs are resampled with
+replacement. With `--against` the probability of improvement is P(X > Y) + P(X = Y) / 2 for a random run X of the first
+group and Y of the second, averaged over opponents.
 Source: R. Agarwal et al., "Deep reinforcement learning at the edge of the statistical precipice", NeurIPS 2021.
 
 Below four scores nothing is cut and the IQM is the mean. A bootstrap interval of three to five runs is too narrow: it
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import chain
 from pathlib import Path
@@ -32,13 +32,12 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from sparring.agents.opponents import players
-from sparring.agents.opponents.players import trained_in
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import holds, read_json
-from sparring.configs.core.typed import Count, Flag, Positive, Text, read, require
-from sparring.configs.games import DOGFIGHT_V0, current_id, is_imported
+from sparring.configs.core.typed import Count, Flag, Number, Positive, Text, read, require
+from sparring.configs.games import DOGFIGHT_V0
 from sparring.configs.serialization import check_option
-from sparring.envs.game import Game, game_of, games, load
+from sparring.envs.game import Game, games, load
 from sparring.eval.command import CommandReport, make_folders, publish_report, run_command
 from sparring.eval.options import SEED, CommandOptions, CommandText, argument, parse
 from sparring.eval.stats.tables import SCHEMA_VERSION, decisions, held_out_names, interval_text, percent, table
@@ -51,7 +50,8 @@ COMMON = ("env", "games", "seed")
 """Conditions of every game that must agree for win rates to be comparable; those of a game are in its descriptor."""
 IMPORTED = "imported"
 EPISODES = "episodes"
-_ADVICE = "whose results are returns and not wins; draw metrics of such runs with eval/curves.py"
+RETURN = "return"
+"""In place of an opponent, in an environment without any."""
 
 Task = tuple[str, str]
 """Physics and opponent."""
@@ -78,6 +78,18 @@ class StoredEvaluation(TypedDict):
     records: list[StoredRecord]
 
 
+class StoredReturn(TypedDict):
+    """Returns of episodes."""
+
+    mean: Number
+
+
+StoredEpisodes = TypedDict(
+    "StoredEpisodes", {"env": Text, "episodes": Positive, "seed": Count, "deterministic": Flag, "return": StoredReturn}
+)
+"""The same of an evaluation in an environment of Gymnasium."""
+
+
 class ResultsError(InputError):
     """Raised for results that cannot be read or compared; the message is one line with the file and the difference."""
 
@@ -94,6 +106,11 @@ class EvaluationResults:
     """Score, (wins + draws / 2) / games."""
     decided: dict[Task, float]
     """Share of games with a winner."""
+
+    @property
+    def returns(self) -> bool:
+        """True if the scores are mean returns, without points and decided shares."""
+        return not self.points
 
 
 @dataclass(frozen=True)
@@ -126,15 +143,18 @@ class RunGroup:
             for name, value in conditions.items()
             if name not in COMMON
         ]
-        games = f"{conditions['games']} games per opponent, seed {conditions['seed']}"
+        unit = "episodes" if self.runs[0].returns else "games per opponent"
+        games = f"{conditions['games']} {unit}, seed {conditions['seed']}"
         return "; ".join([", ".join(filter(None, [conditions["env"], *settings])), games])
 
     def scores(self, tasks: Sequence[Task]) -> np.ndarray:
         """Return the win rates [T, R] of `tasks`."""
         return np.array([[run.win_rates[task] for run in self.runs] for task in tasks])
 
-    def means(self, tasks: Sequence[Task]) -> tuple[float, float]:
-        """Return the mean score and decided share over all runs and `tasks`."""
+    def means(self, tasks: Sequence[Task]) -> tuple[float | None, float | None]:
+        """Return the mean score and decided share over all runs and `tasks`; None for returns."""
+        if self.runs[0].returns:
+            return None, None
         score, decided = (
             float(np.mean([[figures[task] for task in tasks] for figures in per_run]))
             for per_run in ([run.points for run in self.runs], [run.decided for run in self.runs])
@@ -164,7 +184,7 @@ def read_results(text: str) -> EvaluationResults:
         content = read_json(path, follow=True)
         kind, version = content["kind"], content["schema_version"]
         if kind == EPISODES:
-            raise ResultsError(f"{path}: is of an environment of Gymnasium, {_ADVICE}")
+            return _read_episodes(text, path, content)
         game = next((game for game in games() if game.results == (kind, version) and type(version) is int), None)
         if game is None and (kind, version) != (IMPORTED, SCHEMA_VERSION):
             expected = "evaluation in its current form"
@@ -189,6 +209,13 @@ def read_results(text: str) -> EvaluationResults:
         points = {task: read_share(r["score"]) for task, r in zip(win_rates, content["records"], strict=True)}
         decided = {task: read_share(r["decided"]) for task, r in zip(win_rates, content["records"], strict=True)}
     return EvaluationResults(text, path, conditions, win_rates, points, decided)
+
+
+def _read_episodes(name: str, path: Path, content: dict[str, Any]) -> EvaluationResults:
+    """Return the mean return of an evaluation without opponents. Raises `InputError` for values of another kind."""
+    stored = read(StoredEpisodes, content)
+    conditions = {key: stored[key] for key in ("env", "deterministic", "seed")} | {"games": stored["episodes"]}
+    return EvaluationResults(name, path, conditions, {("", RETURN): stored["return"]["mean"]}, {}, {})
 
 
 def read_share(value: Any) -> float:
@@ -223,9 +250,6 @@ def _find(text: str) -> Path:
     for path in [*folders, *(folder / name for folder in folders for name in names)]:
         if holds(path.is_file):
             return path.resolve()
-    env = trained_in(run / "config.yaml") if (run := players.find_folder(text)) else ""
-    if env and game_of(current_id(env)) is None and not is_imported({"id": env}):
-        raise ResultsError(f"{text}: is a run of {env}, {_ADVICE}")
     raise ResultsError(f"{text}: no {RESULTS} there or in checkpoints/{text}; make one: eval/run.py --ckpt {text}")
 
 
@@ -296,8 +320,8 @@ class SeedRow:
     opponent: str
     scores: Spread
     """Of the win rates."""
-    mean_score: float
-    mean_decided: float
+    mean_score: float | None
+    mean_decided: float | None
     against: Spread | None = None
     improvement: Estimate | None = None
 
@@ -317,7 +341,8 @@ def summarize_groups(ours: RunGroup, against: RunGroup | None, *, seed: int, res
     for regime in ours.regimes:
         tasks = [task for task in ours.tasks if task[0] == regime]
         cells = [(opponent, [(regime, opponent)]) for _, opponent in tasks]
-        rows += [_row(ours, against, regime, *cell, seed, resamples) for cell in [*cells, *_groups(tasks)]]
+        groups = [] if ours.runs[0].returns else _groups(tasks)
+        rows += [_row(ours, against, regime, *cell, seed, resamples) for cell in [*cells, *groups]]
     if len(ours.regimes) > 1:
         rows += [_row(ours, against, "all", *group, seed, resamples) for group in _groups(ours.tasks)]
     return rows
@@ -337,15 +362,20 @@ def seeds_markdown(ours: RunGroup, against: RunGroup | None, rows: Sequence[Seed
     if against:
         parts.append(f"against {len(against.names)} runs: {', '.join(against.names)}")
     parts.append(ours.conditions)
-    headings = ["opponent", "score %", "decided %", "win %: IQM", "95 % interval", "mean", "min"]
+    returns = ours.runs[0].returns
+    first = ["", "IQM"] if returns else ["opponent", "score %", "decided %", "win %: IQM"]
+    headings = [*first, "95 % interval", "mean", "min"]
     headings += ["IQM, other", "95 % interval", "P(better) %", "95 % interval"] if against else []
     for regime in dict.fromkeys(row.regime for row in rows):
         cells = [_cells(row) for row in rows if row.regime == regime]
         parts.append("\n\n".join([*([f"## Physics: {regime}"] if regime else []), table(headings, cells)]))
+    shares = "Score and decided share are means; the rest is win %. "
+    of, worst = ("mean returns of all runs", "") if returns else (
+        "scores of all runs and opponents", " against its worst opponent"
+    )  # fmt: skip
     parts.append(
-        "Score and decided share are means; the rest is win %. "
-        "IQM: mean of the middle half of the scores of all runs and opponents; intervals: stratified bootstrap "
-        "over runs; min: the worst run against its worst opponent."
+        f"{'' if returns else shares}IQM: mean of the middle half of the {of}; intervals: stratified bootstrap "
+        f"over runs; min: the worst run{worst}."
     )
     return "\n\n".join([*parts, f"Command: `{command}`"]) + "\n"
 
@@ -385,11 +415,15 @@ def _row(
 
 
 def _cells(row: SeedRow) -> list[str]:
-    scores = row.scores
-    compared = [row.against.iqm, row.improvement] if row.against and row.improvement else []
-    first, *rest = [[percent(estimate.value), interval_text(estimate.interval)] for estimate in (scores.iqm, *compared)]
-    figures = [percent(row.mean_score), percent(row.mean_decided)]
-    return [row.opponent, *figures, *first, percent(scores.mean), percent(scores.least), *chain(*rest)]
+    scores, means = row.scores, [mean for mean in (row.mean_score, row.mean_decided) if mean is not None]
+    text: Callable[[float], str] = percent if means else "{:.2f}".format
+    iqm = [
+        [text(end) for end in (it.value, *it.interval)] for it in (scores.iqm, row.against and row.against.iqm) if it
+    ]
+    (first, *ends), *other = [(value, f"{low} to {high}") for value, low, high in iqm]
+    better = [percent(row.improvement.value), interval_text(row.improvement.interval)] if row.improvement else []
+    figures = [*map(percent, means), first, *ends, text(scores.mean), text(scores.least)]
+    return [row.opponent, *figures, *chain(*other), *better]
 
 
 def seeds(options: SeedOptions) -> CommandReport:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -161,7 +162,16 @@ def results_place(player: Player, kind: str = "eval") -> tuple[Path, str] | None
 
 
 def content_of(path: Path) -> dict[str, Any]:
-    """Return the content of a tensor file, empty if it is not one (loading it later raises). Loads torch."""
+    """Return the content of a tensor file, of an ONNX model its contract; empty if it is neither. Loads torch.
+
+    Loading such a file later raises.
+    """
+    if path.suffix == ONNX:
+        from sparring.agents.opponents.onnx_file import read_contract
+
+        with suppress(InputError):
+            return {"contract": read_contract(path)}
+        return {}
     from sparring.configs.core.archive import TensorFileError
     from sparring.configs.core.files import read_regular
     from sparring.configs.core.tensor_file import unpack

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from sparring.agents.opponents.players import OpponentError, act_function, reseed_source
 from sparring.agents.policies.networks import PolicyNetwork
-from sparring.agents.policies.policy import ACTION_KEYS, Policy
+from sparring.agents.policies.policy import Policy, action_columns
 
 EVERYTHING = 1 << 30
 """Observation size of an object that takes any."""
@@ -63,7 +63,7 @@ class PythonPolicy(Policy):
 
     def check(self, contract: Mapping[str, Any]) -> None:
         """Accept all matches, and learn the size of their actions."""
-        self.actor.size = sum(contract[key] for key in ACTION_KEYS)
+        self.actor.size = action_columns(contract)
 
 
 def takes_tensors(source: Any, ask: Callable[[Any], Any]) -> bool:

@@ -147,7 +147,7 @@ def load_checkpoint(path: str | Path, device: str | torch.device = "cpu") -> Che
             stored["contract"]["mirror"] = False
         with within("shape"):
             check_shape(stored["shape"])
-        _check_values(stored["contract"])
+        check_values(stored["contract"])
         read(StoredTraining, stored["training"], "training")
         _check_contract(path, stored["contract"], stored["shape"])
         with within("weights"):
@@ -184,8 +184,8 @@ def _other_content(content: Mapping[str, Any]) -> str:
     return "is not a Sparring checkpoint"
 
 
-def _check_values(contract: Mapping[str, Any]) -> None:
-    """Raise `ContentError` for a value that no environment of the contract's game has."""
+def check_values(contract: Mapping[str, Any]) -> None:
+    """Raise `ContentError` for a value that no environment of the contract's game has; the file may be a stranger's."""
     stored = read(StoredContract, contract, "contract")
     env = get_type_hints(run_kind({"trainer": "ppo", "env": {"id": versions.current_id(stored["id"])}}))["env"]
     for name in (contract.keys() & env.__dataclass_fields__.keys()) - {"id", "kwargs", "roles"}:

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sparring.agents.policies.actor_critic import alternatives
 from sparring.agents.policies.checkpoint import game_of_policy, is_old, load_checkpoint, old_version_message
 from sparring.agents.policies.networks import PolicyNetwork
 from sparring.configs.core.errors import InputError
@@ -26,6 +27,11 @@ from sparring.envs.game import load
 OBSERVATION_KEYS = ("obs_dim", "observe_physics")
 ACTION_KEYS = ("continuous", "binary")
 """Numbers of actions of each kind; matches constrain only their sum."""
+
+
+def action_columns(contract: Mapping[str, Any]) -> int:
+    """Return the number of columns of an action: continuous ones, switches, choices."""
+    return sum(contract[key] for key in ACTION_KEYS) + len(alternatives(contract.get("categorical", 0)))
 
 
 class PolicyError(InputError):

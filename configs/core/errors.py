@@ -174,6 +174,8 @@ MOVED = {
     "agents.ppo.tasks.imported": "envs.imported.training.task",
     "agents.sweeps": "eval.analysis.sweeps",
     "configs.sweeps": "eval.analysis.sweeps",
+    "envs.dogfight.training.opponents.onnx_actor": "agents.opponents.onnx_actor",
+    "envs.dogfight.training.opponents.onnx_file": "agents.opponents.onnx_file",
     "envs.masks": "envs.imported.masks",
     "eval.air_combat": "envs.air_combat.evaluation",
     "eval.browser.air_combat": "envs.air_combat.browser",

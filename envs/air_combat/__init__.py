@@ -21,6 +21,7 @@ GAME = Game(
     parallel_env="sparring.envs.air_combat.parallel_env:AirCombatParallelEnv",
     version=VERSION,
     contract_keys=("layout", "action_repeat"),
+    foreign_policies=True,
     runs="sparring.envs.air_combat.config:RUNS",
     ppo_task="sparring.envs.air_combat.training.task:AirCombatTask",
     open_player="sparring.envs.air_combat.training.opponents:open_player",

@@ -116,17 +116,14 @@ class AirCombatBatch(WarpMatches):
     @property
     def contract(self) -> dict[str, Any]:
         """Properties of this batch that a policy must match; stored in every checkpoint."""
-        choices = list(self.options.choices)
         stated = {
             "id": game.ENV_ID,
             "version": game.VERSION,
             "layout": self.options.layout,
             "obs_dim": self.obs_dim,
-            "continuous": 0 if choices else 3,
-            "binary": 0 if choices else self.action_size - 3,
             "action_repeat": self.action_repeat,
         }
-        return stated | ({"categorical": choices} if choices else {}) | self.options.contract
+        return stated | self.options.action_sizes | self.options.contract
 
     def reset(self, seed: int | None = None) -> torch.Tensor:
         """Restart every match, as `WarpMatches.reset`, and the count of clamped aircraft."""

@@ -267,6 +267,13 @@ class CombatOptions:
         return base + ((2, 2) if self.armed else ())
 
     @property
+    def action_sizes(self) -> dict[str, Any]:
+        """Numbers of actions of each kind in the contract."""
+        if self.choices:
+            return {"continuous": 0, "binary": 0, "categorical": list(self.choices)}
+        return {"continuous": 3, "binary": len(self.actions) - 3}
+
+    @property
     def layout(self) -> str:
         """What stands for the columns of observations and actions in the contract: a policy of others does not play."""
         return f"{len(self.observation)}:{crc32(' '.join(self.observation + self.actions).encode()):08x}"

@@ -29,6 +29,7 @@ GAME = Game(
     speeds="sparring.envs.diplomacy.evaluation.speed:SPEEDS",
     results=("diplomacy", 2),
     comparable=("last_year",),
+    payoff="sparring.envs.diplomacy.evaluation.payoff:PAYOFF",
     play="sparring.envs.diplomacy.browser.command:BROWSER",
     open_player="sparring.envs.diplomacy.training.opponents:open_player",
     built_players=(

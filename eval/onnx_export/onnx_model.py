@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sparring.agents.opponents.onnx_package import CONTRACT, export_package
+from sparring.agents.opponents.onnx_file import CONTRACT, export_package
 from sparring.agents.policies.actor_critic import Residual
 from sparring.agents.policies.checkpoint import Checkpoint
 from sparring.agents.policies.encoders import ImpalaBlock

@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -31,8 +31,8 @@ from sparring.eval.paired.options import PairedEvaluationOptions, PairedOptions
 from sparring.eval.stats.ratings import Anchor
 from sparring.eval.stats.tables import MatchRecord, PairConditions, Report, markdown, to_json
 
-Pair = tuple[Any, Any]
-"""Two players of a game, each with a `name`."""
+Pair = tuple[Any, ...]
+"""Two players of a game, or the one of an environment without opponents, each with a `name`."""
 
 
 class Matches(ABC):
@@ -70,22 +70,6 @@ class Matches(ABC):
     def size(self, games: int) -> int:
         """Return how many units of the bar so many games are."""
         return games
-
-
-class KernelMatches(Matches):
-    """Matches of a simulator with the settings `setting`, on which alone its games depend."""
-
-    setting: Any
-
-    @property
-    def device(self) -> str:
-        """Device of the simulator."""
-        device: str = self.setting.device
-        return device
-
-    def stated(self) -> dict[str, Any]:
-        """Return the settings; results do not depend on threads."""
-        return asdict(replace(self.setting, threads=0))
 
 
 @dataclass(frozen=True)
@@ -142,8 +126,8 @@ class Cell:
     filmed: bool = False
 
     def __str__(self) -> str:
-        first, second = self.pair
-        return ", ".join(filter(None, [f"{first.name} {self.plan.matches.versus} {second.name}", self.regime]))
+        names = f" {self.plan.matches.versus} ".join(player.name for player in self.pair)
+        return ", ".join(filter(None, [names, self.regime]))
 
     @property
     def key(self) -> str:

@@ -8,6 +8,7 @@ from sparring.agents.opponents import players
 from sparring.eval.options import parse
 from sparring.eval.seeds import SeedOptions, main
 
+EPISODES = {"env": "CartPole-v1", "episodes": 100, "return": {"mean": 71.5}}
 AIR = {"model": "f16", "gun": "cone", "options": {}}
 
 
@@ -94,7 +95,9 @@ def test_several_regimes_get_a_table_each_and_one_over_all(make_results, capsys)
         ({"opponents": ("ace", "chaser")}, ["b: opponents differ from a's (missing brawler; extra chaser)"]),
         ({"kind": "air_combat"}, ["b/eval.json: is not the eval.json of an evaluation (KeyError('model'))"]),
         ({"kind": "air_combat", **AIR}, ["b: env=sparring/AirCombat-v1, but a has sparring/Dogfight-v0"]),
-        ({"kind": "episodes"}, ["b/eval.json: is of an environment of Gymnasium, whose results are returns"]),
+        ({"kind": "episodes"}, ["b/eval.json: env is missing; run eval/run.py again"]),
+        ({"kind": "episodes", **EPISODES}, ["b: env=CartPole-v1, but a has sparring/Dogfight-v0"]),
+        ({"kind": "episodes", **EPISODES, "return": {"mean": "high"}}, ["b/eval.json: return.mean='high': must be"]),
         ({"kind": "ladder"}, ["b/eval.json: is a ladder of version 1", "eval/run.py"]),
         ({"kind": "diplomacy"}, ["b/eval.json: is a diplomacy of version 1, not an evaluation in its current form"]),
         ({"opponents": ("ace", "ace")}, ["b/eval.json: records: several players meet an opponent"]),
@@ -146,15 +149,21 @@ def test_the_defaults():
     assert (options.seed, options.resamples, options.against, options.out) == (0, 9999, (), None)
 
 
-def test_a_run_without_opponents_is_refused_before_it_is_evaluated(make_results, tmp_path, capsys):
-    """Not after hundreds of episodes that the line asks for."""
-    make_results("a", (10, 4))
-    (tmp_path / "wolf").mkdir()
-    (tmp_path / "wolf" / "config.yaml").write_text("env: {id: CartPole-v1}")
-    assert main(["a", "wolf"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("eval/seeds.py: wolf: is a run of CartPole-v1, whose results are returns and not wins")
-    assert "eval/run.py" not in line
+def test_mean_returns_are_summed_up_where_there_are_no_opponents(make_results, tmp_path, capsys):
+    """Of four runs the lowest and the highest are cut: (90 + 110) / 2. Of the pairs two are better, one is equal."""
+    for name, mean in {"a": 20.0, "b": 90.0, "c": 110.0, "d": 500.0, "e": 10.0, "f": 90.0}.items():
+        make_results(name, (10, 4), kind="episodes", **EPISODES | {"return": {"mean": mean}})
+    assert main(["a", "b", "c", "d", "--out", str(tmp_path / "new")]) == 0
+    out = capsys.readouterr().out
+    assert "\n\nCartPole-v1, deterministic; 100 episodes, seed 0\n\n" in out
+    cells = row(out, "return")
+    assert (cells[1], *cells[3:]) == ("100.00", "180.00", "20.00")
+    assert "%" not in out.replace("95 %", "")
+    (line,) = json.loads((tmp_path / "new" / "seeds.json").read_text())["rows"]
+    assert (line["opponent"], line["mean_score"], line["mean_decided"]) == ("return", None, None)
+    assert main(["a", "b", "--against", "e", "f"]) == 0
+    better = row(capsys.readouterr().out, "return")
+    assert (better[1], better[5], better[7]) == ("55.00", "50.00", "62.5")
 
 
 @pytest.mark.parametrize(

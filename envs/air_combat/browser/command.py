@@ -17,7 +17,7 @@ from sparring.eval.command import use_machine
 from sparring.eval.options import CommandText, argument
 
 if TYPE_CHECKING:
-    from sparring.envs.air_combat.training.opponents import Pilot
+    from sparring.agents.opponents.duelists import Duelist
 
 _EXAMPLES = """\
 examples:
@@ -51,7 +51,7 @@ class AirPlayOptions(ServerOptions):
     """Folder of the replays saved on the page."""
 
 
-def load_opponent(name: str) -> Pilot:
+def load_opponent(name: str) -> Duelist:
     """Load an opponent by its name on the CPU. Raises `InputError` for an unusable policy."""
     from sparring.envs.air_combat.training.opponents import open_player
 

@@ -37,7 +37,7 @@ from sparring.eval.browser.server import Send
 from sparring.eval.command import fill_page, join_files
 
 if TYPE_CHECKING:
-    from sparring.envs.air_combat.training.opponents import Pilot
+    from sparring.agents.opponents.duelists import Duelist
 
 AUTOPILOTS = {
     "by hand": "",
@@ -86,7 +86,7 @@ class AirFrame:
         return vars(self)
 
 
-def trained_with(opponent: Pilot) -> rules.CombatOptions | None:
+def trained_with(opponent: Duelist) -> rules.CombatOptions | None:
     """Return the options of the matches that a policy was trained in; None for a player of any."""
     contestant = opponent.contestant
     if not isinstance(contestant, Policy) or "action_repeat" not in contestant.contract:
@@ -94,7 +94,7 @@ def trained_with(opponent: Pilot) -> rules.CombatOptions | None:
     return rules.CombatOptions.of_contract(contestant.contract)
 
 
-def weapons_of(opponent: Pilot, weapons: str, offered: rules.CombatOptions) -> rules.CombatOptions:
+def weapons_of(opponent: Duelist, weapons: str, offered: rules.CombatOptions) -> rules.CombatOptions:
     """Return the options of a match with `weapons`: `offered` ones, or those that a policy was trained with.
 
     Raises `InputError` for a policy that was trained with others, or that a person cannot meet.
@@ -141,7 +141,7 @@ class LiveFlight:
     """
 
     def __init__(
-        self, opponent: Pilot, *, model: str, gun: str = "", seed: int, options: rules.CombatOptions = rules.PLAIN
+        self, opponent: Duelist, *, model: str, gun: str = "", seed: int, options: rules.CombatOptions = rules.PLAIN
     ) -> None:
         self.opponent, self.options = opponent, options
         self._batch = AirCombatBatch(1, model=model, gun=gun, action_repeat=1, threads=1, seed=seed, options=options)
@@ -297,7 +297,7 @@ class AirStage(FlightStage):
         """Return a new connection."""
         return AirSession(self, send)
 
-    def start(self, opponent: Pilot, setting: str, seed: int) -> tuple[LiveFlight, dict[str, Any], str]:
+    def start(self, opponent: Duelist, setting: str, seed: int) -> tuple[LiveFlight, dict[str, Any], str]:
         """Return a match on a flight model, and what the page is told."""
         offered = self.carried if self.weapons == MISSILES else rules.PLAIN
         options = weapons_of(opponent, self.weapons, offered)

@@ -21,19 +21,17 @@ from sparring.envs.air_combat.rules import BOTS, GUNS, HELD_OUT, MODELS, CombatO
 from sparring.envs.air_combat.tacview import write_acmi
 from sparring.eval.command import GameEvaluation, GamePayoff
 from sparring.eval.options import CONDITIONS, RESULTS, WHO, CommandText, argument, check_page
-from sparring.eval.paired.evaluation import (
-    PairedGame,
-    PairedPlayers,
-    evaluate,
-)
-from sparring.eval.paired.options import PairedEvaluationOptions, PairedOptions
+from sparring.eval.paired import duels
+from sparring.eval.paired.duels import DuelEvaluationOptions
+from sparring.eval.paired.evaluation import PairedGame, PairedPlayers, evaluate
+from sparring.eval.paired.options import PairedOptions
 from sparring.eval.payoff import PayoffOptions, payoff, payoff_text
 from sparring.eval.stats.tables import LENGTH_AND_HP, PairConditions, length_and_hp
 
 if TYPE_CHECKING:
+    from sparring.agents.opponents.duelists import Duelist
     from sparring.agents.opponents.snapshots import Frozen
     from sparring.envs.air_combat.evaluation.matches import AirMatches
-    from sparring.envs.air_combat.training.opponents import Pilot
     from sparring.eval.paired.evaluation import Plan, Played
 
 _EXAMPLES = f"""\
@@ -66,7 +64,8 @@ class AirOptions(PairedOptions):
 
     SETS: ClassVar[Mapping[str, Sequence[str]]] = {"bots": tuple(BOTS), "held_out": HELD_OUT}
     opponents: tuple[str, ...] = argument(("bots",), metavar="O", group=WHO, split=True)
-    """Pilots, checkpoints, stochastic:CHECKPOINT, module:Name of a Python object, and the sets bots and held_out."""
+    """Pilots, checkpoints, ONNX agents, stochastic:CHECKPOINT, module:Name of a Python object, and the sets bots and
+    held_out."""
     anchor: str | None = argument(None, metavar="A", group=WHO)
     """Whose rating is fixed, as in ace or ace=1000 (default: dogfighter, or the first player, at 0)."""
     model: str = argument("", ("", *MODELS), metavar="|".join(MODELS), group=CONDITIONS, noun="model")
@@ -76,7 +75,7 @@ class AirOptions(PairedOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AirCombatOptions(AirOptions, PairedEvaluationOptions):
+class AirCombatOptions(AirOptions, DuelEvaluationOptions):
     """Options of the command; the players have not been located."""
 
     TEXT = CommandText(
@@ -88,7 +87,7 @@ class AirCombatOptions(AirOptions, PairedEvaluationOptions):
     )
     OUTPUTS: ClassVar[Sequence[str]] = ("replay", "acmi")
     ckpt: str = argument("", metavar="C", group=WHO)
-    """A path, a run's name, final.pt (the newest run's) or bot:NAME."""
+    """A path (.pt, .onnx or .zip), a run's name, final.pt (the newest run's) or bot:NAME."""
     replay: Path | None = argument(None, metavar="HTML", group=RESULTS)
     """A page with the first game against each opponent, in three dimensions."""
     acmi: Path | None = argument(None, metavar="ACMI", group=RESULTS)
@@ -114,14 +113,6 @@ class AirPayoffOptions(PayoffOptions, AirOptions):
     TEXT = payoff_text(_PAYOFF_EXAMPLES, GAME.name)
 
 
-def find(name: str, opponent: bool) -> players.Player:
-    """Locate a player, `stochastic:` and a checkpoint as text. Raises `UnknownNameError`."""
-    if opponent and name.startswith(players.SAMPLED_PREFIX):
-        players.find_checkpoint(name.removeprefix(players.SAMPLED_PREFIX), GAME)
-        return name
-    return players.find_player(name, GAME, bare=GAME.bots if opponent else ())
-
-
 def open_players(
     options: AirOptions,
     player: players.Player | None,
@@ -132,19 +123,17 @@ def open_players(
     """Load the players."""
     from sparring.envs.air_combat.training.opponents import open_player
 
-    sure = not options.stochastic
-    first = None if player is None else open_player(player, device, deterministic=sure)
-    return PairedPlayers(first, [open_player(name, device, deterministic=sure) for name in opponents])
+    return duels.open_players(open_player, options, player, opponents, device)
 
 
-def frozen(options: AirOptions, folder: Path, device: str) -> list[Frozen[Pilot]]:
+def frozen(options: AirOptions, folder: Path, device: str) -> list[Frozen[Duelist]]:
     """Return the policies of a run by age."""
     from sparring.envs.air_combat.training.opponents import frozen_pilots
 
     return frozen_pilots(folder, device, deterministic=not options.stochastic)
 
 
-def matches_of(pilot: Pilot, model: str, gun: str) -> tuple[str, str]:
+def matches_of(pilot: Duelist, model: str, gun: str) -> tuple[str, str]:
     """Return the flight model and the gun that are given, else those of a policy's own matches.
 
     Its gun goes with its flight model; with another model it is that model's, an empty name.
@@ -156,7 +145,7 @@ def matches_of(pilot: Pilot, model: str, gun: str) -> tuple[str, str]:
     return model, gun or (own_gun if model == own_model else "")
 
 
-def matches(options: AirOptions, pilots: Sequence[Pilot], device: str, threads: int) -> AirMatches:
+def matches(options: AirOptions, pilots: Sequence[Duelist], device: str, threads: int) -> AirMatches:
     """Return matches in which all of `pilots` can meet, with options and step of the first policy.
 
     The flight model is that of the evaluated player, in a round robin that of the first policy. Compiles the kernels.
@@ -211,7 +200,14 @@ def recordings(
 
 
 AIR_COMBAT = PairedGame(
-    GAME, find, open_players, matches, frozen, conditions, anchors=("dogfighter",), outputs=recordings
+    GAME,
+    partial(duels.find, GAME),
+    open_players,
+    matches,
+    frozen,
+    conditions,
+    anchors=("dogfighter",),
+    outputs=recordings,
 )
 EVALUATION = GameEvaluation(
     AirCombatOptions, partial(evaluate, AIR_COMBAT), {".html": "replay", ".acmi": "acmi"}, {"games": 2}

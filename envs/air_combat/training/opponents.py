@@ -1,82 +1,54 @@
-"""Air combat's players, from a name, a file or a Python object, and the conditions of its evaluation matches."""
+"""Air combat's players, which `agents/opponents/duelists.py` makes, and the conditions of its evaluation matches."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import partial
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
-from gymnasium.spaces import Box, MultiDiscrete
+from gymnasium.spaces import Box, MultiDiscrete, Space
 
-from sparring.agents.opponents import players
-from sparring.agents.opponents.python_policy import PythonPolicy
-from sparring.agents.opponents.snapshots import Frozen, frozen_players
-from sparring.agents.policies.checkpoint import CheckpointError, load_checkpoint
-from sparring.agents.policies.loaded_policy import LoadedPolicy, PolicySpaces
-from sparring.agents.policies.networks import PolicyNetwork
-from sparring.agents.policies.policy import Policy
-from sparring.configs.core.errors import choose
-from sparring.configs.opponents import is_code, named_source, registered, registered_name, source_name
+from sparring.agents.opponents.duelists import DuelGame
+from sparring.configs.core.errors import choose, moved
 from sparring.envs.air_combat import GAME, rules
 from sparring.envs.air_combat.batch import AirCombatBatch
 
 AUTO = "auto"
 """In a run's options: the gun of the flight model."""
 
-
-@dataclass(frozen=True)
-class Pilot:
-    """A scripted pilot by name, or a policy with its file and training metadata."""
-
-    name: str
-    contestant: str | Policy
-    path: Path | None = None
-    training: dict[str, Any] = field(default_factory=dict)
+__getattr__ = moved(__name__, {"Pilot": "sparring.agents.opponents.duelists:Duelist"})
 
 
-def open_player(x: Any, device: str | torch.device = "cpu", *, deterministic: bool = True) -> Pilot:
-    """Return the player that `x` means: a scripted pilot, a checkpoint, a Python object or its name, or a `Policy`.
-
-    Raises `InputError` for an unknown name, and for one that cannot act.
-    """
-    if isinstance(x, Policy):
-        return Pilot(x.name, x)
-    if isinstance(x, str):
-        if is_code(x):
-            return Pilot(x, PythonPolicy(named_source(x), name=x, device=device))
-        if x.startswith(players.SAMPLED_PREFIX):
-            path = players.find_checkpoint(x.removeprefix(players.SAMPLED_PREFIX), GAME)
-            sampled = load_pilot(path, device, deterministic=False)
-            return replace(sampled, name=f"{players.SAMPLED_PREFIX}{sampled.name}")
-        x = players.find_player(x, GAME, bare=(*GAME.bots, *registered()))
-    if isinstance(x, str):
-        return Pilot(x, x)
-    if isinstance(x, Path):
-        return load_pilot(x, device, deterministic=deterministic)
-    name = registered_name(x) or source_name(x)
-    return Pilot(name, PythonPolicy(x, name=name, device=device))
+def contract_of(obs_dim: int, stated: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the contract of a policy of `obs_dim` numbers; one whose file states none plays without options."""
+    ours = stated if stated.get("id") == rules.ENV_ID else {}
+    options = rules.CombatOptions.of_contract(ours)
+    if obs_dim != len(options.observation):
+        return None
+    trained = {"version": rules.VERSION, "layout": options.layout, "action_repeat": rules.ACTION_REPEAT} | {
+        key: ours[key] for key in ("version", "layout", "action_repeat") if key in ours
+    }
+    return {"id": rules.ENV_ID, **trained, "obs_dim": obs_dim, **options.contract, **options.action_sizes}
 
 
-def load_pilot(path: Path, device: str | torch.device, *, deterministic: bool = True) -> Pilot:
-    """Load a checkpoint. Raises `InputError` for a file that is not a checkpoint, or of another game or layout."""
-    checkpoint, name = load_checkpoint(path, device), players.display_name(path)
-    if checkpoint.contract["id"] != GAME.id:
-        raise CheckpointError(players.other_game(path, checkpoint.contract["id"], GAME))
-    policy = Policy(checkpoint.network, checkpoint.contract, name=name, deterministic=deterministic)
-    return Pilot(name, policy, path, checkpoint.training)
+def spaces_of(contract: Mapping[str, Any]) -> tuple[Box, Space[Any]]:
+    """Return the spaces of matches of a contract, those of `AirCombatParallelEnv`."""
+    options = rules.CombatOptions.of_contract(contract)
+    acted = MultiDiscrete(options.choices) if options.choices else Box(-1.0, 1.0, (len(options.actions),), np.float32)
+    return Box(-np.inf, np.inf, (contract["obs_dim"],), np.float32), acted
 
 
-def frozen_pilots(folder: Path, device: str | torch.device, *, deterministic: bool = True) -> list[Frozen[Pilot]]:
-    """Return the policies of a run's folder by age; see `frozen_players`."""
-
-    def build(network: PolicyNetwork, contract: Mapping[str, Any], name: str, path: Path) -> Pilot:
-        return Pilot(name, Policy(network, contract, name=name, deterministic=deterministic), path)
-
-    return frozen_players(folder, device, partial(load_pilot, device=device, deterministic=deterministic), build)
+DUELS = DuelGame(
+    GAME,
+    contract_of,
+    spaces_of,
+    steering=3,
+    actions="actions",
+    wanted=f"one input float32 [1, D], D being {len(rules.OBSERVATION)} or what the options of an exported policy show,"
+    f" and one output float32 [1, A], A being {len(rules.ACTION_NAMES)} or what they take",
+)
+open_player, load_pilot, frozen_pilots, load_observing_policy = DUELS.open, DUELS.load, DUELS.frozen, DUELS.loaded
 
 
 def trained_matches(training: Mapping[str, Any]) -> tuple[str, str]:
@@ -117,18 +89,3 @@ class CombatConditions:
     def filmed(self) -> CombatConditions:
         """Return these conditions: a match is filmed from its snapshots."""
         return self
-
-
-def load_observing_policy(path: Path, device: str | torch.device) -> LoadedPolicy:
-    """Load the policy in the file `path` for `sparring.load`; its spaces are those of `AirCombatParallelEnv`."""
-    pilot = load_pilot(path, device)
-    assert isinstance(pilot.contestant, Policy)
-    contract = pilot.contestant.contract
-    observed = Box(-np.inf, np.inf, (contract["obs_dim"],), np.float32)
-    choices = contract.get("categorical")
-    if choices:
-        spaces = PolicySpaces(observed, MultiDiscrete(choices), partial(np.asarray, dtype=np.int64))
-    else:
-        size = contract["continuous"] + contract["binary"]
-        spaces = PolicySpaces(observed, Box(-1.0, 1.0, (size,), np.float32), partial(np.clip, a_min=-1.0, a_max=1.0))
-    return LoadedPolicy(pilot.name, path, pilot.contestant, spaces, pilot.training)

@@ -13,16 +13,19 @@ from tqdm import tqdm
 from sparring.agents.opponents.players import Player
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.configs.opponents import is_code
+from sparring.curriculum.ratings import Result
+from sparring.curriculum.score import Scored
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.positions import FIRST_YEAR
-from sparring.envs.diplomacy.evaluation.options import DiplomacyOptions
 from sparring.envs.diplomacy.evaluation.results import PowerRecord, record
 from sparring.envs.diplomacy.records.history import WatchedBatch
 from sparring.envs.diplomacy.records.timeline import Phase, phases_of
+from sparring.envs.diplomacy.rewards.scoring import sum_of_squares
 from sparring.envs.diplomacy.rollouts.games import one_of_seven, play_to_end
 from sparring.envs.diplomacy.training.opponents import PolicyOrders
 from sparring.envs.diplomacy.training.task import play_against
 from sparring.eval.paired.evaluation import Cell, Matches
+from sparring.eval.stats.tables import Pairs
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,8 @@ class DiplomacyMatches(Matches):
 
     unit: ClassVar[str] = "game-year"
     versus: ClassVar[str] = "vs six"
-    options: DiplomacyOptions
+    options: Any
+    """Those of an evaluation or of a payoff matrix."""
     machine: str
     threads: int
 
@@ -102,6 +106,63 @@ class DiplomacyMatches(Matches):
     def size(self, games: int) -> int:
         """Return the years of so many games."""
         return games * (self.options.last_year - FIRST_YEAR + 1)
+
+
+@dataclass(frozen=True)
+class PowerPairs(Scored):
+    """Pairs of games of two players by the shares of squares of their lone powers: won, drawn and lost ones."""
+
+    player: str
+    opponent: str
+    by_pair: Result
+    regime: str = ""
+    """There is one kind of games."""
+
+    @property
+    def counts(self) -> Result:
+        """Games, two of each pair."""
+        wins, draws, losses = self.by_pair
+        return 2 * wins, 2 * draws, 2 * losses
+
+    @property
+    def pairs(self) -> Pairs:
+        """Pairs by the player's points in them."""
+        wins, draws, losses = self.by_pair
+        return losses, 0, draws, 0, wins
+
+    @property
+    def units(self) -> Pairs:
+        """Pairs of games by the player's points in them."""
+        return self.pairs
+
+    def plain(self) -> dict[str, Any]:
+        """Return the record as data, for a JSON file."""
+        return {"player": self.player, "opponent": self.opponent, "pairs": self.pairs} | self.figures()
+
+
+class SwappedMatches(DiplomacyMatches):
+    """Pairs of games: either player has a power against six of the other, each power equally often."""
+
+    @property
+    def record(self) -> Any:
+        """Type of the records."""
+        return PowerPairs
+
+    def play(self, cell: Cell, bar: tqdm[NoReturn]) -> tuple[PowerPairs, list[Any]]:  # type: ignore[override]
+        """Play the games of a cell, half of them from either side, all from the same draws."""
+        games, seats, shares = cell.plan.games // 2, one_of_seven(cell.plan.games // 2), []
+        for lone, six in (cell.pair, cell.pair[::-1]):
+            with closing(self.batch(games, None)) as batch:
+                lineup, after_phase = [(lone.plays, seats), (six.plays, ~seats)], partial(advance, bar, batch, bar.n)
+                play_to_end(batch, lineup, seed=cell.plan.seed, after_phase=after_phase)
+                shares.append(sum_of_squares(batch.owner).cpu()[seats])
+        ahead = (shares[0] - shares[1]).sign().tolist()
+        player, opponent = (entrant.name for entrant in cell.pair)
+        return PowerPairs(player, opponent, (ahead.count(1), ahead.count(0), ahead.count(-1))), []
+
+    def stated(self) -> dict[str, Any]:
+        """Return what games depend on besides their players."""
+        return {"last_year": self.options.last_year}
 
 
 def advance(bar: tqdm[NoReturn], batch: DiplomacyBatch, before: float) -> None:

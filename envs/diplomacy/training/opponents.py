@@ -160,7 +160,7 @@ def open_player(
     if x in GAME.bots:
         return str(x)
     if language is None:
-        return PolicyOrders(_checkpoint(Path(x), device).network)
+        return PolicyOrders(read_policy(Path(x), device).network)
     return _open_model(x, str(device), language)
 
 
@@ -182,7 +182,7 @@ def _python(source: Any, name: str) -> PythonOrders:
     return PythonOrders(source, registered_name(source) or name or source_name(source))
 
 
-def _checkpoint(path: Path, device: str | torch.device, instead: str = "") -> Checkpoint:
+def read_policy(path: Path, device: str | torch.device, instead: str = "") -> Checkpoint:
     """Read a policy; raises `InputError` for one of another game."""
     checkpoint = load_checkpoint(path, device)
     if (env_id := checkpoint.contract["id"]) != GAME.id:
@@ -217,7 +217,7 @@ def _open_model(player: str | Path, device: str, options: LanguageOptions) -> La
     if settings:
         raise InputError(f"--set: {player} plays as it was trained; it is for models without an adapter, and servers")
     if not is_adapter(player):
-        return PolicyOrders(_checkpoint(player, device, ", or leave --env out").network)
+        return PolicyOrders(read_policy(player, device, ", or leave --env out").network)
     if not has_config(player.parent):
         raise InputError(f"{player}: lacks config.yaml beside it, which names its model; leave it in its run's folder")
     from sparring.agents.language.models.adapters import BASE, LEARNER

@@ -29,7 +29,7 @@ from sparring.eval.command import make_folders, use_machine, write_asked
 from sparring.eval.options import CommandText, argument, check_page
 
 if TYPE_CHECKING:
-    from sparring.envs.dogfight.training.opponents.load import Entrant
+    from sparring.agents.opponents.duelists import Duelist
 
 DEFAULT_OPPONENT = f"{RELEASED}/dogfight_strong"
 
@@ -91,7 +91,7 @@ def find_opponent(name: str, *, bots: Sequence[str] = GAME.bots) -> Player:
     return opponent
 
 
-def load_opponent(opponent: Player) -> Entrant:
+def load_opponent(opponent: Player) -> Duelist:
     """Load a located opponent on the CPU. Raises `InputError` for an unusable policy."""
     from sparring.envs.dogfight.training.opponents.load import open_player
 

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from pydantic import Field
 
+from sparring.agents.opponents.duelists import Duelist
 from sparring.agents.policies.policy import Policy
 from sparring.configs.core.typed import Number, Text
 from sparring.envs.dogfight import rules as game
@@ -24,7 +25,6 @@ from sparring.envs.dogfight.evaluation.command import make_setting
 from sparring.envs.dogfight.evaluation.replay import write_replay
 from sparring.envs.dogfight.frame import BULLET_COLUMNS, FIGHTER_COLUMNS, FIRST_BULLET, TICK
 from sparring.envs.dogfight.recording import Recorder, Recording, short_names
-from sparring.envs.dogfight.training.opponents.load import Entrant
 from sparring.eval.browser.flying import YOU, FlightChoices, FlightStage
 
 _FIGHTER = ("x", "y", "cos", "sin", "speed", "hp", "cooldown", "stall")
@@ -63,7 +63,7 @@ class LiveMatch:
     `rules` default to the opponent's, or classic for a bot. Raises `InputError` for an opponent that cannot play.
     """
 
-    def __init__(self, opponent: Entrant, *, regime: str, seed: int, rules: str | None = None) -> None:
+    def __init__(self, opponent: Duelist, *, regime: str, seed: int, rules: str | None = None) -> None:
         self.opponent, self.regime = opponent, regime
         setting = make_setting([opponent.contestant], rules=rules, threads=1)
         self.rules = setting.rules
@@ -167,7 +167,7 @@ class DogfightStage(FlightStage):
         """Return the page."""
         return live_page(self.opponents, socket)
 
-    def start(self, opponent: Entrant, setting: str, seed: int) -> tuple[LiveMatch, dict[str, Any], str]:
+    def start(self, opponent: Duelist, setting: str, seed: int) -> tuple[LiveMatch, dict[str, Any], str]:
         """Return a match under a regime, and what the page is told."""
         match = LiveMatch(opponent, regime=setting, seed=seed, rules=self.rules)
         names = [YOU, opponent.name]

@@ -14,7 +14,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from sparring.agents.opponents.players import Player, find_player, planner_samples
+from sparring.agents.opponents.players import Player, planner_samples
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.configs.games import DOGFIGHT_V0
@@ -43,27 +43,21 @@ from sparring.eval.options import (
     check_page,
     check_suffix,
 )
-from sparring.eval.paired.evaluation import (
-    Cell,
-    KernelMatches,
-    PairedGame,
-    PairedPlayers,
-    Plan,
-    Played,
-    evaluate,
-)
-from sparring.eval.paired.options import PairedEvaluationOptions, PairedOptions
+from sparring.eval.paired import duels
+from sparring.eval.paired.duels import DuelEvaluationOptions, KernelMatches
+from sparring.eval.paired.evaluation import Cell, PairedGame, PairedPlayers, Plan, Played, evaluate
+from sparring.eval.paired.options import PairedOptions
 from sparring.eval.payoff import PayoffOptions, payoff, payoff_text
-from sparring.eval.stats.tables import LENGTH_AND_HP, MatchRecord, PairConditions, length_and_hp, record_of
+from sparring.eval.stats.tables import LENGTH_AND_HP, MatchRecord, PairConditions, length_and_hp
 
 if TYPE_CHECKING:
     from tqdm import tqdm
 
+    from sparring.agents.opponents.duelists import Duelist
     from sparring.agents.opponents.snapshots import Frozen
     from sparring.agents.play.duel_matches import Contestant
     from sparring.envs.dogfight.batch import MatchSettings
     from sparring.envs.dogfight.recording import Recording
-    from sparring.envs.dogfight.training.opponents.load import Entrant
 
 REGIME_NAMES = (*LEVELS, *REGIMES)
 ALL = "all"
@@ -143,7 +137,7 @@ class DuelOptions(PairedOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluationOptions(DuelOptions, PairedEvaluationOptions):
+class EvaluationOptions(DuelOptions, DuelEvaluationOptions):
     """Options of the command; the players have not been located."""
 
     TEXT = CommandText(
@@ -158,8 +152,6 @@ class EvaluationOptions(DuelOptions, PairedEvaluationOptions):
     """A path (.pt, .onnx or .zip), a run's name, final.pt (the newest run's) or bot:NAME."""
     opponents: tuple[str, ...] = argument((), metavar="O", group=WHO, split=True)
     """Bots, checkpoints, ONNX agents, and the sets bots and held_out (default: both sets; --ladder: bots)."""
-    vecnormalize: Path | None = argument(None, metavar="PKL", group=WHO)
-    """SB3's VecNormalize of the zip --ckpt (default: NAME_vecnormalize.pkl or vecnormalize.pkl beside it)."""
     replay: Path | None = argument(None, metavar="HTML", group=RESULTS)
     """A page that plays one match against each opponent."""
     gif: Path | None = argument(None, metavar="GIF", group=RESULTS)
@@ -180,8 +172,6 @@ class EvaluationOptions(DuelOptions, PairedEvaluationOptions):
         picture = self.replay
         check_page(picture, f", or --gif {picture} for a picture" if picture and picture.suffix == ".gif" else "")
         check_suffix("--gif", self.gif, ".gif")
-        if self.vecnormalize is not None and not self.ckpt.endswith(".zip"):
-            raise InputError(f"--vecnormalize {self.vecnormalize}: goes with a zip of Stable-Baselines3 as --ckpt")
         super().check()
 
 
@@ -200,45 +190,31 @@ class DuelPayoffOptions(PayoffOptions, DuelOptions):
             raise InputError(f"--regimes: a payoff matrix is of one; give one name, not {len(self.regimes)}")
 
 
-FILES = (".pt", ".onnx")
-"""Players whose games can be kept: their file says all about them, which code and statistics beside a zip do not."""
-
-
 @dataclass(frozen=True)
 class DuelMatches(KernelMatches):
     """Matches of the dogfight."""
 
     setting: MatchSettings
 
+    ticks_per_second: ClassVar[float] = TICKS_PER_SECOND
+
     def play(self, cell: Cell, bar: tqdm[NoReturn]) -> tuple[MatchRecord, list[Recording]]:
         """Play the games of a cell. Raises `InputError` for actions that are not finite."""
-        from sparring.agents.play.duel_matches import check_valid, play
         from sparring.envs.dogfight.recording import Recorder
         from sparring.envs.dogfight.training.opponents.planner import PlannerPlayer
 
-        (player, opponent), games, seed = cell.pair, cell.plan.games, cell.plan.seed
+        (player, opponent), how = cell.pair, {"games": cell.plan.games, "seed": cell.plan.seed}
         recorder = Recorder(1) if cell.filmed else None
         setting = replace(self.setting, ranges=ranges(cell.regime), trace=recorder.games if recorder else 0)
         first, second = player.contestant, opponent.contestant
         if isinstance(first, PlannerPlayer):
-            first = first.against(second, games=games, seed=seed, setting=setting)
+            first = first.against(second, setting=setting, **how)
         elif isinstance(second, PlannerPlayer):
-            second = second.against(first, games=games, seed=seed, setting=setting, left=False)
-        results = play(first, second, games=games, seed=seed, setting=setting, recorder=recorder)
-        check_valid(results, player.name, opponent.name)
+            second = second.against(first, setting=setting, left=False, **how)
+        record = self.played(cell, (first, second), cell.regime, setting, recorder)
         names = {"left": player.name, "right": opponent.name}
         films = recorder.recordings(**names, rules=setting.rules, regime=cell.regime) if recorder else []
-        return record_of(player.name, opponent.name, cell.regime, results, TICKS_PER_SECOND), films
-
-    def identity(self, player: Entrant) -> tuple[Any, Path | None] | None:
-        """Return contract and file of a policy, nothing but the name of a script; None for code."""
-        from sparring.agents.policies.policy import Policy
-
-        if not isinstance(player.contestant, Policy) or player.name in HELD_OUT:
-            return None, None
-        if player.path is None or player.path.suffix not in FILES:
-            return None
-        return (player.contestant.contract, player.contestant.deterministic), player.path
+        return record, films
 
 
 def make_setting(
@@ -278,8 +254,8 @@ def make_setting(
 
 
 def find(name: str, opponent: bool) -> Player:
-    """Locate a player; a bot needs no prefix as an opponent. Raises `UnknownNameError`."""
-    return name if planner_samples(name) else find_player(name, GAME, bare=GAME.bots if opponent else ())
+    """Locate a player, or the planner. Raises `UnknownNameError`."""
+    return name if planner_samples(name) else duels.find(GAME, name, opponent)
 
 
 def open_players(
@@ -288,25 +264,24 @@ def open_players(
     """Load the players, those of the held-out set only where they fit; a note names the others."""
     from sparring.envs.dogfight.training.opponents.load import open_player
 
-    how: dict[str, Any] = {"planner": True, "deterministic": not options.stochastic}
-    first = None
-    if player is not None:
-        statistics = getattr(options, "vecnormalize", None)
-        first = open_player(player, device, old_version=options.any_version, vecnormalize=statistics, **how)
-    rivals = [open_player(name, device, old_version=True, **how) for name in opponents]
-    absent: list[str] = []
-    if HELD_OUT_SET in options.sets:
-        members = [rival for rival in rivals if rival.name in HELD_OUT]
-        player_name, leader = first.name if first else "", first or rivals[0]
-        left_out = [rival.name for rival in members if rival.name == player_name or not _fits(rival, leader, options)]
-        rivals = [rival for rival in rivals if rival.name not in left_out]
-        absent = [name for name in HELD_OUT if name not in {rival.name for rival in rivals}]
-    notes = [note for rival in (*([first] if first else ()), *rivals) for note in rival.notes]
+    opened = partial(open_player, planner=True)
+    players = duels.open_players(opened, options, player, opponents, device, old_version=options.any_version)
+    if HELD_OUT_SET not in options.sets:
+        return players
+    first, rivals = players.player, players.opponents
+    player_name, leader = first.name if first else "", first or rivals[0]
+    left_out = [
+        rival.name
+        for rival in rivals
+        if rival.name in HELD_OUT and (rival.name == player_name or not _fits(rival, leader, options))
+    ]
+    players = duels.with_notes(first, [rival for rival in rivals if rival.name not in left_out])
+    absent = [name for name in HELD_OUT if name not in {rival.name for rival in players.opponents}]
     why = "of the held-out set is left out: the player itself or no policy for these matches"
-    return PairedPlayers(first, rivals, (*notes, *(f"{name} {why}" for name in absent)))
+    return replace(players, notes=(*players.notes, *(f"{name} {why}" for name in absent)))
 
 
-def _fits(entrant: Entrant, first: Entrant, options: DuelOptions) -> bool:
+def _fits(entrant: Duelist, first: Duelist, options: DuelOptions) -> bool:
     """Return whether a held-out opponent can play the matches of the first player; what has no contract plays all."""
     contract, first_contract = (getattr(member.contestant, "contract", {}) for member in (entrant, first))
     conditions = {"rules": options.rules or first_contract.get("rules", RULES[0])}
@@ -314,7 +289,7 @@ def _fits(entrant: Entrant, first: Entrant, options: DuelOptions) -> bool:
     return all(contract.get(key, value) == value for key, value in conditions.items())
 
 
-def frozen(options: DuelOptions, folder: Path, device: str) -> list[Frozen[Entrant]]:
+def frozen(options: DuelOptions, folder: Path, device: str) -> list[Frozen[Duelist]]:
     """Return the policies of a run by age."""
     from sparring.envs.dogfight.training.opponents.load import frozen_policies
 
@@ -322,7 +297,7 @@ def frozen(options: DuelOptions, folder: Path, device: str) -> list[Frozen[Entra
     return frozen_policies(folder, device, **how)
 
 
-def matches(options: DuelOptions, entrants: Sequence[Entrant], device: str, threads: int) -> DuelMatches:
+def matches(options: DuelOptions, entrants: Sequence[Duelist], device: str, threads: int) -> DuelMatches:
     """Return matches in which all `entrants` can meet. Raises `InputError` if there are none."""
     contestants = [entrant.contestant for entrant in entrants]
     rules, bot_rate = options.rules, options.bot_rate

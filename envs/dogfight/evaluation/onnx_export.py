@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.agents.opponents.onnx_package import export_package, parameter_count
+from sparring.agents.opponents.onnx_file import export_package, parameter_count
 from sparring.agents.policies.checkpoint import Checkpoint
 from sparring.agents.policies.networks import PolicyNetwork
 from sparring.agents.policies.policy import Policy
@@ -27,7 +27,7 @@ from sparring.agents.policies.role_trunks import Trunk
 from sparring.agents.policies.seat_network import SeatNetwork
 from sparring.envs.dogfight.mirror import Mirror
 from sparring.envs.dogfight.rules import ENV_ID
-from sparring.envs.dogfight.training.opponents import onnx_file
+from sparring.envs.dogfight.training.opponents import load
 from sparring.eval.onnx_export.onnx_model import (
     DECISIONS,
     TOLERANCE,
@@ -55,14 +55,14 @@ def export(checkpoint: Checkpoint, path: Path, *, free: bool = False) -> float:
         raise ExportError(f"{checkpoint.path}: was trained in {old}, only policies of {ENV_ID} can be exported")
     data = build(checkpoint.network, checkpoint.contract, free=free)
     count = parameter_count(export_package("onnx").load_model_from_string(data))
-    if count > onnx_file.MAX_PARAMETERS:
+    if count > load.MAX_PARAMETERS:
         raise ExportError(
-            f"{checkpoint.path}: the model has {count:,} parameters, at most {onnx_file.MAX_PARAMETERS:,} are allowed; "
+            f"{checkpoint.path}: the model has {count:,} parameters, at most {load.MAX_PARAMETERS:,} are allowed; "
             "train a narrower one (network.hidden, network.blocks)"
         )
-    if len(data) > onnx_file.MAX_BYTES:
+    if len(data) > load.MAX_BYTES:
         raise ExportError(
-            f"{checkpoint.path}: the model has {len(data):,} bytes, at most {onnx_file.MAX_BYTES:,} are allowed"
+            f"{checkpoint.path}: the model has {len(data):,} bytes, at most {load.MAX_BYTES:,} are allowed"
         )
     difference = disagreement(checkpoint, data)
     write_model(checkpoint, path, data, difference)

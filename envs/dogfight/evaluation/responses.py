@@ -30,10 +30,11 @@ def plan_all(options: ResponseOptions, targets: Sequence[Target]) -> list[MatchR
     if not attacks:
         return []
     device, threads = use_machine(options.device, options.threads, quiet=True)
+    from sparring.agents.opponents.duelists import Duelist
     from sparring.agents.opponents.python_policy import PythonPolicy
     from sparring.agents.policies.policy import Policy
     from sparring.envs.dogfight.evaluation.command import DuelMatches, make_setting
-    from sparring.envs.dogfight.training.opponents.load import Entrant, open_player
+    from sparring.envs.dogfight.training.opponents.load import open_player
     from sparring.envs.dogfight.training.opponents.planner import DisturbedActions, PlannerPlayer
     from sparring.eval.paired.evaluation import Cell, Plan
 
@@ -51,7 +52,7 @@ def plan_all(options: ResponseOptions, targets: Sequence[Target]) -> list[MatchR
             noisy = DisturbedActions(policy, PLAN_NOISE)
             met[f"actions with noise of {PLAN_NOISE}"] = PythonPolicy(noisy, name=policy.name, device=device)
         for how, opponent in met.items():
-            pair = (Entrant(f"{attacker}, against {how}", planned), Entrant(policy.name, opponent))
+            pair = (Duelist(f"{attacker}, against {how}", planned), Duelist(policy.name, opponent))
             records.append(plan.play([Cell(pair, "none", plan)])[0][0])
     return records
 

@@ -276,7 +276,9 @@ def extras(options: ImportedOptions, opened: PairedPlayers, plan: Plan, played: 
 
 def exact_values(player: NetworkSeats, game: ImportedGame) -> dict[str, Any]:
     """Return the exploitability of the policy and of uniform play in a game that can be traversed, else nothing."""
-    if game.package != "openspiel":
+    from sparring.agents.policies.networks import PolicyNetwork
+
+    if game.package != "openspiel" or not isinstance(player.network, PolicyNetwork):
         return {}
     from sparring.agents.play.exploitability import policy_table
     from sparring.envs.imported.tree import game_tree

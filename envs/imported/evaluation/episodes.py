@@ -8,27 +8,40 @@ checkpoint. A policy may name an environment "module:id"; its module is imported
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
-from sparring.agents.opponents.players import display_name, display_path, find_checkpoint, results_place
+from sparring.agents.opponents.players import display_name, display_path, find_checkpoint
+from sparring.configs.core.device import LOCAL
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
 from sparring.configs.core.status import say
 from sparring.configs.core.typed import naming
 from sparring.configs.games import OWN
 from sparring.envs.game import game_of
-from sparring.eval.command import Evaluation, GameEvaluation, make_folders, place_of, use_machine
-from sparring.eval.options import CONDITIONS, RESULTS, SEED, CommandText, EvaluateOptions, argument, check_suffix
+from sparring.eval.command import GameEvaluation
+from sparring.eval.options import CONDITIONS, RESULTS, SEED, CommandText, Pairs, argument, check_suffix
+from sparring.eval.paired.evaluation import (
+    Cell,
+    Matches,
+    PairedGame,
+    PairedPlayers,
+    Plan,
+    Played,
+    evaluate,
+    play_cells,
+)
+from sparring.eval.paired.options import PairedEvaluationOptions
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+    from tqdm import tqdm
 
     from sparring.agents.policies.checkpoint import Checkpoint
     from sparring.agents.policies.loaded_policy import LoadedPolicy
@@ -50,9 +63,11 @@ exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class EpisodeOptions(EvaluateOptions):
-    """Options of the command."""
+class EpisodeOptions(PairedEvaluationOptions):
+    """Options of the command. Without opponents the others of `PairedEvaluationOptions` are not options here."""
 
+    OUTPUTS: ClassVar[Sequence[str]] = ("video",)
+    MISSING: ClassVar[str] = "give a path, a run's name, or final.pt for the newest run"
     TEXT = CommandText(
         "eval/run.py",
         "Play episodes of an environment registered with Gymnasium with the deterministic policy that was trained in "
@@ -69,10 +84,76 @@ class EpisodeOptions(EvaluateOptions):
     video: Path | None = argument(None, metavar="GIF", group=RESULTS)
     """The first episode as a picture."""
 
+    opponents: tuple[str, ...] = ()
+    require: tuple[str, ...] = ()
+    anchor: str | None = None
+    stochastic: bool = False
+    ladder: bool = False
+    sprt: Pairs | None = None
+    games: int = 0
+    max_games: int = 0
+    executor: str = LOCAL
+    address: str = ""
+    workers: int = 1
+
     def check(self) -> None:
         """Raise `InputError` for a missing policy, and a video of another form."""
-        self.require_given("ckpt", "give a path, a run's name, or final.pt for the newest run")
+        super().check()
         check_suffix("--video", self.video, ".gif")
+
+
+@dataclass(frozen=True)
+class EpisodePlayer:
+    """A policy with its file."""
+
+    name: str
+    checkpoint: Checkpoint
+
+    @property
+    def path(self) -> Path:
+        """Its file."""
+        return self.checkpoint.path
+
+
+@dataclass(frozen=True)
+class EpisodeRecord:
+    """Episodes of a player: their returns and lengths."""
+
+    player: str
+    returns: list[float]
+    lengths: list[float]
+
+
+@dataclass(frozen=True)
+class Episodes(Matches):
+    """Episodes of the environment of a policy."""
+
+    unit: ClassVar[str] = "episode"
+    machine: str
+
+    @property
+    def record(self) -> Any:
+        """Type of the records."""
+        return EpisodeRecord
+
+    @property
+    def device(self) -> str:
+        """Device of the policy."""
+        return self.machine
+
+    def play(self, cell: Cell, bar: tqdm[NoReturn]) -> tuple[EpisodeRecord, list[Any]]:
+        """Play the episodes of a cell."""
+        (player,), plan = cell.pair, cell.plan
+        returns, lengths = play(player.checkpoint, plan.games, plan.seed, self.machine).T.tolist()
+        return EpisodeRecord(player.name, returns, lengths), []
+
+    def stated(self) -> dict[str, Any]:
+        """Return nothing: the policy says all."""
+        return {}
+
+    def identity(self, player: EpisodePlayer) -> tuple[Any, Path | None] | None:
+        """Return the policy's file; None for an environment whose code may have changed."""
+        return None if ":" in str(player.checkpoint.contract["id"]) else (None, player.path)
 
 
 def play(checkpoint: Checkpoint, episodes: int, seed: int, device: str = "cpu") -> np.ndarray:
@@ -146,19 +227,34 @@ def _pictures(checkpoint: Checkpoint, envs: GymnasiumEnvs) -> Iterator[Image]:
         envs.step(checkpoint.network.act(envs.obs, deterministic=True)[0])
 
 
-def evaluate(options: EpisodeOptions) -> Evaluation:
-    """Play the episodes of `options`. Raises `InputError` for bad input."""
-    path = find_checkpoint(options.ckpt)
-    make_folders([options.out], files=[options.video])
-    device, _ = use_machine(options.device, options.threads, quiet=options.quiet)
-    checkpoint = _load(path, device)
+def open_player(
+    options: EpisodeOptions, located: Path, opponents: Sequence[Any], device: str, like: Any = None
+) -> PairedPlayers:
+    """Load the policy. Raises `InputError` for a file that cannot be used."""
+    checkpoint = _load(located, device)
     _check_module(checkpoint, options.module)
-    content = _summarize(options, checkpoint, play(checkpoint, options.episodes, options.seed, device), device)
-    stem = place_of(options.out, results_place(path), "")
-    data = json.dumps(content, indent=1, allow_nan=False) + "\n"
-    draw = partial(write_video, checkpoint=checkpoint, seed=options.seed, device=device)
-    outputs = {options.video: draw} if options.video else {}
-    return Evaluation(_markdown(content), data, stem, outputs, quiet=options.quiet)
+    return PairedPlayers(EpisodePlayer(display_name(located), checkpoint), [])
+
+
+def meet(options: EpisodeOptions, players: PairedPlayers, plan: Plan, played: Played) -> None:
+    """Play the episodes."""
+    play_cells(plan, [Cell((players.player,), "", plan)], played)
+
+
+def texts(options: EpisodeOptions, players: PairedPlayers, plan: Plan, played: Played) -> tuple[str, str]:
+    """Return the table of returns and lengths, and the JSON."""
+    (record,) = played.records
+    values = np.array([record.returns, record.lengths])
+    content = _summarize(options, players.player.checkpoint, values, plan.matches.device)
+    return _markdown(content), json.dumps(content, indent=1, allow_nan=False) + "\n"
+
+
+def outputs(
+    options: EpisodeOptions, players: PairedPlayers, plan: Plan, played: Played
+) -> dict[Path, Callable[[Path], None]]:
+    """Return the writer of --video."""
+    how = {"checkpoint": players.player.checkpoint, "seed": options.seed, "device": plan.matches.device}
+    return {options.video: partial(write_video, **how)} if options.video else {}
 
 
 def _load(path: Path, device: str) -> Checkpoint:
@@ -229,7 +325,7 @@ def _summarize(options: EpisodeOptions, checkpoint: Checkpoint, played: np.ndarr
     head |= {"checkpoint": display_path(checkpoint.path), "run": checkpoint.training.get("run")}
     head |= {"env": checkpoint.contract["id"], "deterministic": True, "device": device}
     head |= {name: getattr(options, name) for name in ("episodes", "seed", "command")}
-    for name, values in zip(("return", "length"), played.T, strict=True):
+    for name, values in zip(("return", "length"), played, strict=True):
         mean = mean_estimate(values)
         head[name] = {"mean": mean.value, "interval": mean.interval, "median": float(np.median(values))}
         head[name] |= {"least": float(values.min()), "most": float(values.max())}
@@ -251,9 +347,19 @@ def _markdown(content: dict[str, Any]) -> str:
     return f"# {content['player']}: {content['env']}\n\n{about}\n\n{table(head, rows)}\n\n{origin}\n"
 
 
+ENVIRONMENTS = PairedGame(
+    None,
+    lambda name, opponent: find_checkpoint(name),
+    open_player,
+    lambda options, players, device, threads: Episodes(device),
+    games=lambda options, matches: int(options.episodes),
+    play=meet,
+    texts=texts,
+    outputs=outputs,
+)
 EVALUATION = GameEvaluation(
     EpisodeOptions,
-    evaluate,
+    partial(evaluate, ENVIRONMENTS),
     {".gif": "video"},
     {"episodes": 2},
     "sparring.envs.imported.evaluation.episodes:load_episode_policy",

@@ -22,12 +22,14 @@ from torch import Tensor
 
 from sparring.agents.distributed.processes import ShardedGenerator, draw
 from sparring.agents.opponents import players
+from sparring.agents.opponents.onnx_actor import ActionForm, OnnxActor
+from sparring.agents.opponents.onnx_file import OnnxForm, read_onnx
 from sparring.agents.opponents.players import OpponentError
 from sparring.agents.opponents.snapshots import Frozen, frozen_players
 from sparring.agents.play.seat_matches import NetworkSeats as NetworkSeats
 from sparring.agents.play.seat_matches import SeatPlayer
 from sparring.agents.policies.actor_critic import alternatives
-from sparring.agents.policies.checkpoint import load_checkpoint
+from sparring.agents.policies.checkpoint import check_values, load_checkpoint
 from sparring.agents.policies.networks import PolicyNetwork
 from sparring.agents.policies.policy import PolicyError
 from sparring.configs.core.errors import UnknownNameError, suggestion
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 RANDOM = "random"
 """Player that draws uniformly among the legal actions."""
 SEAT_PLAYERS = f"{RANDOM}, a run or a checkpoint, {players.SAMPLED_PREFIX}FILE, or module:Name"
+WANTED = "a model that eval/export.py wrote of a policy without memory: input float32 [1, D], output float32 [1, A]"
 COMPARED = (
     *("id", "version", "obs_dim", "continuous", "binary", "categorical"),
     *("masked", "roles", "picture", "kwargs"),
@@ -255,9 +258,18 @@ def load_seat_policy(
 ) -> NetworkSeats:
     """Load the policy in the file `path`, to play matches of `contract`, or of its own where that is None.
 
-    Raises `CheckpointError` for a file that cannot be used, and `PolicyError` for a policy of other matches.
+    An ONNX model is deterministic. Raises `CheckpointError` or `OnnxError` for a file that cannot be used, and
+    `PolicyError` for a policy of other matches.
     """
-    checkpoint, name = load_checkpoint(path, device), players.display_name(path)
+    name = players.display_name(path)
+    if path.suffix == players.ONNX:
+        file = read_onnx(path, OnnxForm(_stated, WANTED))
+        check_contract(name, file.contract, file.contract if contract is None else contract)
+        ends = np.full(file.contract["continuous"], 1.0, np.float32)
+        form = ActionForm(-ends, ends, file.contract["binary"], "actions")
+        actor = OnnxActor(file, form, device=device, threads=torch.get_num_threads())
+        return NetworkSeats(cast(PolicyNetwork, actor), file.contract, name=name, path=path)
+    checkpoint = load_checkpoint(path, device)
     check_contract(name, checkpoint.contract, checkpoint.contract if contract is None else contract)
     return NetworkSeats(
         checkpoint.network,
@@ -268,6 +280,14 @@ def load_seat_policy(
         path=path,
         training=checkpoint.training,
     )
+
+
+def _stated(obs_dim: int, stated: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the contract of a model that this project exported, None for another model."""
+    if not is_imported(stated) or stated.get("obs_dim") != obs_dim or not {*COMPARED} <= {*stated}:
+        return None
+    check_values(stated)
+    return dict(stated)
 
 
 def frozen_seats(folder: Path, device: str | torch.device, *, deterministic: bool = True) -> list[Frozen[NetworkSeats]]:

@@ -8,6 +8,7 @@ import yaml
 
 from sparring.agents.language.backend import ModelError
 from sparring.agents.language.models.load import check_sizes
+from sparring.agents.opponents.onnx_file import OnnxError
 from sparring.agents.policies.inert_pickle import MOST_BYTES
 from sparring.configs.core.archive import MOST_OBJECTS, MOST_OPCODES
 from sparring.configs.core.errors import ConfigError
@@ -17,7 +18,7 @@ from sparring.configs.serialization import read_options, read_yaml
 from sparring.curriculum.league.file import LeagueError, LeagueFile
 from sparring.curriculum.pool import Pool, PoolError
 from sparring.envs.diplomacy.records.saved_game import LARGEST
-from sparring.envs.dogfight.training.opponents.onnx_file import OnnxError, read_onnx
+from sparring.envs.dogfight.training.opponents.load import DUELS
 
 
 @pytest.fixture
@@ -140,7 +141,7 @@ def test_a_large_model_in_onnx_is_refused_by_its_size(tmp_path):
     with (tmp_path / "x.onnx").open("wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(OnnxError, match=r"x\.onnx: cannot be read \(has 1099511627776 bytes, and at most 268435456"):
-        read_onnx(tmp_path / "x.onnx")
+        DUELS.read_onnx(tmp_path / "x.onnx")
 
 
 def test_a_large_file_is_refused_by_its_size(tmp_path):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sparring.agents.opponents.onnx_package import export_package
+from sparring.agents.opponents.onnx_file import export_package
 
 SIZE, ACTIONS = 59, 3
 MEMORY = "*/_ORT_MEM_ADDR_/*"

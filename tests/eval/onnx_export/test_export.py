@@ -9,14 +9,14 @@ import onnxruntime
 import pytest
 import torch
 
-from sparring.agents.opponents.onnx_package import parameter_count
+from sparring.agents.opponents.onnx_file import OnnxError, parameter_count
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint, save_checkpoint
 from sparring.agents.policies.policy import Policy
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.dogfight.evaluation import onnx_export as module
 from sparring.envs.dogfight.evaluation.onnx_export import build, disagreement, export, run_model
-from sparring.envs.dogfight.training.opponents.onnx_file import OnnxError, read_onnx
+from sparring.envs.dogfight.training.opponents.load import DUELS
 from sparring.eval.export import main
 from sparring.eval.onnx_export.onnx_model import ExportError, run_recurrent
 
@@ -63,7 +63,7 @@ def test_a_memory_is_an_input_and_an_output(memory, make_checkpoint, tmp_path):
         assert (actions[:, 2] == (expected[:, 2] > 0).numpy()).all()
     assert np.abs(state).max() > 0.1
     with pytest.raises(OnnxError, match=r"has 2 inputs \(observation, memory\)"):
-        read_onnx(path)
+        DUELS.read_onnx(path)
 
 
 @pytest.mark.parametrize("contract", SEEN.values(), ids=SEEN.keys())
@@ -78,7 +78,7 @@ def test_any_number_of_observations_acts_as_in_torch(contract, make_checkpoint, 
         assert actions.shape == (size, 3)
         assert np.abs(actions[:, :2] - np.clip(expected[:, :2], [-1, 0], 1)).max() < 1e-5
         assert (actions[:, 2] == (expected[:, 2] > 0)).mean() > 0.999
-    assert read_onnx(tmp_path / "agent.onnx").obs_dim == checkpoint.network.obs_dim
+    assert DUELS.read_onnx(tmp_path / "agent.onnx").obs_dim == checkpoint.network.obs_dim
 
 
 def test_the_model_states_its_contract(make_checkpoint):
@@ -107,7 +107,7 @@ def test_what_the_mirror_adds_is_counted(make_checkpoint, tmp_path):
     paths = [tmp_path / "plain.onnx", tmp_path / "mirrored.onnx"]
     for checkpoint, path in zip((plain, mirrored), paths, strict=True):
         export(checkpoint, path)
-    counts = [read_onnx(path).parameters for path in paths]
+    counts = [DUELS.read_onnx(path).parameters for path in paths]
     stored = [sum(np.prod(w.dims) for w in onnx.load(path).graph.initializer if w.data_type == 1) for path in paths]
     assert counts == stored
     assert counts[1] > counts[0] + 224
@@ -153,15 +153,15 @@ def test_a_model_that_differs_is_not_written(make_checkpoint, tmp_path, monkeypa
 
 
 def test_large_policies_are_refused(make_checkpoint, tmp_path, monkeypatch):
-    assert (module.onnx_file.MAX_PARAMETERS, module.onnx_file.MAX_BYTES) == (250_000, 10_000_000)
-    monkeypatch.setattr(module.onnx_file, "MAX_PARAMETERS", 583)
+    assert (module.load.MAX_PARAMETERS, module.load.MAX_BYTES) == (250_000, 10_000_000)
+    monkeypatch.setattr(module.load, "MAX_PARAMETERS", 583)
     with pytest.raises(ExportError, match=r"584 parameters, at most 583 .*network\.hidden"):
         export(load_checkpoint(make_checkpoint(hidden=8)), tmp_path / "agent.onnx")
     assert not (tmp_path / "agent.onnx").exists()
 
 
 def test_large_files_are_refused(make_checkpoint, tmp_path, monkeypatch):
-    monkeypatch.setattr(module.onnx_file, "MAX_BYTES", 1000)
+    monkeypatch.setattr(module.load, "MAX_BYTES", 1000)
     with pytest.raises(ExportError, match="at most 1,000 are allowed"):
         export(load_checkpoint(make_checkpoint()), tmp_path / "agent.onnx")
 

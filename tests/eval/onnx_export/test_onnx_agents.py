@@ -9,13 +9,13 @@ import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
+from sparring.agents.opponents.onnx_actor import probe_observations
+from sparring.agents.opponents.onnx_file import OnnxError
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.policies.policy import Policy
 from sparring.configs.core.errors import InputError
 from sparring.envs.dogfight.evaluation.onnx_export import build, export
-from sparring.envs.dogfight.training.opponents.load import load_policy
-from sparring.envs.dogfight.training.opponents.onnx_actor import OnnxActor, probe_observations, same_actions
-from sparring.envs.dogfight.training.opponents.onnx_file import OnnxError, read_onnx
+from sparring.envs.dogfight.training.opponents.load import DUELS, load_policy
 from tests.eval.onnx_export import external_data
 from tests.eval.onnx_export.onnx_models import across_rows, linear, make_model, save, through_reshape, value, weights
 
@@ -29,6 +29,11 @@ def weights_of_x():
 
 def load(model, tmp_path):
     return load_policy(save(model, tmp_path / "agent.onnx"), "cpu")
+
+
+def same(one, expected):
+    contract = {"rules": "classic", "observe_physics": True, "continuous": 3, "binary": 0}
+    return DUELS.action_form(contract).same(one, expected)
 
 
 def refusal(model, tmp_path):
@@ -125,7 +130,7 @@ def test_onnx_functions_are_not_refused_as_custom_operators(tmp_path):
     steer = helper.make_function("local", "Steer", ["a", "b"], ["c"], body, [helper.make_opsetid("", 17)])
     node = helper.make_node("Steer", ["x", "weights"], ["y"], domain="local")
     model = make_model([node], opsets=(("", 17), ("local", 1)), functions=[steer])
-    assert same_actions(load(model, tmp_path).contestant.act(torch.ones(2, 59)).numpy(),
+    assert same(load(model, tmp_path).contestant.act(torch.ones(2, 59)).numpy(),
                         load(linear(), tmp_path).contestant.act(torch.ones(2, 59)).numpy())  # fmt: skip
 
 
@@ -199,7 +204,7 @@ def test_a_model_that_the_runtime_cannot_load_is_one_line(tmp_path):
     ids=["fixed", "free", "reshaped", "free but reshaped", "across rows"],
 )
 def test_actions_do_not_depend_on_the_batch(model, batched, tmp_path):
-    actor = OnnxActor(read_onnx(save(model(), tmp_path / "agent.onnx")))
+    actor = DUELS.onnx_actor(DUELS.read_onnx(save(model(), tmp_path / "agent.onnx")))
     assert (actor.batched is not None) == batched
     obs = np.random.default_rng(3).normal(size=(70, 59)).astype(np.float32)
     alone = np.concatenate([actor.run(row[None]) for row in obs])
@@ -219,18 +224,18 @@ def test_exported_policies_are_run_at_once(size, make_checkpoint, tmp_path):
             make_checkpoint(hidden=16, blocks=1, obs_dim=size, mirror=mirror, **sizes.get(size, {}))
         )
         export(checkpoint, tmp_path / "agent.onnx")
-        actor = OnnxActor(read_onnx(tmp_path / "agent.onnx"), threads=2)
+        actor = DUELS.onnx_actor(DUELS.read_onnx(tmp_path / "agent.onnx"))
         assert actor.batched is not None
         probes = probe_observations(size)
         expected = Policy(checkpoint.network, checkpoint.contract).act(torch.from_numpy(probes)).numpy()
-        assert same_actions(actor.run(probes), expected)
+        assert same(actor.run(probes), expected)
 
 
 def test_what_counts_as_the_same_action():
     actions = np.array([[0.5, 0.5, 1.0], [2.0, -3.0, -4.0]], np.float32)
-    assert same_actions(actions, actions * [[1, 1, 7], [3, 2, 2]])  # beyond the bounds, and shots, only the side counts
+    assert same(actions, actions * [[1, 1, 7], [3, 2, 2]])  # beyond the bounds, and shots, only the side counts
     for change in ([2e-5, 0, 0], [0, 2e-5, 0], [0, 0, -2]):
-        assert not same_actions(actions, actions + np.array([change, [0, 0, 0]], np.float32))
+        assert not same(actions, actions + np.array([change, [0, 0, 0]], np.float32))
 
 
 def test_too_large_for_the_public_challenge_is_noted(tmp_path):

@@ -204,8 +204,8 @@ def test_players_without_a_game_or_a_policy_are_refused(capsys):
         ([], "--ckpt is missing: give a run's name"),
         (["--env", "openspiel"], "--opponents: random: name at least two players, or a run, and a policy"),
         (
-            ["--env", "diplomacy"],
-            "unknown game 'diplomacy': choose from dogfight, chess, air_combat, pettingzoo, openspiel",
+            ["--env", "gymnasium"],
+            "unknown game 'gymnasium': choose from dogfight, diplomacy, chess, air_combat, pettingzoo, openspiel",
         ),
         (
             ["--env", "chess", "--ckpt", "run"],

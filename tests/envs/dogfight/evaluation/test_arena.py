@@ -5,13 +5,14 @@ from dataclasses import replace
 import pytest
 import torch
 
+from sparring.agents.opponents.duelists import Duelist
 from sparring.agents.opponents.python_policy import PythonPolicy
 from sparring.agents.policies.policy import PolicyError
 from sparring.configs.core.device import Executor
 from sparring.configs.core.errors import InputError, UnknownNameError
 from sparring.envs.dogfight.evaluation.command import DuelMatches, make_setting
 from sparring.envs.dogfight.training.matches import MatchSettings
-from sparring.envs.dogfight.training.opponents.load import Entrant, load_policy
+from sparring.envs.dogfight.training.opponents.load import load_policy
 from sparring.eval import command
 from sparring.eval.command import cell_key
 from sparring.eval.paired import evaluation as cells
@@ -19,7 +20,7 @@ from sparring.eval.paired.evaluation import Cell, Plan, Played, every_opponent, 
 
 PLAN = Plan(DuelMatches(MatchSettings(threads=1)), games=20, seed=0, regimes=["glass_cannon"])
 SHORT = replace(PLAN, games=2, matches=DuelMatches(MatchSettings(threads=1, max_ticks=60)))
-ACE, BRAWLER, CHASER = (Entrant(name, name) for name in ("ace", "brawler", "chaser"))
+ACE, BRAWLER, CHASER = (Duelist(name, name) for name in ("ace", "brawler", "chaser"))
 
 
 def play_cell(pair, regime, plan):
@@ -44,7 +45,7 @@ def test_each_seat_is_played_equally_often():
 
 
 def test_own_and_opposing_hit_points_are_recorded_separately():
-    idle = Entrant("do_nothing", "do_nothing")  # It never shoots, so only its own hp falls.
+    idle = Duelist("do_nothing", "do_nothing")  # It never shoots, so only its own hp falls.
     record = play_cell((BRAWLER, idle), "none", replace(PLAN, games=2))
     assert record.own_hp == 5 > record.their_hp
 
@@ -59,7 +60,7 @@ def test_a_player_against_itself_is_even():
 
 @pytest.mark.parametrize(("regime", "hp"), [("none", 5), ("tank_fight", 8), ("glass_cannon", 3)])
 def test_the_regime_is_what_is_played(regime, hp):
-    idle = Entrant("do_nothing", "do_nothing")  # It never shoots, so both keep what the regime gives.
+    idle = Duelist("do_nothing", "do_nothing")  # It never shoots, so both keep what the regime gives.
     record = play_cell((idle, idle), regime, replace(PLAN, games=2))
     assert (record.own_hp, record.their_hp, record.draws, record.length) == (hp, hp, 2, 90.0)
 
@@ -104,7 +105,7 @@ def test_cells_of_several_processes_are_the_same(make_checkpoint, packed_tasks):
 def test_cells_played_before_an_interruption_are_saved(make_checkpoint, tmp_path, monkeypatch):
     """Not for other games, a changed file, another regime, or a Python object, whose code may have changed."""
     policy, kept = load_policy(make_checkpoint(), "cpu"), tmp_path / "eval.cells.jsonl"
-    code = Entrant("code", PythonPolicy(lambda obs: obs[:, :3] * 0, name="code"))
+    code = Duelist("code", PythonPolicy(lambda obs: obs[:, :3] * 0, name="code"))
     plan, played = replace(SHORT, cells_file=kept), []
 
     play = cells.play_cell

@@ -2,48 +2,59 @@
 
 A model with a fixed batch size of one gets a free batch dimension, and the result is compared with the original, row
 by row, on probe observations. If the graph does not allow that (a fixed reshape, an operation across rows), every row
-is run separately. No state is kept between calls. Models exported by this project contain their contract; for others
-the current version and step length are assumed.
+is run separately. No state is kept between calls.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.agents.opponents.onnx_package import export_package
-from sparring.envs.dogfight.rules import ACTION_REPEAT, ENV_ID, VERSION
-from sparring.envs.dogfight.training.opponents.onnx_file import (
-    MAX_BYTES,
-    MAX_PARAMETERS,
-    WANTED,
-    OnnxError,
-    OnnxFile,
-)
+from sparring.agents.opponents.onnx_file import OnnxError, OnnxFile, export_package
 
 TOLERANCE = 1e-5
-"""Maximum difference of turn and throttle between a row in a batch and the row alone."""
+"""Maximum difference of a steering action between a row in a batch and the row alone."""
 BATCH = "sparring_batch"
 """Name of the free dimension."""
 _PROBES = 48
-_LOW, _HIGH = np.array([-1.0, 0.0], np.float32), np.array([1.0, 1.0], np.float32)
+
+
+@dataclass(frozen=True)
+class ActionForm:
+    """Columns of an action: those that steer, in [low, high], then switches, on above 0, then indices of choices."""
+
+    low: np.ndarray
+    high: np.ndarray
+    switches: int
+    noun: str = "an action"
+    """An action in words."""
+
+    def same(self, one: np.ndarray, expected: np.ndarray) -> bool:
+        """Return whether actions [B, A] agree: clamped steering within `TOLERANCE`, equal switches and choices."""
+        end, last = len(self.low), len(self.low) + self.switches
+        steering = [np.clip(actions[:, :end], self.low, self.high) for actions in (one, expected)]
+        close = np.abs(steering[0] - steering[1]) <= TOLERANCE
+        switched = np.array_equal(one[:, end:last] > 0.0, expected[:, end:last] > 0.0)
+        return bool(close.all() and switched and np.array_equal(one[:, last:], expected[:, last:]))
 
 
 class OnnxActor:
     """Subset of `PolicyNetwork` used by `Policy`, run by onnxruntime on the CPU with `threads` threads.
 
-    Raises `OnnxError` for a model that cannot be run, whose actions are not [1, 3] or not finite, or that is not
+    Raises `OnnxError` for a model that cannot be run, whose actions are not [1, A] or not finite, or that is not
     deterministic.
     """
 
     memory_size = 0
 
-    def __init__(self, file: OnnxFile, *, device: str | torch.device = "cpu", threads: int = 1) -> None:
-        self.path = file.path
-        self.obs_dim = file.obs_dim
+    def __init__(
+        self, file: OnnxFile, actions: ActionForm, *, device: str | torch.device = "cpu", threads: int = 1
+    ) -> None:
+        self.path, self.obs_dim, self.actions = file.path, file.obs_dim, actions
         self.log_std = torch.zeros(0, device=device)  # Policy reads its device from here.
         self._threads = threads
         self._single = _Session(file.model.SerializeToString(), threads, file)
@@ -53,7 +64,7 @@ class OnnxActor:
         """Session that runs all rows at once, None if each is run separately."""
 
     def act(self, obs: Tensor, *, deterministic: bool = True, generator: object = None) -> tuple[Tensor, Tensor]:
-        """Return actions [B, 3] for observations [B, D], and zeros [B], since the model gives no log-probabilities.
+        """Return actions [B, A] for observations [B, D], and zeros [B], since the model gives no log-probabilities.
 
         `deterministic` and `generator` are ignored: the model is deterministic.
         """
@@ -61,7 +72,7 @@ class OnnxActor:
         return actions, torch.zeros(len(obs), device=obs.device)
 
     def run(self, observations: np.ndarray) -> np.ndarray:
-        """Return actions float32 [B, 3] for observations float32 [B, D]. Raises `OnnxError` if the model fails."""
+        """Return actions float32 [B, A] for observations float32 [B, D]. Raises `OnnxError` if the model fails."""
         if self.batched is not None:
             return self.batched.run(observations)
         return self._one_by_one(observations)
@@ -76,9 +87,9 @@ class OnnxActor:
             bad = int((~np.isfinite(expected).all(axis=1)).sum())
             raise OnnxError(
                 f"{self.path}: gives actions that are NaN or infinite for {bad} of {len(probes)} probe observations; "
-                f"wanted are finite turn, throttle and shoot"
+                f"wanted are finite {self.actions.noun}"
             )
-        if not same_actions(expected, self._one_by_one(probes)):
+        if not self.actions.same(expected, self._one_by_one(probes)):
             raise OnnxError(
                 f"{self.path}: answers the same observation differently when asked again; wanted is a model without "
                 f"random operators"
@@ -93,7 +104,7 @@ class OnnxActor:
             reverse = session.run(np.ascontiguousarray(probes[::-1]))[::-1]
         except OnnxError:
             return None
-        alike = all(same_actions(expected[: len(result)], result) for result in [*results, reverse])
+        alike = all(self.actions.same(expected[: len(result)], result) for result in [*results, reverse])
         return session if alike else None
 
 
@@ -109,7 +120,8 @@ class _Session:
         options.log_severity_level = 4
         # Threads that spin while waiting would take the cores from the simulator.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        self._path, self._made_from = file.path, (data, threads, file)
+        self._path, self._columns, self._made_from = file.path, file.columns, (data, threads, file)
+        self._wanted = file.wanted
         try:
             self._session = runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # A foreign model may raise any exception.
@@ -121,15 +133,16 @@ class _Session:
         return _Session, self._made_from
 
     def run(self, observations: np.ndarray) -> np.ndarray:
-        """Return actions float32 [B, 3] for observations float32 [B, D]."""
+        """Return actions float32 [B, A] for observations float32 [B, D]."""
         try:
             (actions,) = self._session.run(None, {self._input: observations})
         except Exception as error:  # A foreign model may raise any exception.
             raise OnnxError(f"{self._path}: fails on {list(observations.shape)} observations ({error})") from error
-        if actions.dtype != np.float32 or actions.size != 3 * len(observations) or actions.shape[-1] != 3:
+        count, columns = len(observations), self._columns
+        if actions.dtype != np.float32 or actions.size != columns * count or actions.shape[-1] != columns:
             shape = f"{actions.dtype} {list(actions.shape)}"
-            raise OnnxError(f"{self._path}: answers {len(observations)} observations with {shape}; wanted is {WANTED}")
-        return actions.reshape(len(observations), 3)
+            raise OnnxError(f"{self._path}: answers {count} observations with {shape}; wanted is {self._wanted}")
+        return actions.reshape(count, columns)
 
 
 def with_free_batch(model: Any) -> bytes:
@@ -150,29 +163,3 @@ def probe_observations(obs_dim: int) -> np.ndarray:
     probes[1] = 0.0
     probes[2, obs_dim // 4 :] = 0.0  # Under challenge rules a match starts with three empty frames.
     return probes
-
-
-def same_actions(one: np.ndarray, expected: np.ndarray) -> bool:
-    """Return whether actions [B, 3] agree: equal shots, and clamped turn and throttle within `TOLERANCE`."""
-    steering = [np.clip(actions[:, :2], _LOW, _HIGH) for actions in (one, expected)]
-    close = np.abs(steering[0] - steering[1]) <= TOLERANCE
-    return bool(close.all() and np.array_equal(one[:, 2] > 0.0, expected[:, 2] > 0.0))
-
-
-def contract_of(file: OnnxFile) -> dict[str, Any]:
-    """Return the model's training contract, with defaults for entries missing in the file."""
-    game = {"id": ENV_ID, "version": VERSION, "action_repeat": ACTION_REPEAT, **file.stated}
-    observed = {"rules": file.rules, "obs_dim": file.obs_dim, "observe_physics": file.observe_physics}
-    return game | observed | {"continuous": 3, "binary": 0, "mirror": False}
-
-
-def notes_on(file: OnnxFile, name: str, *, deterministic: bool) -> tuple[str, ...]:
-    """Return notes to show with the model's results; `deterministic` is the setting for all players."""
-    limits = {"parameters": (file.parameters, MAX_PARAMETERS), "bytes": (file.size, MAX_BYTES)}
-    over = [f"{size:,} {what} (at most {most:,})" for what, (size, most) in limits.items() if size > most]
-    notes = []
-    if over and file.rules == "challenge":
-        notes.append(f"{name} has {' and '.join(over)}, so the public challenge would refuse it")
-    if not deterministic:
-        notes.append(f"{name} is an ONNX agent, whose actions are not sampled")
-    return tuple(notes)

@@ -1,42 +1,45 @@
 """Reading and validation of an ONNX agent's file, before any of it is run.
 
-An agent is a stateless model with one input, float32 [1, D] or [N, D], and one output, float32 [1, 3] or [N, 3]: turn
-in [-1, 1], throttle in [0, 1], and shoot, which fires above 0. D gives the observation: 224 floats of the challenge
-(four frames of 56, newest first, zeros for missing frames), or 59 or 46 of the classic rules. Only standard ONNX
-operators are accepted, and every weight must be inside the file, so a model can neither run custom code nor make the
-runtime open another file.
+An agent is a stateless model with one input, float32 [1, D] or [N, D], and one output, float32 [1, A] or [N, A]. A
+game says which D it shows, and the contract of a model that does not state its own. Only standard ONNX operators are
+accepted, and every weight must be inside the file, so a model can neither run custom code nor make the runtime open
+another file. The packages onnx and onnxruntime are optional.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from sparring.agents.opponents.onnx_package import CONTRACT, export_package, parameter_count, stored_tensors
+from sparring.agents.policies.policy import action_columns
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import MOST_ONNX, read_regular
-from sparring.envs.dogfight.batch import observation_size
-from sparring.envs.dogfight.rules import RULES
 
-MAX_PARAMETERS = 250_000
-MAX_BYTES = 10_000_000
-"""File size limit of the public challenge."""
-
+CONTRACT = "contract"
+"""Metadata key of an exported policy's training contract, as JSON."""
 _DOMAINS = ("", "ai.onnx", "ai.onnx.ml")
 """Domains of the standard ONNX operators."""
-_STATED = ("id", "version", "action_repeat")
-"""Contract entries in the metadata that do not follow from the input size."""
-
-SIZES = {observation_size(rules, physics): (rules, physics) for rules in reversed(RULES) for physics in (False, True)}
-"""(rules, physics parameters observed) by D: 224, 46 and 59."""
-WANTED = "one input float32 [1, D], D being 224 (challenge), 59 or 46 (classic), and one output float32 [1, 3]"
+Contract = dict[str, Any]
 
 
 class OnnxError(InputError):
     """Raised for a model that cannot play; the message is one line with the file, actual and expected values."""
+
+
+@dataclass(frozen=True)
+class OnnxForm:
+    """What a game's agents observe and answer."""
+
+    contract: Callable[[int, Mapping[str, Any]], Contract | None]
+    """`(D, stated)`: the contract of a model of D numbers that states this much about its training; None if no matches
+    show D numbers."""
+    wanted: str
+    """Input and output, in words."""
 
 
 @dataclass(frozen=True)
@@ -45,50 +48,86 @@ class OnnxFile:
 
     path: Path
     model: Any
-    obs_dim: int
+    contract: Contract
     parameters: int
     size: int
     """File size in bytes."""
+    wanted: str = ""
 
     @property
-    def rules(self) -> str:
-        """Rule set of the model's observations."""
-        return SIZES[self.obs_dim][0]
+    def obs_dim(self) -> int:
+        """Numbers that it observes."""
+        return int(self.contract["obs_dim"])
 
     @property
-    def observe_physics(self) -> bool:
-        """True if observations include the physics parameters; without meaning under challenge rules."""
-        return SIZES[self.obs_dim][1]
-
-    @property
-    def stated(self) -> dict[str, Any]:
-        """Training contract of an exported policy: id, version and action_repeat; empty for other models."""
-        text = next((entry.value for entry in self.model.metadata_props if entry.key == CONTRACT), "")
-        try:
-            contract = json.loads(text)
-        except (ValueError, RecursionError):
-            return {}
-        if not isinstance(contract, dict) or not str(contract.get("id", "")).startswith("sparring/"):
-            return {}
-        return {key: contract[key] for key in _STATED if key in contract}
+    def columns(self) -> int:
+        """Numbers of an action."""
+        return action_columns(self.contract)
 
 
-def read_onnx(path: Path) -> OnnxFile:
+def export_package(package: str) -> Any:
+    """Import onnx or onnxruntime. Raises `InputError` with the pip command if it is missing."""
+    try:
+        return import_module(package)
+    except ImportError as error:
+        raise InputError(f"{package} is not installed; run `sparring install export`") from error
+
+
+def parameter_count(model: Any) -> int:
+    """Return the number of floating-point values stored in the model, learned or not."""
+    types = export_package("onnx").TensorProto
+    floats = (types.FLOAT, types.FLOAT16, types.BFLOAT16, types.DOUBLE)
+    return sum(math.prod(tensor.dims) for tensor in stored_tensors(model) if tensor.data_type in floats)
+
+
+def stored_tensors(model: Any) -> Iterator[Any]:
+    """Yield every stored tensor wherever it is: in graphs and attributes, sparse ones, defaults of functions."""
+    waiting = [model]
+    while waiting:
+        message = waiting.pop()
+        if message.DESCRIPTOR.name == "TensorProto":
+            yield message
+        for field, value in message.ListFields():
+            if field.message_type:
+                waiting.extend([value] if hasattr(value, "ListFields") else value)
+
+
+def stated_contract(model: Any) -> Contract:
+    """Return the training contract of an exported policy, any JSON object; empty for other models."""
+    text = next((entry.value for entry in model.metadata_props if entry.key == CONTRACT), "")
+    try:
+        contract = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return contract if isinstance(contract, dict) else {}
+
+
+def read_onnx(path: Path, form: OnnxForm) -> OnnxFile:
     """Read the model in `path`. Raises `OnnxError` if it is not an agent, `InputError` if onnx is missing."""
     onnx = export_package("onnx")
-    try:
-        data = read_regular(path, follow=True, most=MOST_ONNX)
-    except OSError as error:
-        raise OnnxError(f"{path}: cannot be read ({error.strerror})") from error
-    model = _parse(path, onnx, data)
+    model, size = _read(path, onnx)
     _check_operators(path, model)
     _check_weights(path, onnx, model)
-    obs_dim = _observation_size(path, onnx, model)
+    contract = _contract(path, onnx, model, form)
     try:
         onnx.checker.check_model(model)
     except Exception as error:  # The checker may raise any exception for damaged models.
         raise _damaged(path, error) from error
-    return OnnxFile(path, model, obs_dim, parameter_count(model), len(data))
+    return OnnxFile(path, model, contract, parameter_count(model), size, form.wanted)
+
+
+def read_contract(path: Path) -> Contract:
+    """Return the training contract that the model in `path` states. Raises like `read_onnx`."""
+    return stated_contract(_read(path, export_package("onnx"))[0])
+
+
+def _read(path: Path, onnx: Any) -> tuple[Any, int]:
+    """Return the model in `path`, and its size in bytes."""
+    try:
+        data = read_regular(path, follow=True, most=MOST_ONNX)
+    except OSError as error:
+        raise OnnxError(f"{path}: cannot be read ({error.strerror})") from error
+    return _parse(path, onnx, data), len(data)
 
 
 def _parse(path: Path, onnx: Any, data: bytes) -> Any:
@@ -126,26 +165,30 @@ def _check_weights(path: Path, onnx: Any, model: Any) -> None:
             )
 
 
-def _observation_size(path: Path, onnx: Any, model: Any) -> int:
-    """Return D. Raises `OnnxError` if inputs or outputs are not those of an agent."""
+def _contract(path: Path, onnx: Any, model: Any, form: OnnxForm) -> Contract:
+    """Return the contract. Raises `OnnxError` if inputs or outputs are not those of an agent."""
+    wanted = form.wanted
     weights = {tensor.name for tensor in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in weights]
     for kind, values in (("input", inputs), ("output", model.graph.output)):
         if len(values) != 1:
             named = f" ({', '.join(value.name for value in values)})" if values else ""
-            raise OnnxError(f"{path}: has {len(values)} {kind}s{named}; wanted is {WANTED}")
+            raise OnnxError(f"{path}: has {len(values)} {kind}s{named}; wanted is {wanted}")
     (observed,), (acted,) = inputs, model.graph.output
     shape = _shape(observed)
-    fits = shape is not None and len(shape) == 2 and shape[1] in SIZES and (shape[0] == 1 or isinstance(shape[0], str))
-    if not _is_float32(onnx, observed) or not fits:
-        raise OnnxError(f"{path}: its input {observed.name} is {_described(onnx, observed)}; wanted is {WANTED}")
+    size = shape[1] if shape and len(shape) == 2 and (shape[0] == 1 or isinstance(shape[0], str)) else None
+    try:
+        contract = form.contract(size, stated_contract(model)) if isinstance(size, int) else None
+    except InputError as error:
+        raise OnnxError(f"{path}: its contract has {error}; export it again") from error
+    if not _is_float32(onnx, observed) or contract is None:
+        raise OnnxError(f"{path}: its input {observed.name} is {_described(onnx, observed)}; wanted is {wanted}")
     if not _is_float32(onnx, acted):
-        raise OnnxError(f"{path}: its output {acted.name} is {_described(onnx, acted)}; wanted is {WANTED}")
+        raise OnnxError(f"{path}: its output {acted.name} is {_described(onnx, acted)}; wanted is {wanted}")
     answer = _shape(acted)
-    if answer is not None and not (answer and (answer[-1] == 3 or isinstance(answer[-1], str))):
-        raise OnnxError(f"{path}: its output {acted.name} is {_described(onnx, acted)}; wanted is {WANTED}")
-    assert shape is not None
-    return int(shape[1])
+    if answer is not None and not (answer and (answer[-1] == action_columns(contract) or isinstance(answer[-1], str))):
+        raise OnnxError(f"{path}: its output {acted.name} is {_described(onnx, acted)}; wanted is {wanted}")
+    return contract
 
 
 def _shape(value: Any) -> list[int | str] | None:

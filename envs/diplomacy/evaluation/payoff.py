@@ -1,0 +1,140 @@
+"""Payoff matrix of Diplomacy: `python eval/payoff.py --env diplomacy --opponents random,dumbbot,search`.
+
+The game has seven seats, so two players meet in pairs of games: the first has one power against six of the second, and
+the second has the same power against six of the first. The one with the larger share of squares wins both games of the
+pair, and equal shares are a draw. Each power is played equally often. Intervals and ratings take pairs as independent,
+as in the other games.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sparring.agents.opponents.players import Player, display_name, find_player
+from sparring.configs.core.errors import InputError
+from sparring.envs.diplomacy import GAME
+from sparring.envs.diplomacy.board.codes import DEFAULT_BOTS, NUM_POWERS
+from sparring.envs.diplomacy.evaluation.options import LAST_YEAR, YEARS
+from sparring.eval.command import GamePayoff
+from sparring.eval.options import CONDITIONS, WHO, argument
+from sparring.eval.paired.evaluation import PairedGame, PairedPlayers
+from sparring.eval.paired.options import GAMES, PairedOptions
+from sparring.eval.payoff import PayoffOptions, payoff, payoff_text
+from sparring.eval.stats.tables import PairConditions
+
+if TYPE_CHECKING:
+    from sparring.agents.opponents.snapshots import Frozen
+    from sparring.envs.diplomacy.evaluation.matches import SwappedMatches
+    from sparring.envs.diplomacy.training.opponents import PolicyOrders
+
+PAIR_OF_GAMES = 2 * NUM_POWERS
+"""Games in which either player has every power once."""
+_EXAMPLES = """\
+  python eval/payoff.py --env diplomacy                            the bots among themselves
+  python eval/payoff.py --env diplomacy --opponents dumbbot,random,released/diplomacy_student --last-year 1910
+  python eval/payoff.py --ckpt RUN --games 140                     a run's snapshots and the bots"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiplomacyPayoffOptions(PayoffOptions, PairedOptions):
+    """Options of a payoff matrix."""
+
+    TEXT = payoff_text(_EXAMPLES, GAME.name)
+    stochastic: bool = False
+    """Policies are deterministic."""
+    opponents: tuple[str, ...] = argument(DEFAULT_BOTS, metavar="O", group=WHO, split=True)
+    """Bots, policies, search:K=V,... and module:Name besides the snapshots (default: bots), or none."""
+    anchor: str | None = argument(None, metavar="A", group=WHO)
+    """Whose rating is fixed, as in random or random=1000 (default: random, or the first player, at 0)."""
+    games: int = argument(140, GAMES, metavar="N", group=CONDITIONS)
+    """Games per pair of players, a multiple of 14: either has every power equally often."""
+    last_year: int = argument(LAST_YEAR, YEARS, metavar="Y", group=CONDITIONS)
+    """The last year of a game."""
+
+    def check_games(self) -> None:
+        """Raise `InputError` unless both players have every power equally often."""
+        if self.games % PAIR_OF_GAMES:
+            nearest = max(round(self.games / PAIR_OF_GAMES), 1) * PAIR_OF_GAMES
+            raise InputError(f"--games {self.games}: must be a multiple of {PAIR_OF_GAMES}; try {nearest}")
+
+
+@dataclass(frozen=True)
+class SavedPolicy:
+    """A saved policy of a run, a player of matches."""
+
+    name: str
+    network: Any
+    contract: Mapping[str, Any]
+    path: Path
+    training: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def plays(self) -> PolicyOrders:
+        """What orders."""
+        from sparring.envs.diplomacy.training.opponents import PolicyOrders
+
+        return PolicyOrders(self.network)
+
+    @property
+    def located(self) -> Path:
+        """Its file."""
+        return self.path
+
+
+def find(name: str, opponent: bool) -> Player:
+    """Locate a player; language models are not compared here. Raises `UnknownNameError`."""
+    return find_player(name, GAME, bare=GAME.bots, models=False)
+
+
+def open_players(
+    options: DiplomacyPayoffOptions, player: Any, opponents: Sequence[Player], device: str, like: Any = None
+) -> PairedPlayers:
+    """Load the players. Raises `InputError` for unusable ones."""
+    from sparring.envs.diplomacy.evaluation.matches import DiplomacyEntrant
+    from sparring.envs.diplomacy.training.opponents import open_player
+
+    return PairedPlayers(
+        None, [DiplomacyEntrant(display_name(located), open_player(located, device), located) for located in opponents]
+    )
+
+
+def frozen(options: DiplomacyPayoffOptions, folder: Path, device: str) -> list[Frozen[SavedPolicy]]:
+    """Return the policies of a run by age."""
+    from sparring.agents.opponents.snapshots import frozen_players
+    from sparring.envs.diplomacy.training.opponents import read_policy
+
+    def opened(path: Path) -> SavedPolicy:
+        policy = read_policy(path, device)
+        return SavedPolicy(display_name(path), policy.network, policy.contract, path, policy.training)
+
+    return frozen_players(folder, device, opened, lambda net, terms, name, path: SavedPolicy(name, net, terms, path))
+
+
+def matches(options: DiplomacyPayoffOptions, opened: Sequence[Any], device: str, threads: int) -> SwappedMatches:
+    """Return matches to the last year of `options`."""
+    from sparring.envs.diplomacy.evaluation.matches import SwappedMatches
+
+    return SwappedMatches(options, device, threads)
+
+
+def conditions(options: DiplomacyPayoffOptions, played: SwappedMatches) -> PairConditions:
+    """Return the last year, and how a pair of games is counted."""
+    return PairConditions(
+        "diplomacy",
+        "diplomacy_payoff",
+        GAME.id,
+        f"{GAME.title} to the end of {options.last_year}",
+        {"last_year": options.last_year},
+        (),
+        lambda record: [],
+        details="; in each pair the lone power of one player is compared with that of the other, against six of the "
+        "other in the same power: the larger share of squares wins both games",
+    )
+
+
+MATRIX = PairedGame(GAME, find, open_players, matches, frozen, conditions, anchors=("random",))
+PAYOFF = GamePayoff(DiplomacyPayoffOptions, partial(payoff, MATRIX))
