@@ -48,10 +48,10 @@ class TurnState:
         return TurnState(after)
 
 
-def check_copies(name: str, game: Any) -> None:
+def check_copies(game: Any) -> None:
     """Raise `InputError` for a game of OpenSpiel with hidden information and without texts of information states."""
     if not has_text(game) and not is_open(game):
-        raise InputError(f"{name}: the game gives no text of an information state, which sampling needs; leave it out")
+        raise InputError(f"{game}: the game gives no text of an information state, which attacks with --id need")
 
 
 def has_text(game: Any) -> bool:
