@@ -142,7 +142,7 @@ def facts(
         f"{attack}: {', '.join(f'{value:+.3f}' for value in values if value is not None)}"
         for attack, values in rewards.items()
     ]
-    text = f"\nMean reward of the best response at the end, by seed. {'; '.join(lines)}.\n"
+    text = f"\nMean reward of the best response at the end, by seed. {'; '.join(lines)}.\n" if lines else ""
     if exact := about.get("exploitability"):
         text += (
             f"\nExact: a best response gains {exact['deterministic']:.4f} on the deterministic policy and "
@@ -223,7 +223,8 @@ def foreign_states(options: ResponseOptions, players: Sequence[CheckedPlayer], s
 def foreign_facts(options: ResponseOptions, players: Sequence[CheckedPlayer]) -> tuple[dict[str, Any], str]:
     """Return the game of players of others, and their exact exploitability where it can be computed; and text."""
     about: dict[str, Any] = {"env": f"openspiel:{options.id}"}
-    about["seconds_a_decision"] = {player.name: player.seconds / max(player.decisions, 1) for player in players}
+    if slow := {player.name: player.seconds / player.decisions for player in players if player.remark}:
+        about["seconds_a_decision"] = slow
     text = "".join(f"\n{player.remark}\n" for player in players if player.remark)
     tree = game_tree(options.id, {})
     if tree is None:
