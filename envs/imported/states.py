@@ -52,10 +52,13 @@ class TurnState:
         return TurnState(after)
 
 
-def check_copies(name: str, game: Any) -> None:
-    """Raise `InputError` for a game of OpenSpiel with hidden information and without texts of information states."""
+def check_copies(game: Any, label: str = "") -> None:
+    """Raise `InputError`, which begins with `label`, for hidden information without texts of information states."""
     if not has_text(game) and not is_open(game):
-        raise InputError(f"{name}: the game gives no text of an information state, which sampling needs; leave it out")
+        begin = f"{label}: {game}" if label else str(game)
+        raise InputError(
+            f"{begin}: the game gives no text of an information state, which attacks on copies of states need"
+        )
 
 
 def has_text(game: Any) -> bool:

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from sparring.configs.core.errors import InputError
 from sparring.configs.schema import NamedOpponentsRunConfig
 from sparring.envs.game import Game
 from sparring.eval.stats.tables import MatchRecord
 
 FORMAT = "sparring response"
 """Of the file of a response that was found."""
-COLD, WARM, SAMPLING = "cold", "warm", "sampling"
+COLD, WARM, CLONE, SAMPLING = "cold", "warm", "clone", "sampling"
 DETERMINISTIC, STOCHASTIC = "deterministic", "stochastic"
 """How the policy acts that is exploited."""
 
@@ -38,6 +39,10 @@ class ResponseOptions(Protocol):
         """Games of an evaluation."""
 
     @property
+    def options(self) -> tuple[str, ...]:
+        """Options of the runs."""
+
+    @property
     def modules(self) -> tuple[str, ...]:
         """Modules that may be imported to make the game."""
 
@@ -56,6 +61,8 @@ class ResponseOptions(Protocol):
 
 Choices = Sequence[tuple[int, float]]
 """Actions or outcomes of chance with their probabilities."""
+StatePolicy = Callable[[Sequence[Any]], Sequence[Choices]]
+"""From `GameState`s to the choices of the player who decides in each."""
 
 
 class GameState(Protocol):
@@ -110,7 +117,7 @@ class StateGame:
     lowest: float
     highest: float
     """Bounds of the returns."""
-    policy: Callable[[Sequence[Any]], Sequence[Choices]]
+    policy: StatePolicy
     """The policy's choices in each of the `GameState`s, for the player who decides there."""
     name: str = ""
     """The game with its options, in its package's words."""
@@ -133,6 +140,8 @@ class Target:
     contract: Mapping[str, Any] = field(default_factory=dict)
     player: Any = None
     """What answers for a player of others, which is not in a file."""
+    named: Callable[[bool], str] | None = None
+    """`(sampled)`: register such a player as an opponent of runs, and return its name."""
 
 
 def no_plans(options: ResponseOptions, targets: Sequence[Target]) -> list[MatchRecord]:
@@ -143,6 +152,11 @@ def no_plans(options: ResponseOptions, targets: Sequence[Target]) -> list[MatchR
 def no_facts(*_: Any) -> tuple[dict[str, Any], str]:
     """Return no entries and no text."""
     return {}, ""
+
+
+def no_clone(options: ResponseOptions, targets: Sequence[Target], sampled: bool, folder: Path) -> str:
+    """Raise `InputError`: the game does not imitate players."""
+    raise InputError(f"--attacker {CLONE}: imitates a player of OpenSpiel's games, with --id; leave it out")
 
 
 @dataclass(frozen=True)
@@ -166,8 +180,12 @@ class ResponseGame:
     """Player that only flees, and its best responses on record, which are shown beside those of others."""
     planned: Callable[[Any, Sequence[Target]], list[MatchRecord]] = no_plans
     """Games of the planners that were asked for."""
-    states: Callable[[Any, Target, bool], StateGame] | None = None
-    """`(options, target, sampled)`: the game with copies of states, which attacks by sampling need."""
+    states: Callable[[Any, Sequence[Target], bool], StateGame] | None = None
+    """`(options, targets, sampled)`: the game with copies of states, which attacks by sampling need."""
+    seated: Callable[[Any, Path], StatePolicy] | None = None
+    """`(options, file)`: the policy of a file in such a game."""
+    clone: Callable[[Any, Sequence[Target], bool, Path], str] = no_clone
+    """`(options, targets, sampled, folder)`: a checkpoint in the folder that imitates the policy's own play."""
     facts: Callable[..., tuple[dict[str, Any], str]] = no_facts
     """`(options, targets, runs, label)`: entries of exploit.json, and text below the report."""
 

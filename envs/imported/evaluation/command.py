@@ -98,7 +98,8 @@ class ImportedOptions(SeatOptions, PairedEvaluationOptions):
         metavar="O",
         group=WHO,
         split=True,
-        text="random, checkpoints, stochastic:CHECKPOINT, module:Name of a Python object, and snapshots, "
+        text="random, checkpoints, stochastic:CHECKPOINT, module:Name of a Python object, openspiel:cfr:10 and other "
+        "players of OpenSpiel, response.json that sparring exploit saved, and snapshots, "
         f"{MOST_SNAPSHOTS} earlier policies of the run",
     )
     games: int | None = argument(None, metavar="N", group=CONDITIONS)  # type: ignore[assignment]
@@ -167,10 +168,10 @@ def open_players(
 
 def _first_policy(opponents: Sequence[str], device: str) -> NetworkSeats:
     """Return the first policy of a file among opponents without a player. Raises `InputError` without any."""
-    from sparring.envs.imported.training.opponents import load_seat_policy
+    from sparring.envs.imported.training.opponents import is_state_player, load_seat_policy
 
     for text in opponents:
-        if text not in ("random", SNAPSHOTS) and not is_code(text):
+        if text not in ("random", SNAPSHOTS) and not is_code(text) and not is_state_player(text):
             return load_seat_policy(find_checkpoint(text.removeprefix(SAMPLED_PREFIX)), None, device)
     named = ", ".join(opponents) or "none"
     raise InputError(f"--opponents: {named}: name at least two players, or a run, and a policy, whose game is played")

@@ -10,16 +10,21 @@ import torch
 
 from sparring.agents.play.exploitability import probabilities
 from sparring.envs.imported.rows import SeatRows
-from sparring.envs.imported.states import check_copies, first_state, rows_of
-from sparring.eval.paired.response_game import Choices, StateGame
+from sparring.envs.imported.states import first_state, rows_of
+from sparring.eval.paired.response_game import Choices, StateGame, StatePolicy
 
 
-def network_states(name: str, match: Any, encoder: SeatRows, network: Any, *, deterministic: bool) -> StateGame:
-    """Return the game of `match` with the choices of a network without memory, its likeliest or as it samples.
+def network_states(match: Any, encoder: SeatRows, network: Any) -> StateGame:
+    """Return the game of `match` with the choices of a network without memory, as it samples."""
+    game = match.game
+    policy = network_choices(match, encoder, network, deterministic=False)
+    return StateGame(
+        lambda: first_state(game), game.num_players(), game.min_utility(), game.max_utility(), policy, str(game)
+    )
 
-    Raises `InputError`, which begins with `name`, for hidden information without texts of information states.
-    """
-    check_copies(name, match.game)
+
+def network_choices(match: Any, encoder: SeatRows, network: Any, *, deterministic: bool) -> StatePolicy:
+    """Return the choices of a network without memory in states of its game, its likeliest or as it samples."""
     device = network.log_std.device
 
     @torch.no_grad()
@@ -29,6 +34,4 @@ def network_states(name: str, match: Any, encoder: SeatRows, network: Any, *, de
         table = probabilities(network, seen, seen[:, :0], legal, deterministic=deterministic)
         return [[(int(k), float(row[k])) for k in np.flatnonzero(row)] for row in table]
 
-    game = match.game
-    ends = game.min_utility(), game.max_utility()
-    return StateGame(lambda: first_state(game), game.num_players(), *ends, choices, str(game))
+    return choices

@@ -34,7 +34,8 @@ from sparring.agents.policies.networks import PolicyNetwork
 from sparring.agents.policies.policy import PolicyError
 from sparring.configs.core.errors import UnknownNameError, suggestion
 from sparring.configs.games import is_imported
-from sparring.configs.opponents import is_code, named_source, registered_name, source_name
+from sparring.configs.opponents import is_code, named_source, registered, registered_name, source_name
+from sparring.envs.game import load
 from sparring.envs.spaces import to_scale
 
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
 
 RANDOM = "random"
 """Player that draws uniformly among the legal actions."""
+STATE_PLAYERS, SAVED = "openspiel:", ".json"
+"""Beginning and end of players of states; those are of OpenSpiel, and responses that `sparring exploit` saved."""
+STATE_SEATS = "sparring.envs.imported.evaluation.state_seats:open_state_seats"
 SEAT_PLAYERS = f"{RANDOM}, a run or a checkpoint, {players.SAMPLED_PREFIX}FILE, or module:Name"
 WANTED = "a model that eval/export.py wrote of a policy without memory: input float32 [1, D], output float32 [1, A]"
 COMPARED = (
@@ -49,6 +53,11 @@ COMPARED = (
     *("masked", "roles", "picture", "kwargs"),
 )
 """Entries of a contract that a policy shares with the matches it plays."""
+
+
+def is_state_player(text: str) -> bool:
+    """Return whether `text` names a player of OpenSpiel's states."""
+    return text not in registered() and (text.startswith(STATE_PLAYERS) or text.endswith(SAVED))
 
 
 def legal_actions(obs: Tensor, contract: Mapping[str, Any]) -> Tensor | None:
@@ -234,14 +243,17 @@ def open_seat_player(
     """
     if isinstance(x, str) and x == RANDOM:
         return RandomSeats(contract, seed=seed)
+    if isinstance(x, str) and is_state_player(x):
+        seats: SeatPlayer = load(STATE_SEATS)(x, contract, seed)
+        return seats
     if isinstance(x, str) and not is_code(x):
         sampled = x.startswith(players.SAMPLED_PREFIX)
         x, deterministic = _find_file(x.removeprefix(players.SAMPLED_PREFIX)), deterministic and not sampled
     if isinstance(x, Path):
         return load_seat_policy(x, contract, device, deterministic=deterministic, seed=seed)
-    if not isinstance(x, str) and all(hasattr(x, part) for part in ("name", "memory_size", "act", "reseed")):
-        return cast(SeatPlayer, x)
     source = named_source(x) if isinstance(x, str) else x
+    if not isinstance(source, type) and all(hasattr(source, part) for part in ("name", "memory_size", "act", "reseed")):
+        return cast(SeatPlayer, source)
     name = registered_name(source) or (x if isinstance(x, str) else source_name(x))
     if hasattr(source, "choose"):
         return MatchSeats(source, name=name)

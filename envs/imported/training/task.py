@@ -115,10 +115,10 @@ class ImportedTask:
         env, label = self.config.env, f"evaluation.exploit_every={self.config.evaluation.exploit_every}"
         match: Any = make_match(env.package, env.id, env.kwargs, observation=env.observation)
         encoder = SeatRows(env.package, env.id, match, env.kwargs, roles=env.roles)
-        check_copies(label, match.game)
+        check_copies(match.game, label)
         states, metrics = load(STATES), load(GAIN)
         moves = self.config.evaluation.exploit_moves
-        return lambda network: metrics(states(label, match, encoder, network, deterministic=False), moves)
+        return lambda network: metrics(states(match, encoder, network), moves)
 
     def open(self, folder: RunFolder, alert: Callable[[str], None], film: Film) -> self_play.SelfPlay | None:
         """Open the pool and the league in the run's folder."""

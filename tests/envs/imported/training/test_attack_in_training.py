@@ -90,7 +90,7 @@ def test_scalars_are_in_tensorboard(attacked):
         (["+run=diplomacy_quickstart"], r"not of sparring/Diplomacy-v\d; .* no attack measures its policies$"),
         (["env=pettingzoo"], r"copies of a game's states, which pettingzoo .* `sparring exploit RUN` trains"),
         (["env=openspiel", "network.memory=gru", "self_play.both_seats=false"], r"give network\.memory=none"),
-        (["env=openspiel", "env.id=laser_tag"], r"gives no text of an information state, .*; leave it out"),
+        (["env=openspiel", "env.id=laser_tag"], r"evaluation\.exploit_every=.*gives no text of an information state"),
     ],
 )
 def test_games_without_copies_name_another_attack_in_one_line(tmp_path, options, message):

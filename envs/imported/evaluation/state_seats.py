@@ -1,0 +1,125 @@
+"""Players of states in matches: as opponents in training and evaluation, and mixtures of them as one policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sparring.agents.opponents.players import OpponentError
+from sparring.configs.core.errors import InputError
+from sparring.envs.imported.evaluation.state_players import CheckedPlayer, open_player
+from sparring.envs.imported.match import make_match
+from sparring.envs.imported.states import TurnState, first_state, has_text, text_of
+from sparring.eval.paired.response_game import Choices, StatePolicy
+
+
+class StateSeats:
+    """A policy of OpenSpiel's states in a batch of matches; `generator` draws its actions."""
+
+    memory_size = 0
+
+    def __init__(self, policy: StatePolicy, name: str, seed: int = 0) -> None:
+        self.name, self._policy = name, policy
+        self.generator = torch.Generator()
+        self.reseed(seed)
+
+    def reseed(self, seed: int) -> None:
+        """Restart the sequence of actions."""
+        self.generator.manual_seed(seed)
+
+    def act(self, obs: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Refuse: rows of observations do not have the state in them."""
+        raise OpponentError(f"opponent {self.name}: needs the match itself; set env.workers=0")
+
+    def choose_rows(self, batch: Any, rows: Tensor) -> Tensor:
+        """Return actions [R, A] for `rows` [R] of the N * S seats of a batch in this process."""
+        if not hasattr(batch, "match"):
+            raise OpponentError(
+                f"opponent {self.name}: needs the match itself, which is in a worker; set env.workers=0"
+            )
+        places = [divmod(row, batch.deciding.shape[1]) for row in rows.tolist()]
+        chosen = self._draw([seat_state(batch.match(match).state, seat) for match, seat in places])
+        actions = torch.zeros(len(places), batch.action_size)
+        actions[:, 0] = torch.tensor(chosen, dtype=torch.float32)
+        return actions
+
+    def action(self, match: Any, seat: int) -> np.ndarray:
+        """Return the action in one match, float64 [1]."""
+        return np.array(self._draw([seat_state(match.state, seat)]), dtype=np.float64)
+
+    def _draw(self, states: Sequence[Any]) -> list[int]:
+        uniform = torch.rand(len(states), generator=self.generator, dtype=torch.float64).tolist()
+        chosen = []
+        for choices, number in zip(self._policy(states), uniform, strict=True):
+            actions, weights = zip(*choices, strict=True)
+            index = int(np.searchsorted(np.cumsum(weights), number, side="right"))
+            chosen.append(actions[min(index, len(actions) - 1)])
+        return chosen
+
+
+def seat_state(state: Any, seat: int) -> Any:
+    """Return the state in which `seat` decides, also in a simultaneous move."""
+    if state.is_simultaneous_node():
+        return TurnState(state, (0,) * seat)
+    return state if has_text(state.get_game()) else TurnState(state)
+
+
+def open_state_seats(text: str, contract: Mapping[str, Any], seed: int) -> StateSeats:
+    """Return the player of states that `text` names, in matches of a contract. Raises `InputError` for another game."""
+    package, _, game_id = str(contract["id"]).partition(":")
+    if package != "openspiel":
+        raise InputError(f"{text}: plays games of OpenSpiel, and this is {contract['id']}; name another opponent")
+    match: Any = make_match("openspiel", game_id, dict(contract["kwargs"]))
+    return StateSeats(open_player(text, match.game), text, seed)
+
+
+def mixed(game: Any, players: Sequence[CheckedPlayer], *, sampled: bool) -> StatePolicy:
+    """Return the policy that draws one of the players for each seat before the game, in equal shares.
+
+    At an information state the choice is a mean of theirs, weighted by how probable the seat's own actions on the way
+    were for each. By Kuhn's theorem (1953) no opponent can tell the difference where players remember all.
+    """
+    policies = [player if sampled else player.likeliest for player in players]
+    if len(policies) == 1:
+        return policies[0]
+    answers: dict[tuple[int, str], list[dict[int, float]]] = {}
+    weights: dict[tuple[int, str], np.ndarray] = {}
+
+    def mixture(states: Sequence[Any]) -> list[Choices]:
+        paths = [_path(game, state) for state in states]
+        asked = {key: state for path in paths for key, state, _ in path if key not in answers}
+        if asked:
+            given = zip(*(policy([*asked.values()]) for policy in policies), strict=True)
+            answers.update(zip(asked, ([dict(choices) for choices in each] for each in given), strict=True))
+        result = []
+        for path in paths:
+            key, _, _ = path[-1]
+            if key not in weights:
+                reach = np.ones(len(policies))
+                for before, _, action in path[:-1]:
+                    reach *= [answer.get(action, 0.0) for answer in answers[before]]
+                weights[key] = reach / reach.sum() if reach.sum() else np.full(len(policies), 1.0 / len(policies))
+            total: dict[int, float] = {}
+            for weight, answer in zip(weights[key], answers[key], strict=True):
+                for action, probability in answer.items():
+                    total[action] = total.get(action, 0.0) + float(weight) * probability
+            result.append([(action, p) for action, p in sorted(total.items()) if p > 0.0])
+        return result
+
+    return mixture
+
+
+def _path(game: Any, state: Any) -> list[tuple[tuple[int, str], Any, int]]:
+    """Return the decisions of the player who decides, on the way and now: information state, state and action."""
+    seat, walked, path = state.current_player(), first_state(game), []
+    whole = getattr(state, "whole", state)
+    actions = [step.action for step in whole.full_history()] + [*getattr(state, "chosen", ())]
+    for action in actions:
+        if not walked.is_chance_node() and walked.current_player() == seat:
+            path.append(((seat, text_of(walked)), walked, action))
+        walked = walked.child(action)
+    return [*path, ((seat, text_of(state)), state, -1)]

@@ -1,0 +1,211 @@
+"""A budget that several attacks share: what is left out, stops on the way, mixtures and earlier responses."""
+
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import sparring
+from sparring.agents.play.exploitability import policy_table
+from sparring.configs.core.errors import InputError
+from sparring.envs.imported.evaluation.state_players import open_player, table_of
+from sparring.envs.imported.evaluation.state_seats import StateSeats, mixed
+from sparring.envs.imported.states import first_state
+from sparring.envs.imported.tree import game_tree
+from sparring.eval.exploit import main
+from sparring.eval.payoff import main as payoff
+from tests.envs.imported.evaluation.saved import DUEL, save_run
+
+pyspiel = pytest.importorskip("pyspiel")
+policy = pytest.importorskip("open_spiel.python.policy")
+aggregator = pytest.importorskip("open_spiel.python.algorithms.policy_aggregator")
+exploitability = pytest.importorskip("open_spiel.python.algorithms.exploitability")
+SMALL = {"ppo.rollout_steps": 16, "ppo.minibatch_size": 256, "network.hidden": 16}
+KUHN = {"env": "openspiel", "id": "kuhn_poker", "device": "cpu", "threads": 1}
+
+
+def division(report):
+    (divided,) = report.data["divisions"]
+    return [(each["round"], each["attack"], each["moves"]) for each in divided["rounds"]]
+
+
+def test_budget_is_divided_and_attacks_that_need_weights_are_left_out_with_a_line(tmp_path):
+    """Three attacks share 12,288 moves: 2,048 of each, then 3,072 more of the two that stay."""
+    report = sparring.exploit("openspiel:cfr:3", SMALL, start="all", moves=12_288, out=tmp_path, **KUHN)
+    rows = division(report)
+    assert [(round_, attack) for round_, attack, _ in rows[:3]] == [(1, "sampling"), (1, "cold"), (1, "clone")]
+    assert [round_ for round_, _, _ in rows[3:]] == [2, 2]
+    assert {moves for _, attack, moves in rows if attack != "sampling"} <= {2048, 5120}
+    assert "--attacker warm: openspiel-cfr-3-in-kuhn_poker does not show its weights" in report.markdown
+    assert "**Best gain of 3 attacks: " in report.markdown
+    assert report.interval[0] < report.exact == pytest.approx(7 / 36)
+    final, rounds = report.data["maximum"]["gain_interval"], report.data["divisions"][0]["rounds"]
+    assert all(final != each["interval"] for each in rounds)  # the final figure is of other games
+
+
+KILLED = """
+import os, sys
+from sparring.agents.callbacks import CallbackDispatcher
+from sparring.eval.exploit import main
+after, left = CallbackDispatcher.after_update, [int(sys.argv[1])]
+def counted(*arguments):
+    left[0] -= 1
+    if left[0] == 0: os.kill(os.getpid(), 9)
+    return after(*arguments)
+CallbackDispatcher.after_update = counted
+sys.exit(main(sys.argv[2:]))
+"""
+WORDS = ("openspiel:cfr:3", "--env", "openspiel", "--id", "kuhn_poker", "--moves", "12288", "--quiet")
+TINY = tuple(f"{key}={value}" for key, value in SMALL.items())
+
+
+def killed(folder, updates):
+    """Divide a budget, and kill the command after so many updates; return its exit code."""
+    words = [
+        WORDS[0],
+        *TINY,
+        *WORDS[1:],
+        "--attacker",
+        "cold",
+        "sampling",
+        "clone",
+        "--device",
+        "cpu",
+        "--threads",
+        "1",
+    ]
+    command = [sys.executable, "-c", KILLED, str(updates), *words, "--out", str(folder)]
+    return subprocess.run(command, check=False, capture_output=True).returncode
+
+
+def figures(folder):
+    content = json.loads((folder / "exploit.json").read_text())
+    kept = {key: content[key] for key in ("sampled", "curves", "divisions", "maximum")}
+    return re.sub(r'"seconds": [0-9.e-]+', "", json.dumps(kept))
+
+
+def test_division_that_is_killed_twice_ends_as_one_that_is_not(tmp_path):
+    """Two runs of two updates each, then one or both go on: the kills are in the first training and in round 2."""
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    assert [killed(whole, 0), killed(cut, 1), killed(cut, 5)] == [0, -9, -9]
+    assert [*cut.glob("*/rounds.jsonl")]
+    assert not (cut / "exploit.json").exists()
+    assert killed(cut, 0) == 0
+    assert figures(cut) == figures(whole)
+
+
+def test_earlier_response_is_measured_first_and_takes_no_moves(tmp_path):
+    sparring.exploit("openspiel:cfr:3", moves=4000, out=tmp_path, **KUHN)
+    (earlier,) = (tmp_path / "responses").glob("*.json")
+    how = {"start": ["sampling", "cold"], "moves": 4096, "out": tmp_path, **KUHN}
+    report = sparring.exploit("openspiel:cfr:3", SMALL, **how)
+    assert division(report)[0] == (0, f"earlier {earlier.stem}", 0)
+    assert "**Best gain of 3 attacks: " in report.markdown
+    assert division(sparring.exploit("openspiel:cfr:3", SMALL, **how)) == division(report)  # nothing is found anew
+
+
+def test_mixture_is_the_one_that_openspiel_aggregates(tmp_path):
+    """OpenSpiel's own aggregation and exact best response; a mean at each state alone would give another number."""
+    game, names = pyspiel.load_game("leduc_poker"), ["openspiel:uniform", "openspiel:cfr:5"]
+    solver = pyspiel.CFRSolver(game)
+    for _ in range(5):
+        solver.evaluate_and_update_policy()
+    average = solver.tabular_average_policy()
+    members = [
+        policy.UniformRandomPolicy(game),
+        policy.tabular_policy_from_callable(
+            game, lambda state: dict(average.action_probabilities(state.information_state_string()))
+        ),
+    ]
+    whole = aggregator.PolicyAggregator(game).aggregate([0, 1], [members] * 2, [[0.5, 0.5]] * 2)
+    exact = exploitability.nash_conv(game, whole) / 2
+    report = sparring.exploit(names, moves=20_000, out=tmp_path, **{**KUHN, "id": "leduc_poker"})
+    assert report.exact == pytest.approx(exact)
+    assert report.data["player"].startswith("mixture of 2 policies: ")
+    assert report.interval[0] < exact
+
+
+def test_mixture_of_simultaneous_moves_follows_each_members_own_play():
+    """One member bids 1 and the other 2, else the lowest card: after a bid of 1 only the first is left."""
+    game = pyspiel.load_game("goofspiel(imp_info=True,num_cards=3,points_order=descending)")
+
+    def always(card):
+        def policy(states):
+            return [[(card if card in state.legal_actions() else state.legal_actions()[0], 1.0)] for state in states]
+
+        policy.likeliest = policy
+        return policy
+
+    policy, state = mixed(game, [always(1), always(2)], sampled=True), first_state(game)
+    assert policy([state]) == [[(1, 0.5), (2, 0.5)]]
+    assert policy([state.child(0)]) == [[(1, 0.5), (2, 0.5)]]  # the other seat, in the same move
+    after = state.child(1).child(0)
+    assert after.current_player() == 0
+    assert policy([after]) == [[(0, 1.0)]]  # the member that bids 2 first is not here
+
+
+def test_mixture_of_files_and_planners_are_refused(tmp_path):
+    path = save_run(tmp_path / "kuhn", "openspiel", "kuhn_poker")
+    with pytest.raises(InputError, match="a mixture is of the dogfight's policies, or of players with --id"):
+        sparring.exploit([path, path], device="cpu")
+    with pytest.raises(InputError, match="plans in the dogfight only"):
+        sparring.exploit("openspiel:uniform", start="planner", **KUHN)
+    with pytest.raises(InputError, match="does not show its weights"):
+        sparring.exploit("openspiel:uniform", start="warm", out=tmp_path, **KUHN)
+    with pytest.raises(InputError, match="stands in place of --moves"):
+        sparring.exploit("openspiel:uniform", minutes=1, moves=5, **KUHN)
+
+
+def test_game_without_copies_is_attacked_by_training_alone(tmp_path):
+    pytest.importorskip("matplotlib")
+    path = save_run(tmp_path / "duel", "pettingzoo", DUEL)
+    how = {"start": ["sampling", "cold", "warm"], "moves": 2048, "games": 20, "out": tmp_path / "out"}
+    options = {key: value for key, value in SMALL.items() if key != "network.hidden"}
+    report = sparring.exploit(path, options, **how, **{"import": [DUEL]}, device="cpu", threads=1)
+    assert "--attacker sampling: pettingzoo:" in report.markdown
+    assert "does not copy its states; leave it out" in report.markdown
+    assert [attack for _, attack, _ in division(report)] == ["cold", "warm"]
+    assert len(report.data["curves"]) == 1
+
+
+def test_minutes_are_divided(tmp_path):
+    report = sparring.exploit("openspiel:cfr:3", minutes=0.02, out=tmp_path, **KUHN)
+    assert report.seconds >= 1.2
+    assert report.moves >= 20_000
+
+
+def test_player_of_states_draws_its_actions_and_goes_on_from_its_generator():
+    """A policy of 1/4 and 3/4: 2,000 draws are within four standard errors, 0.039."""
+    game = pyspiel.load_game("kuhn_poker")
+    seats = StateSeats(lambda states: [[(0, 0.25), (1, 0.75)] for _ in states], "mine", seed=3)
+    states = [first_state(game).child(0).child(1)] * 2000
+    kept = seats.generator.get_state()
+    first = seats._draw(states)
+    assert np.mean(first) == pytest.approx(0.75, abs=0.039)
+    assert seats._draw(states) != first
+    seats.generator.set_state(kept)
+    assert seats._draw(states) == first
+    assert isinstance(seats.generator, torch.Generator)
+
+
+def test_saved_response_is_an_opponent_of_evaluations_and_payoffs(tmp_path, capsys):
+    """Mean reward of a fixed policy against it, of the exact values of the game's tree."""
+    response, path = tmp_path / "response.json", save_run(tmp_path / "kuhn", "openspiel", "kuhn_poker")
+    sparring.exploit("openspiel:uniform", moves=5000, save=response, out=tmp_path, **KUHN)
+    tree = game_tree("kuhn_poker", {})
+    player, mine = open_player(str(response), pyspiel.load_game("kuhn_poker")), sparring.load(path)
+    own, theirs = policy_table(mine.policy, tree, deterministic=True), table_of(tree, player)
+    seats = [np.where((tree.owner == seat)[:, None], own, theirs) for seat in (0, 1)]
+    exact = np.mean([tree.values(table)[seat] for seat, table in enumerate(seats)])
+    played = sparring.evaluate(path, opponents=[str(response), "openspiel:uniform"], games=2000, device="cpu")
+    record = played.data["records"][0]
+    assert record["opponent"] == str(response)
+    assert record["mean_reward"] == pytest.approx(exact, abs=0.15)
+    words = ["--ckpt", str(path), "--opponents", str(response), "--games", "20", "--out", str(tmp_path / "payoff.png")]
+    assert payoff([*words, "--device", "cpu"]) == 0
+    assert main(["openspiel:uniform", "--id", "kuhn_poker", "--attacker", "nothing.pt", "--out", str(tmp_path)]) == 2
+    assert "nothing.pt" in capsys.readouterr().err
