@@ -89,6 +89,17 @@ class GameState(Protocol):
         """Return the returns of all players at the end."""
 
 
+class SeatResponse(Protocol):
+    """A response in one seat of a game whose states can be copied."""
+
+    @property
+    def player(self) -> int:
+        """The seat."""
+
+    def choices(self, states: Sequence[GameState]) -> Sequence[Choices | None]:
+        """Return its choices in each of the states; None where it has none, and the frozen policy acts in its place."""
+
+
 @dataclass(frozen=True)
 class StateGame:
     """A game whose states can be copied, with the policy that is exploited in it."""
