@@ -212,7 +212,7 @@ class PPOLearner:
         if not self._recurrent:
             return self.values(cast(Tensor, obs), number), self.values(final_obs, number)
         with self.autocast.context(number):
-            return self.network.values(obs, final_obs, final_rows)
+            return self.network.values(cast(Sequences, obs), final_obs, final_rows)
 
     @torch.no_grad()
     def _values(self, chunks: Sequence[Tensor], number: int) -> list[Tensor]:

@@ -81,7 +81,7 @@ class Minibatch(NamedTuple):
             return
         columns: Any = self[:-1]
         for first in range(0, len(self.actions), rows):
-            yield Minibatch(*(tensor[first : first + rows] for tensor in columns), self.size)
+            yield Minibatch(*Samples(*(tensor[first : first + rows] for tensor in columns)), self.size)
 
 
 class Joint(NamedTuple):
