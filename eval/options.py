@@ -287,32 +287,6 @@ class EvaluateOptions(PlayerOptions):
     openspiel."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RequireOptions(EvaluateOptions):
-    """Options of an evaluation whose games are won, drawn and lost."""
-
-    require: tuple[str, ...] = argument((), metavar="R", group=RESULTS, repeat=True)
-    """Least share of wins, as in "ace>=0.95", "worst>=0.8" or "held_out:mean>=0.5"; of the score or of decided games,
-    as in "score:ace>=0.6" or "decided>=0.5"; repeatable."""
-
-    def check_opponents(self, names: Sequence[str], regimes: Sequence[str] = ()) -> None:
-        """Raise `InputError` for an opponent named twice, and for a requirement of what is not played."""
-        if twice := next((name for name in names if names.count(name) > 1), ""):
-            raise InputError(f"--opponents names {twice} twice; leave one out")
-        if self.require:
-            from sparring.eval.stats.requirements import check_names
-
-            check_names(self.require, names, regimes)
-
-    def failures(self, records: Sequence[Any]) -> tuple[str, ...]:
-        """Return a line for each requirement that the records, one per opponent and regime, do not meet."""
-        if not self.require:
-            return ()
-        from sparring.eval.stats.requirements import failures
-
-        return failures(self.require, records)
-
-
 Given = TypeVar("Given", bound=CommandOptions)
 
 

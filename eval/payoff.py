@@ -56,7 +56,7 @@ from sparring.eval.paired.evaluation import (
 )
 from sparring.eval.paired.options import GAMES, PairedOptions
 from sparring.eval.plots import check_matplotlib
-from sparring.eval.run import GameChoice, env_of_player
+from sparring.eval.run import GYMNASIUM, GameChoice, env_of_player
 from sparring.eval.stats.payoff import ELSEWHERE, MEANING, NO_OPPONENTS, SNAPSHOTS, PayoffMatrix
 from sparring.eval.stats.tables import SCHEMA_VERSION, Report, conditions, origin, table, title
 
@@ -133,6 +133,11 @@ class PayoffChoice(GameChoice):
             game = self.game
         except InputError:  # refused below, with the runs of the game
             game = ""
+        if game == GYMNASIUM:
+            raise InputError(
+                f"--ckpt {self.ckpt}: was trained in an environment of Gymnasium, where players do not meet; compare "
+                "the returns of runs with eval/seeds.py RUN RUN --against RUN RUN"
+            )
         kind: GamePayoff = load(PAYOFFS.get(game) or next(iter(PAYOFFS.values())))
         return kind
 

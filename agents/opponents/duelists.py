@@ -4,10 +4,16 @@ That is the name of a bot or a held-out opponent, a checkpoint (path, run or rel
 Stable-Baselines3, `module:Name`, a registered name, a Python object with `act`, or a `Policy`. Policies of other
 programs state no rules, so the game says which of its matches show as many numbers as they observe. A policy of an old
 environment version, whose bots differed, plays in the current version only on request.
+
+A Python object answers `act(obs [N, D]) -> actions [N, A]` for a whole batch. It is a function, an object with a method
+`act`, or a class of such objects, which is instantiated without arguments. It gets NumPy arrays, or tensors on the
+batch's device if it is a `torch.nn.Module` or if the parameter of `act` is annotated as a tensor. Its observations are
+a copy, those that the matches show its seat, whatever the rules.
 """
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,11 +24,12 @@ from typing import Any, cast
 import numpy as np
 import torch
 from gymnasium.spaces import Box, Space
+from torch import Tensor
 
 from sparring.agents.opponents import players
 from sparring.agents.opponents.onnx_actor import ActionForm, OnnxActor
 from sparring.agents.opponents.onnx_file import OnnxError, OnnxFile, OnnxForm, read_onnx
-from sparring.agents.opponents.python_policy import PythonPolicy
+from sparring.agents.opponents.players import OpponentError, act_function, reseed_source
 from sparring.agents.opponents.snapshots import Frozen, frozen_players
 from sparring.agents.policies import checkpoint as checkpoints
 from sparring.agents.policies.loaded_policy import LoadedPolicy, PolicySpaces
@@ -38,6 +45,65 @@ from sparring.envs.game import Game
 SB3 = ".zip"
 """File suffix of a Stable-Baselines3 model."""
 Contract = dict[str, Any]
+
+
+EVERYTHING = 1 << 30
+"""Observation size of an object that takes any."""
+
+
+class PythonActor:
+    """Subset of `PolicyNetwork` used by `Policy`, which asks `source` for actions of `size` numbers."""
+
+    obs_dim, memory_size = EVERYTHING, 0
+
+    def __init__(self, source: Any, *, name: str, device: str | torch.device = "cpu") -> None:
+        self.name, self.size = name, 0
+        self.log_std = torch.zeros(0, device=device)  # Policy reads its device from here.
+        self.ask = act_function(source, name)
+        self._tensors = takes_tensors(source, self.ask)
+
+    def act(self, obs: Tensor, *, deterministic: bool = True, generator: object = None) -> tuple[Tensor, Tensor]:
+        """Return actions [B, A] for observations [B, D], and zeros [B]; raises `OpponentError` for another shape."""
+        returned = self.ask(obs if self._tensors else obs.cpu().numpy())
+        try:
+            actions = torch.as_tensor(returned, dtype=torch.float32, device=obs.device)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise self._wrong(f"a {type(returned).__name__}, not an array of numbers", obs) from error
+        if actions.shape != (len(obs), self.size):
+            raise self._wrong(f"shape {tuple(actions.shape)}", obs)
+        return actions.detach(), torch.zeros(len(obs), device=obs.device)
+
+    def _wrong(self, returned: str, obs: Tensor) -> OpponentError:
+        call = f"opponent {self.name}: act(obs of shape {tuple(obs.shape)}) returned {returned}"
+        expected = f"({len(obs)}, {self.size}), a row of {self.size} numbers for every observation"
+        return OpponentError(f"{call}; expected is shape {expected}")
+
+
+class PythonPolicy(Policy):
+    """Policy of a Python object, which plays matches of every contract."""
+
+    def __init__(self, source: Any, *, name: str, device: str | torch.device = "cpu") -> None:
+        self.actor = PythonActor(source, name=name, device=device)
+        super().__init__(cast(PolicyNetwork, self.actor), {"observe_physics": True}, name=name)
+
+    def reseed(self, seed: int) -> None:
+        """Restart the random numbers of the object."""
+        reseed_source(self.actor.ask, seed)
+
+    def check(self, contract: Mapping[str, Any]) -> None:
+        """Accept all matches, and learn the size of their actions."""
+        self.actor.size = action_columns(contract)
+
+
+def takes_tensors(source: Any, ask: Callable[[Any], Any]) -> bool:
+    """Return True if observations are given as torch tensors."""
+    if isinstance(source, torch.nn.Module) or (inspect.isclass(source) and issubclass(source, torch.nn.Module)):
+        return True
+    try:
+        parameters = list(inspect.signature(ask).parameters.values())
+    except (TypeError, ValueError):  # a builtin without a signature
+        return False
+    return bool(parameters) and "Tensor" in str(parameters[0].annotation)
 
 
 @dataclass(frozen=True)

@@ -245,6 +245,12 @@ def locate(game: PairedGame, options: PairedEvaluationOptions) -> tuple[Player |
     return player, [game.find(name, True) for name in options.opponents]
 
 
+def saved(loader: str, options: PairedOptions, folder: Path, device: str) -> Sequence[Any]:
+    """Return the policies of a run by age, as the function "module:name" loads them."""
+    policies: Sequence[Any] = load(loader)(folder, device, **options.loading)
+    return policies
+
+
 def machine(options: PairedOptions, players: Sequence[Player]) -> tuple[str, int]:
     """Load torch and return the device and the threads."""
     return use_machine(options.device, options.runner.task_threads, quiet=options.quiet)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from sparring.configs.core.errors import InputError
 from sparring.curriculum.sprt import Hypotheses
-from sparring.eval.options import CONDITIONS, RESULTS, WHO, Pairs, PlayerOptions, RequireOptions, TaskOptions, argument
+from sparring.eval.options import CONDITIONS, RESULTS, WHO, EvaluateOptions, Pairs, PlayerOptions, TaskOptions, argument
 from sparring.eval.stats.ratings import Anchor
 from sparring.eval.stats.requirements import parse_hypotheses
 
@@ -53,6 +53,11 @@ class PairedOptions(TaskOptions, PlayerOptions):
             "opponents": tuple(dict.fromkeys(members)),
         }
 
+    @property
+    def loading(self) -> dict[str, Any]:
+        """How policies are loaded."""
+        return {"deterministic": not self.stochastic}
+
     def check(self) -> None:
         """Raise `InputError` for options that do not go together."""
         self.check_games()
@@ -64,13 +69,16 @@ class PairedOptions(TaskOptions, PlayerOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairedEvaluationOptions(PairedOptions, RequireOptions):
+class PairedEvaluationOptions(PairedOptions, EvaluateOptions):
     """Options of an evaluation; the players have not been located."""
 
     OUTPUTS: ClassVar[Sequence[str]] = ("replay",)
     """Options that write what was watched."""
     MISSING: ClassVar[str] = PLAYER
     """What to give as --ckpt."""
+    require: tuple[str, ...] = argument((), metavar="R", group=RESULTS, repeat=True)
+    """Least share of wins, as in "ace>=0.95", "worst>=0.8" or "held_out:mean>=0.5"; of the score or of decided games,
+    as in "score:ace>=0.6" or "decided>=0.5"; repeatable."""
     ladder: bool = argument(False, group=WHO)
     """Play all opponents (and --ckpt, where given) against each other."""
     sprt: Pairs | None = argument(None, metavar="K=V", group=RESULTS, nargs="*")
@@ -109,6 +117,23 @@ class PairedEvaluationOptions(PairedOptions, RequireOptions):
                 if len(getattr(self, name)) != 1:
                     raise InputError(f"--sprt tests one thing: give --{name} one name, not {len(getattr(self, name))}")
             self._refuse(("require", *self.OUTPUTS), "--sprt: leave one of them out")
+
+    def check_opponents(self, names: Sequence[str], regimes: Sequence[str] = ()) -> None:
+        """Raise `InputError` for an opponent named twice, and for a requirement of what is not played."""
+        if twice := next((name for name in names if names.count(name) > 1), ""):
+            raise InputError(f"--opponents names {twice} twice; leave one out")
+        if self.require:
+            from sparring.eval.stats.requirements import check_names
+
+            check_names(self.require, names, regimes)
+
+    def failures(self, records: Sequence[Any]) -> tuple[str, ...]:
+        """Return a line for each requirement that the records, one per opponent and regime, do not meet."""
+        if not self.require:
+            return ()
+        from sparring.eval.stats.requirements import failures
+
+        return failures(self.require, records)
 
     def _refuse(self, names: Sequence[str], beside: str) -> None:
         for name in names:

@@ -9,6 +9,7 @@ The test itself is in `curriculum/sprt.py`.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
@@ -52,17 +53,23 @@ class Requirement:
     minimum: float
 
     @classmethod
-    def parse(cls, text: str) -> Requirement:
-        """Parse a requirement. Raises `InputError` if it is malformed or its share is not in [0, 1]."""
+    def parse(cls, text: str, *, means: Sequence[str] = ()) -> Requirement:
+        """Parse a requirement. Raises `InputError` if it is malformed or its share is not in [0, 1].
+
+        Where there are no opponents, it is of one of these `means`, and any number.
+        """
+        examples = f"write NAME>=NUMBER with {' or '.join(means)}, as in {means[0]}>=100" if means else _EXAMPLES
         parts = _FORM.fullmatch(text)
         if parts is None or not (parts[1] or parts[2].strip()):
-            raise InputError(f"--require {text!r}: {_EXAMPLES}")
+            raise InputError(f"--require {text!r}: {examples}")
         figure, opponent, regime, share = parts.groups()
         try:
             minimum = float(share)
         except ValueError as error:
-            raise InputError(f"--require {text!r}: {share!r} is not a number; {_EXAMPLES}") from error
-        if not 0.0 <= minimum <= 1.0:
+            raise InputError(f"--require {text!r}: {share!r} is not a number; {examples}") from error
+        if means and (figure or regime or opponent.strip() not in means or not math.isfinite(minimum)):
+            raise InputError(f"--require {text!r}: {examples}")
+        if not (means or 0.0 <= minimum <= 1.0):
             raise InputError(f"--require {text!r}: {share} is outside [0, 1]; give a share of the games, such as 0.95")
         return cls(text, figure or "win", opponent.strip() or "mean", regime, minimum)
 
@@ -89,6 +96,11 @@ class Requirement:
                 physics = f", physics {regime}" if regime else ""
                 lines.append(f"--require {self.text!r} failed: {result}{physics}")
         return lines
+
+    def of_mean(self, mean: float) -> list[str]:
+        """Return a line if a mean of episodes is below the minimum; NaN does not pass."""
+        passed = mean >= self.minimum - _SLACK
+        return [] if passed else [f"--require {self.text!r} failed: {mean:.4f} on average"]
 
     def _measured(self, records: Sequence[OpponentRecord]) -> tuple[float, str] | None:
         """Return the share and what it is of; None if the opponent did not play."""

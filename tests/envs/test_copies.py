@@ -23,9 +23,8 @@ from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import BOTS as DIPLOMACY_BOTS
 from sparring.envs.diplomacy.interfaces.parallel_env import parallel_env as diplomacy_env
 from sparring.envs.dogfight import rules
-from sparring.envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight.batch import DogfightBatch, Mirror
 from sparring.envs.dogfight.interfaces.parallel_env import parallel_env as dogfight_env
-from sparring.envs.dogfight.mirror import Mirror
 from sparring.envs.game import games
 from sparring.envs.imported.batch import make_batch
 from sparring.envs.imported.training.opponents import RandomSeats

@@ -23,14 +23,13 @@ from sparring.eval.command import GameEvaluation, GamePayoff
 from sparring.eval.options import CONDITIONS, RESULTS, WHO, CommandText, argument, check_page
 from sparring.eval.paired import duels
 from sparring.eval.paired.duels import DuelEvaluationOptions
-from sparring.eval.paired.evaluation import PairedGame, PairedPlayers, evaluate
+from sparring.eval.paired.evaluation import PairedGame, PairedPlayers, evaluate, saved
 from sparring.eval.paired.options import PairedOptions
 from sparring.eval.payoff import PayoffOptions, payoff, payoff_text
 from sparring.eval.stats.tables import LENGTH_AND_HP, PairConditions, length_and_hp
 
 if TYPE_CHECKING:
     from sparring.agents.opponents.duelists import Duelist
-    from sparring.agents.opponents.snapshots import Frozen
     from sparring.envs.air_combat.evaluation.matches import AirMatches
     from sparring.eval.paired.evaluation import Plan, Played
 
@@ -126,13 +125,6 @@ def open_players(
     return duels.open_players(open_player, options, player, opponents, device)
 
 
-def frozen(options: AirOptions, folder: Path, device: str) -> list[Frozen[Duelist]]:
-    """Return the policies of a run by age."""
-    from sparring.envs.air_combat.training.opponents import frozen_pilots
-
-    return frozen_pilots(folder, device, deterministic=not options.stochastic)
-
-
 def matches_of(pilot: Duelist, model: str, gun: str) -> tuple[str, str]:
     """Return the flight model and the gun that are given, else those of a policy's own matches.
 
@@ -204,7 +196,7 @@ AIR_COMBAT = PairedGame(
     partial(duels.find, GAME),
     open_players,
     matches,
-    frozen,
+    partial(saved, "sparring.envs.air_combat.training.opponents:frozen_pilots"),
     conditions,
     anchors=("dogfighter",),
     outputs=recordings,

@@ -26,9 +26,8 @@ from sparring.envs.chess.evaluation.options import (
     find_chess_player,
     read_opponent,
 )
-from sparring.eval.command import CommandReport, Evaluation, GameEvaluation, GamePayoff, use_machine
-from sparring.eval.paired import evaluation
-from sparring.eval.paired.evaluation import PairedGame, PairedPlayers, Plan
+from sparring.eval.command import GameEvaluation, GamePayoff, use_machine
+from sparring.eval.paired.evaluation import PairedGame, PairedPlayers, Plan, evaluate
 from sparring.eval.payoff import PayoffOptions, payoff, payoff_text
 from sparring.eval.stats.tables import PairConditions
 
@@ -42,14 +41,9 @@ _PAYOFF_EXAMPLES = """\
   python eval/payoff.py --env chess --opponents random,builtin,my_bots:Mine --anchor random=0 --out chess.png"""
 
 
-def evaluate(options: ChessOptions) -> Evaluation:
-    """Play the games of `options`; games cut short are part of the result. Raises `InputError` for bad input."""
-    check_package()
-    return evaluation.evaluate(CHESS, options)
-
-
 def find(name: str, opponent: bool) -> Player:
     """Locate a player, a bot or a Python object as text. Raises `UnknownNameError`."""
+    check_package()
     located = read_opponent(name) if opponent else find_chess_player(name, bare=())
     return name if located is None or isinstance(located, BotName) else located
 
@@ -160,11 +154,5 @@ class ChessPayoffOptions(PayoffOptions, ChessMatchOptions):
             raise InputError(f"--ckpt {self.ckpt}: a run of chess has no snapshots; name players in --opponents")
 
 
-def make_payoff(options: ChessPayoffOptions, *, keep: bool = True) -> CommandReport:
-    """Play a round robin of the opponents. Raises `InputError` for bad input."""
-    check_package()
-    return payoff(CHESS, options, keep=keep)
-
-
-PAYOFF = GamePayoff(ChessPayoffOptions, make_payoff)
-EVALUATION = GameEvaluation(ChessOptions, evaluate, {".html": "replay", ".pgn": "pgn"}, {"games": 2})
+PAYOFF = GamePayoff(ChessPayoffOptions, partial(payoff, CHESS))
+EVALUATION = GameEvaluation(ChessOptions, partial(evaluate, CHESS), {".html": "replay", ".pgn": "pgn"}, {"games": 2})

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
@@ -36,6 +37,9 @@ class DiplomacyEntrant:
     plays: Any
     """A `DiplomacyPlayer`; None for an opponent that a language model plays or has in memory."""
     located: Player
+    training: Mapping[str, Any] = field(default_factory=dict)
+    contestant: Any = None
+    """The checkpoint of a run's policy, under whose contract its snapshots play."""
 
     @property
     def path(self) -> Path | None:

@@ -8,8 +8,8 @@ as in the other games.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,8 +28,7 @@ from sparring.eval.stats.tables import PairConditions
 
 if TYPE_CHECKING:
     from sparring.agents.opponents.snapshots import Frozen
-    from sparring.envs.diplomacy.evaluation.matches import SwappedMatches
-    from sparring.envs.diplomacy.training.opponents import PolicyOrders
+    from sparring.envs.diplomacy.evaluation.matches import DiplomacyEntrant, SwappedMatches
 
 PAIR_OF_GAMES = 2 * NUM_POWERS
 """Games in which either player has every power once."""
@@ -62,29 +61,6 @@ class DiplomacyPayoffOptions(PayoffOptions, PairedOptions):
             raise InputError(f"--games {self.games}: must be a multiple of {PAIR_OF_GAMES}; try {nearest}")
 
 
-@dataclass(frozen=True)
-class SavedPolicy:
-    """A saved policy of a run, a player of matches."""
-
-    name: str
-    network: Any
-    contract: Mapping[str, Any]
-    path: Path
-    training: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def plays(self) -> PolicyOrders:
-        """What orders."""
-        from sparring.envs.diplomacy.training.opponents import PolicyOrders
-
-        return PolicyOrders(self.network)
-
-    @property
-    def located(self) -> Path:
-        """Its file."""
-        return self.path
-
-
 def find(name: str, opponent: bool) -> Player:
     """Locate a player; language models are not compared here. Raises `UnknownNameError`."""
     return find_player(name, GAME, bare=GAME.bots, models=False)
@@ -102,16 +78,20 @@ def open_players(
     )
 
 
-def frozen(options: DiplomacyPayoffOptions, folder: Path, device: str) -> list[Frozen[SavedPolicy]]:
+def frozen(options: DiplomacyPayoffOptions, folder: Path, device: str) -> list[Frozen[DiplomacyEntrant]]:
     """Return the policies of a run by age."""
     from sparring.agents.opponents.snapshots import frozen_players
-    from sparring.envs.diplomacy.training.opponents import read_policy
+    from sparring.envs.diplomacy.evaluation.matches import DiplomacyEntrant
+    from sparring.envs.diplomacy.training.opponents import PolicyOrders, read_policy
 
-    def opened(path: Path) -> SavedPolicy:
+    def opened(path: Path) -> DiplomacyEntrant:
         policy = read_policy(path, device)
-        return SavedPolicy(display_name(path), policy.network, policy.contract, path, policy.training)
+        return DiplomacyEntrant(display_name(path), PolicyOrders(policy.network), path, policy.training, policy)
 
-    return frozen_players(folder, device, opened, lambda net, terms, name, path: SavedPolicy(name, net, terms, path))
+    def build(network: Any, contract: Any, name: str, path: Path) -> DiplomacyEntrant:
+        return DiplomacyEntrant(name, PolicyOrders(network), path)
+
+    return frozen_players(folder, device, opened, build)
 
 
 def matches(options: DiplomacyPayoffOptions, opened: Sequence[Any], device: str, threads: int) -> SwappedMatches:

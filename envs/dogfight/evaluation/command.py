@@ -45,7 +45,7 @@ from sparring.eval.options import (
 )
 from sparring.eval.paired import duels
 from sparring.eval.paired.duels import DuelEvaluationOptions, KernelMatches
-from sparring.eval.paired.evaluation import Cell, PairedGame, PairedPlayers, Plan, Played, evaluate
+from sparring.eval.paired.evaluation import Cell, PairedGame, PairedPlayers, Plan, Played, evaluate, saved
 from sparring.eval.paired.options import PairedOptions
 from sparring.eval.payoff import PayoffOptions, payoff, payoff_text
 from sparring.eval.stats.tables import LENGTH_AND_HP, MatchRecord, PairConditions, length_and_hp
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
     from sparring.agents.opponents.duelists import Duelist
-    from sparring.agents.opponents.snapshots import Frozen
     from sparring.agents.play.duel_matches import Contestant
     from sparring.envs.dogfight.batch import MatchSettings
     from sparring.envs.dogfight.recording import Recording
@@ -131,6 +130,11 @@ class DuelOptions(PairedOptions):
         """True if a policy of an old version of the game may be evaluated."""
         return self.env_version == ENV_VERSIONS[0]
 
+    @property
+    def loading(self) -> dict[str, Any]:
+        """How policies are loaded."""
+        return super().loading | {"old_version": self.any_version}
+
     def implied(self) -> dict[str, Any]:
         """Return all regimes in place of `ALL`, too."""
         return super().implied() | {"regimes": REGIME_NAMES if ALL in self.regimes else self.regimes}
@@ -195,7 +199,6 @@ class DuelMatches(KernelMatches):
     """Matches of the dogfight."""
 
     setting: MatchSettings
-
     ticks_per_second: ClassVar[float] = TICKS_PER_SECOND
 
     def play(self, cell: Cell, bar: tqdm[NoReturn]) -> tuple[MatchRecord, list[Recording]]:
@@ -262,9 +265,14 @@ def open_players(
     options: DuelOptions, player: Player | None, opponents: Sequence[Player], device: str, like: Any = None
 ) -> PairedPlayers:
     """Load the players, those of the held-out set only where they fit; a note names the others."""
+    from sparring.agents.opponents.duelists import Duelist
     from sparring.envs.dogfight.training.opponents.load import open_player
+    from sparring.envs.dogfight.training.opponents.planner import PlannerPlayer
 
-    opened = partial(open_player, planner=True)
+    def opened(x: Player, device: str, **how: Any) -> Duelist:
+        samples = planner_samples(x) if isinstance(x, str) else None
+        return Duelist(x, PlannerPlayer(samples, name=x, device=device)) if samples else open_player(x, device, **how)
+
     players = duels.open_players(opened, options, player, opponents, device, old_version=options.any_version)
     if HELD_OUT_SET not in options.sets:
         return players
@@ -287,14 +295,6 @@ def _fits(entrant: Duelist, first: Duelist, options: DuelOptions) -> bool:
     conditions = {"rules": options.rules or first_contract.get("rules", RULES[0])}
     conditions["action_repeat"] = first_contract.get("action_repeat", ACTION_REPEAT)
     return all(contract.get(key, value) == value for key, value in conditions.items())
-
-
-def frozen(options: DuelOptions, folder: Path, device: str) -> list[Frozen[Duelist]]:
-    """Return the policies of a run by age."""
-    from sparring.envs.dogfight.training.opponents.load import frozen_policies
-
-    how = {"deterministic": not options.stochastic, "old_version": options.any_version}
-    return frozen_policies(folder, device, **how)
 
 
 def matches(options: DuelOptions, entrants: Sequence[Duelist], device: str, threads: int) -> DuelMatches:
@@ -348,7 +348,14 @@ def recordings(
 
 
 DOGFIGHT = PairedGame(
-    GAME, find, open_players, matches, frozen, conditions, anchors=tuple(reversed(BOTS)), outputs=recordings
+    GAME,
+    find,
+    open_players,
+    matches,
+    partial(saved, "sparring.envs.dogfight.training.opponents.load:frozen_policies"),
+    conditions,
+    anchors=tuple(reversed(BOTS)),
+    outputs=recordings,
 )
 EVALUATION = GameEvaluation(
     EvaluationOptions, partial(evaluate, DOGFIGHT), {".html": "replay", ".gif": "gif"}, {"games": 2}

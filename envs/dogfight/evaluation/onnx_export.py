@@ -25,7 +25,7 @@ from sparring.agents.policies.networks import PolicyNetwork
 from sparring.agents.policies.policy import Policy
 from sparring.agents.policies.role_trunks import Trunk
 from sparring.agents.policies.seat_network import SeatNetwork
-from sparring.envs.dogfight.mirror import Mirror
+from sparring.envs.dogfight.batch import Mirror
 from sparring.envs.dogfight.rules import ENV_ID
 from sparring.envs.dogfight.training.opponents import load
 from sparring.eval.onnx_export.onnx_model import (

@@ -30,8 +30,7 @@ def plan_all(options: ResponseOptions, targets: Sequence[Target]) -> list[MatchR
     if not attacks:
         return []
     device, threads = use_machine(options.device, options.threads, quiet=True)
-    from sparring.agents.opponents.duelists import Duelist
-    from sparring.agents.opponents.python_policy import PythonPolicy
+    from sparring.agents.opponents.duelists import Duelist, PythonPolicy
     from sparring.agents.policies.policy import Policy
     from sparring.envs.dogfight.evaluation.command import DuelMatches, make_setting
     from sparring.envs.dogfight.training.opponents.load import open_player
@@ -44,8 +43,7 @@ def plan_all(options: ResponseOptions, targets: Sequence[Target]) -> list[MatchR
         assert isinstance(policy, Policy)
         setting = make_setting([policy], device=device, threads=threads)
         plan = Plan(DuelMatches(setting), options.games + options.games % 2, PLAN_SEED)
-        planner = open_player(attacker, device, planner=True).contestant
-        assert isinstance(planner, PlannerPlayer)
+        planner = PlannerPlayer(planner_samples(attacker) or 0, name=attacker, device=device)
         planned = planner.against(policy, games=plan.games, seed=PLAN_SEED, setting=setting)
         met = {f"{mode} play": policy}
         if mode != STOCHASTIC:

@@ -14,9 +14,8 @@ from sparring.agents.ppo.tasks.duel import DuelTask
 from sparring.agents.ppo.tasks.task import VIDEO, Film
 from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.dogfight.animation import gif_bytes
-from sparring.envs.dogfight.batch import DogfightBatch, MatchSettings
+from sparring.envs.dogfight.batch import DogfightBatch, MatchSettings, Mirror
 from sparring.envs.dogfight.config import DogfightRunConfig
-from sparring.envs.dogfight.mirror import Mirror
 from sparring.envs.dogfight.recording import Recorder as MatchRecorder
 from sparring.envs.dogfight.rules import BOTS, REGIMES, ranges
 from sparring.envs.dogfight.training.opponents.load import open_player

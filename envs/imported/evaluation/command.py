@@ -26,13 +26,13 @@ from sparring.eval.paired.evaluation import (
     Plan,
     Played,
     evaluate,
+    saved,
 )
 from sparring.eval.paired.options import PairedEvaluationOptions, PairedOptions
 from sparring.eval.payoff import PayoffOptions, payoff, payoff_text
 from sparring.eval.stats.tables import PAIRED, PairConditions
 
 if TYPE_CHECKING:
-    from sparring.agents.opponents.snapshots import Frozen
     from sparring.agents.play.seat_matches import SeatPlayer
     from sparring.envs.imported.evaluation.matches import SeatMatches
     from sparring.envs.imported.evaluation.policy import ImportedGame
@@ -189,13 +189,6 @@ def _earlier(player: NetworkSeats, device: str, *, deterministic: bool) -> list[
     return [policy.player for policy in thin(earlier, MOST_SNAPSHOTS)] if earlier else []
 
 
-def frozen(options: SeatOptions, folder: Path, device: str) -> list[Frozen[NetworkSeats]]:
-    """Return the policies of a run by age."""
-    from sparring.envs.imported.training.opponents import frozen_seats
-
-    return frozen_seats(folder, device, deterministic=not options.stochastic)
-
-
 def _game(options: SeatOptions, players: Sequence[SeatPlayer]) -> ImportedGame:
     """Return the game of the first policy that says it. Raises `InputError` for a module that is not named."""
     from sparring.envs.imported.evaluation.policy import check_modules, game_of_policy
@@ -318,7 +311,7 @@ IMPORTED = PairedGame(
     find,
     open_players,
     matches,
-    frozen,
+    partial(saved, "sparring.envs.imported.training.opponents:frozen_seats"),
     conditions,
     anchors=("random",),
     games=games_of,

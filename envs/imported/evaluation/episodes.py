@@ -8,7 +8,7 @@ checkpoint. A policy may name an environment "module:id"; its module is imported
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
@@ -38,6 +38,7 @@ from sparring.eval.paired.evaluation import (
     play_cells,
 )
 from sparring.eval.paired.options import PairedEvaluationOptions
+from sparring.eval.stats.requirements import Requirement
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 EPISODES = "[2, 1000000]"
+MEANS = ("return", "length")
+"""What is measured of episodes."""
 COPIES = 10
 """Number of parallel environments. Episodes are split evenly among them, so that short ones are not favoured."""
 FPS = 30
@@ -58,8 +61,9 @@ _EXAMPLES = """\
 examples:
   python eval/run.py --ckpt quick-hawk-gymnasium                 100 episodes
   python eval/run.py --ckpt final.pt --episodes 20 --seed 7 --video episode.gif
+  python eval/run.py --ckpt final.pt --require "return>=195"     exit code 1 below it
 
-exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
+exit codes: 0 done, 1 a --require failed, 2 bad input, 130 stopped with Ctrl-C"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +89,8 @@ class EpisodeOptions(PairedEvaluationOptions):
     """The first episode as a picture."""
 
     opponents: tuple[str, ...] = ()
-    require: tuple[str, ...] = ()
+    require: tuple[str, ...] = argument((), metavar="R", group=RESULTS, repeat=True)
+    """Least mean, as in "return>=195" or "length>=100"; repeatable."""
     anchor: str | None = None
     stochastic: bool = False
     ladder: bool = False
@@ -100,6 +105,18 @@ class EpisodeOptions(PairedEvaluationOptions):
         """Raise `InputError` for a missing policy, and a video of another form."""
         super().check()
         check_suffix("--video", self.video, ".gif")
+        self.check_opponents(())
+
+    def check_opponents(self, names: Sequence[str], regimes: Sequence[str] = ()) -> None:
+        """Raise `InputError` for a requirement of what is not measured."""
+        for text in self.require:
+            Requirement.parse(text, means=MEANS)
+
+    def failures(self, records: Sequence[EpisodeRecord]) -> tuple[str, ...]:
+        """Return a line for each requirement that the means do not meet."""
+        means = {name: float(np.mean(values)) for name, values in records[0].values.items()} if self.require else {}
+        requirements = [Requirement.parse(text, means=MEANS) for text in self.require]
+        return tuple(line for wanted in requirements for line in wanted.of_mean(means[wanted.opponent]))
 
 
 @dataclass(frozen=True)
@@ -120,8 +137,8 @@ class EpisodeRecord:
     """Episodes of a player: their returns and lengths."""
 
     player: str
-    returns: list[float]
-    lengths: list[float]
+    values: dict[str, list[float]]
+    """By the names in `MEANS`."""
 
 
 @dataclass(frozen=True)
@@ -144,8 +161,8 @@ class Episodes(Matches):
     def play(self, cell: Cell, bar: tqdm[NoReturn]) -> tuple[EpisodeRecord, list[Any]]:
         """Play the episodes of a cell."""
         (player,), plan = cell.pair, cell.plan
-        returns, lengths = play(player.checkpoint, plan.games, plan.seed, self.machine).T.tolist()
-        return EpisodeRecord(player.name, returns, lengths), []
+        columns = play(player.checkpoint, plan.games, plan.seed, self.machine).T.tolist()
+        return EpisodeRecord(player.name, dict(zip(MEANS, columns, strict=True))), []
 
     def stated(self) -> dict[str, Any]:
         """Return nothing: the policy says all."""
@@ -244,8 +261,7 @@ def meet(options: EpisodeOptions, players: PairedPlayers, plan: Plan, played: Pl
 def texts(options: EpisodeOptions, players: PairedPlayers, plan: Plan, played: Played) -> tuple[str, str]:
     """Return the table of returns and lengths, and the JSON."""
     (record,) = played.records
-    values = np.array([record.returns, record.lengths])
-    content = _summarize(options, players.player.checkpoint, values, plan.matches.device)
+    content = _summarize(options, players.player.checkpoint, record.values, plan.matches.device)
     return _markdown(content), json.dumps(content, indent=1, allow_nan=False) + "\n"
 
 
@@ -313,7 +329,9 @@ def _check_module(checkpoint: Checkpoint, allowed: str) -> None:
         raise InputError(f"--import {allowed}: {checkpoint.contract['id']} needs no module; leave it out")
 
 
-def _summarize(options: EpisodeOptions, checkpoint: Checkpoint, played: np.ndarray, device: str) -> dict[str, Any]:
+def _summarize(
+    options: EpisodeOptions, checkpoint: Checkpoint, played: Mapping[str, list[float]], device: str
+) -> dict[str, Any]:
     """Return the content of eval.json; deterministic in the arguments."""
     from sparring.eval.stats.aggregate import mean_estimate
 
@@ -325,7 +343,7 @@ def _summarize(options: EpisodeOptions, checkpoint: Checkpoint, played: np.ndarr
     head |= {"checkpoint": display_path(checkpoint.path), "run": checkpoint.training.get("run")}
     head |= {"env": checkpoint.contract["id"], "deterministic": True, "device": device}
     head |= {name: getattr(options, name) for name in ("episodes", "seed", "command")}
-    for name, values in zip(("return", "length"), played, strict=True):
+    for name, values in ((name, np.array(numbers)) for name, numbers in played.items()):
         mean = mean_estimate(values)
         head[name] = {"mean": mean.value, "interval": mean.interval, "median": float(np.median(values))}
         head[name] |= {"least": float(values.min()), "most": float(values.max())}
@@ -337,7 +355,7 @@ def _markdown(content: dict[str, Any]) -> str:
 
     head = ("", "mean", "95 % interval", "median", "least", "most")
     rows = []
-    for name in ("return", "length"):
+    for name in MEANS:
         estimate = content[name]
         values = [*estimate["interval"], *(estimate[key] for key in head if key in estimate)]
         low, high, *numbers = (f"{value:.2f}" for value in values)

@@ -9,8 +9,7 @@ from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.configs.schema import NetworkConfig
 from sparring.envs import batched
 from sparring.envs.diplomacy.board import codes
-from sparring.envs.dogfight.batch import DogfightBatch
-from sparring.envs.dogfight.mirror import Mirror
+from sparring.envs.dogfight.batch import DogfightBatch, Mirror
 from sparring.envs.dogfight.rules import ACTIONS, BOTS
 
 N = 8

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from sparring.envs.dogfight import rules
-from sparring.envs.dogfight.batch import DogfightBatch
-from sparring.envs.dogfight.mirror import Mirror
+from sparring.envs.dogfight.batch import DogfightBatch, Mirror
 from sparring.envs.dogfight.rules import OPPONENT_X
 from tests.envs.dogfight.kernels.test_physics import mirrored
 

@@ -199,7 +199,9 @@ def test_a_ladder_is_refused_for_more_than_two_seats(tmp_path):
             sparring.evaluate(path, opponents="random", **options)
 
 
-def test_players_without_a_game_or_a_policy_are_refused(capsys):
+def test_players_without_a_game_or_a_policy_are_refused(checkpoints, capsys):
+    (checkpoints / "cart").mkdir()
+    (checkpoints / "cart" / "config.yaml").write_text("env: {id: CartPole-v1}")
     for words, message in (
         ([], "--ckpt is missing: give a run's name"),
         (["--env", "openspiel"], "--opponents: random: name at least two players, or a run, and a policy"),
@@ -212,6 +214,7 @@ def test_players_without_a_game_or_a_policy_are_refused(capsys):
             "--ckpt run: a run of chess has no snapshots; name players in --opponents",
         ),
         (["--env", "chess", "--opponents", "self,random"], "--opponents self: does not go with eval/payoff.py"),
+        (["--ckpt", "cart"], "--ckpt cart: was trained in an environment of Gymnasium, where players do not meet"),
         (["--opponents", "ace"], "--opponents: ace: name at least two players, or a run"),
     ):
         assert payoff_main(words) == 2

@@ -1,15 +1,11 @@
-"""Players of the dogfight: `agents/opponents/duelists.py` makes them, here are its contracts and its planner."""
+"""Players of the dogfight: `agents/opponents/duelists.py` makes them from what the dogfight states here."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-import torch
-
-from sparring.agents.opponents import players
-from sparring.agents.opponents.duelists import DuelGame, Duelist
+from sparring.agents.opponents.duelists import DuelGame
 from sparring.agents.opponents.onnx_file import OnnxFile
 from sparring.configs.core.errors import moved
 from sparring.envs.dogfight import GAME
@@ -17,7 +13,6 @@ from sparring.envs.dogfight.batch import observation_size
 from sparring.envs.dogfight.interfaces.spaces import action_space, observation_space
 from sparring.envs.dogfight.rules import ACTION_REPEAT, ENV_ID, RULES, VERSION
 from sparring.envs.dogfight.training.opponents.held_out import HELD_OUT_SOURCES
-from sparring.envs.dogfight.training.opponents.planner import PlannerPlayer
 
 SIZES = {observation_size(rules, physics): (rules, physics) for rules in reversed(RULES) for physics in (False, True)}
 """(rules, physics parameters observed) by numbers in an observation: 224, 46 and 59."""
@@ -61,22 +56,4 @@ DUELS = DuelGame(
     onnx_notes=notes_on,
     scripts=HELD_OUT_SOURCES,
 )
-load_policy, frozen_policies, load_observing_policy = DUELS.load, DUELS.frozen, DUELS.loaded
-
-
-def open_player(
-    x: Any,
-    device: str | torch.device = "cpu",
-    *,
-    deterministic: bool = True,
-    old_version: bool = False,
-    vecnormalize: Path | None = None,
-    planner: bool = False,
-) -> Duelist:
-    """Return the player that `x` means, as `DuelGame.open` does.
-
-    With `planner`, `planner:k=K` may play too, which needs matches of its own (`planner.py`).
-    """
-    if planner and isinstance(x, str) and (samples := players.planner_samples(x)):
-        return Duelist(x, PlannerPlayer(samples, name=x, device=device))
-    return DUELS.open(x, device, deterministic=deterministic, old_version=old_version, vecnormalize=vecnormalize)
+open_player, load_policy, frozen_policies, load_observing_policy = DUELS.open, DUELS.load, DUELS.frozen, DUELS.loaded

@@ -14,7 +14,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from sparring.agents.opponents.python_policy import PythonPolicy
+from sparring.agents.opponents.duelists import PythonPolicy
 from sparring.agents.play.duel_matches import LOOK_EVERY, Contestant
 from sparring.agents.policies.policy import Policy, PolicyError
 from sparring.envs.batched import ACTIONS

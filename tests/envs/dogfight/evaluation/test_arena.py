@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from sparring.agents.opponents.duelists import Duelist
-from sparring.agents.opponents.python_policy import PythonPolicy
+from sparring.agents.opponents.duelists import Duelist, PythonPolicy
 from sparring.agents.policies.policy import PolicyError
 from sparring.configs.core.device import Executor
 from sparring.configs.core.errors import InputError, UnknownNameError

@@ -10,8 +10,7 @@ from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.policy import Policy, PolicyError
 from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.schema import NetworkConfig
-from sparring.envs.dogfight.batch import DogfightBatch
-from sparring.envs.dogfight.mirror import Mirror
+from sparring.envs.dogfight.batch import DogfightBatch, Mirror
 from sparring.envs.dogfight.rules import bot_id, ranges
 from sparring.envs.dogfight.training.matches import MatchResults, MatchSettings, play
 

@@ -15,9 +15,8 @@ from sparring.agents.trainers import train
 from sparring.configs import opponents as registry
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.load import load
-from sparring.envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight.batch import DogfightBatch, Mirror
 from sparring.envs.dogfight.config import DogfightEnvConfig, RewardConfig
-from sparring.envs.dogfight.mirror import Mirror
 from sparring.envs.dogfight.rules import BOTS
 from sparring.envs.dogfight.training.own_reward import OwnReward
 from tests.agents.ppo.small_run import LONG, config, metrics, state_of, untimed

@@ -174,3 +174,23 @@ def test_statistics_of_the_policy_are_constant_while_it_is_evaluated(folder):
         envs.step(torch.zeros(2, 1))
     assert envs.contract["normalizer"] == checkpoint.contract["normalizer"]
     envs.close()
+
+
+@pytest.mark.parametrize(
+    ("requirement", "code", "message"),
+    [
+        ("length>=3", 0, ""),
+        ("length>=5.5", 1, "--require 'length>=5.5' failed: "),
+        ("return>=-6", 0, ""),
+        ("return>=6", 1, "--require 'return>=6' failed: "),
+        ("ace>=0.5", 2, "--require 'ace>=0.5': write NAME>=NUMBER with return or length, as in return>=100"),
+        ("return@full>=1", 2, "write NAME>=NUMBER"),
+        ("score:return>=1", 2, "write NAME>=NUMBER"),
+        ("return>=nan", 2, "write NAME>=NUMBER"),
+    ],
+)
+def test_a_mean_can_be_required(requirement, code, message, tmp_path, capsys):
+    """Episodes of three to five steps, each worth at most 1."""
+    words = ["--ckpt", "count", "--episodes", "6", "--require", requirement, "--quiet", "--out", str(tmp_path)]
+    assert main([*words, *QUICK]) == code
+    assert message in capsys.readouterr().err
