@@ -153,28 +153,26 @@ def from_stored(plain: Any) -> RunConfig:
 
 def check_option(section: Any, name: str, value: Any) -> None:
     """Raise `ConfigError` unless the option `name` of a section allows `value`; nothing is converted."""
-    option, hint = section.__dataclass_fields__[name], get_type_hints(section)[name]
-    if hint is int and isinstance(value, float):
-        value = str(value)
-    try:
-        _read(hint, option, value)
-    except ValueError as error:
-        raise ConfigError(f"{name}={_shown(value, option)}: {error}") from None
+    fraction = isinstance(value, float) and get_type_hints(section)[name] is int
+    _read_option(section, name, str(value) if fraction else value, name)
 
 
 def read_section(section: Any, plain: Mapping[str, Any], name: str) -> Any:
     """Build a section of options that belongs to no run, such as a server's; raises `ConfigError`."""
-    known, hints = section.__dataclass_fields__, get_type_hints(section)
-    values = {}
-    for option, value in plain.items():
-        key = f"{name}.{option}"
+    known = {option: f"{name}.{option}" for option in section.__dataclass_fields__}
+    for option in plain:
         if option not in known:
-            raise unknown_key(key, [f"{name}.{sibling}" for sibling in known])
-        try:
-            values[option] = _read(hints[option], known[option], value)
-        except ValueError as error:
-            raise ConfigError(f"{key}={_shown(value, known[option])}: {error}") from None
-    return section(**values)
+            key = f"{name}.{option}"
+            raise ConfigError(f"unknown key {key!r}: {choices(key, [*known.values()])}")
+    return section(**{option: _read_option(section, option, value, known[option]) for option, value in plain.items()})
+
+
+def _read_option(section: Any, name: str, value: Any, key: str) -> Any:
+    option = section.__dataclass_fields__[name]
+    try:
+        return _read(get_type_hints(section)[name], option, value)
+    except ValueError as error:
+        raise ConfigError(f"{key}={_shown(value, option)}: {error}") from None
 
 
 def unknown_key(key: str, names: Sequence[str]) -> ConfigError:

@@ -43,7 +43,8 @@ class GRPORunConfig(LanguageRunConfig):
     """GRPO trains a language model."""
 
     trainers = ("grpo",)
-    removed = MappingProxyType(LanguageRunConfig.removed | {
+    removed = MappingProxyType({
+        **LanguageRunConfig.removed,
         "grpo.first_decision_only": False, "grpo.mask_replay": True, "grpo.elo_scale": 0.5, "grpo.kl_horizon": 10,
         "grpo.leader_gap_threshold": 3, "grpo.min_group_size": 2, "grpo.solo_victory_sc": 18,
         "league.win_rate_form": "hard", "league.win_rate_power": 2.0, "league.peer_elo": 100.0,
@@ -111,7 +112,7 @@ class CloneRunConfig(LanguageRunConfig):
     """A language model imitates given answers."""
 
     trainers = ("clone",)
-    removed = MappingProxyType(LanguageRunConfig.removed | {"clone.init_std": 0.02})
+    removed = MappingProxyType({**LanguageRunConfig.removed, "clone.init_std": 0.02})
     lacks: ClassVar[tuple[str, ...]] = (*LanguageRunConfig.lacks, *language.ONLY_ADAPTERS, "guard")
 
     trainer: str = option("clone", TRAINERS)

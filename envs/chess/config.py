@@ -127,7 +127,7 @@ class ChessGRPORunConfig(GRPORunConfig):
     """GRPO trains a language model on the text tasks of chess, one answer to a prompt."""
 
     game, title, seats = CHESS, "chess", 1
-    removed = MappingProxyType(GRPORunConfig.removed | REMOVED)
+    removed = MappingProxyType({**GRPORunConfig.removed, **REMOVED})
     lacks = (*GRPORunConfig.lacks, *NOT_IN_CHESS, *NEEDS_OPPONENTS, "league")
 
     env: ChessEnvConfig = field(default_factory=ChessEnvConfig)
@@ -150,7 +150,7 @@ class ChessCloneRunConfig(CloneRunConfig):
     """A language model learns the text tasks of chess from the rules and from the engine's analyses."""
 
     game, title, seats = CHESS, "chess", 1
-    removed = MappingProxyType(CloneRunConfig.removed | REMOVED)
+    removed = MappingProxyType({**CloneRunConfig.removed, **REMOVED})
     lacks = (*CloneRunConfig.lacks, *NOT_IN_CHESS, *NOT_SAMPLED, "clone.bot", "tasks.mixed")
 
     env: ChessEnvConfig = field(default_factory=ChessEnvConfig)

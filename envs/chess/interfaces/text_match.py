@@ -10,7 +10,7 @@ from functools import cache, partial
 from threading import Lock
 
 from sparring.configs.core.errors import InputError
-from sparring.envs.chess.config import ChessEnvConfig, ChessTasksConfig
+from sparring.envs.chess.config import ChessEnvConfig
 from sparring.envs.chess.data.positions import HELD_OUT, TRAIN, VALIDATION, PositionRecord, new_positions
 from sparring.envs.chess.data.samples import ANALYSIS, ARBITER
 from sparring.envs.chess.rollouts.sources import engine_of, positions_of, prompt_text
@@ -33,7 +33,7 @@ class ChessMatch(CancellableMatch):
         if isinstance(positions, bool) or not isinstance(positions, int) or not 1 <= positions <= MOST_POSITIONS:
             raise InputError(f"positions={positions!r}: must be a whole number in [1, {MOST_POSITIONS}]")
         self._task = ANALYSIS if task == "chess_analysis" else ARBITER
-        self._tasks, self._positions = ChessTasksConfig(), positions
+        self._positions = positions
         self._engine = engine_of(ChessEnvConfig()) if self._task == ANALYSIS else None
         self._name, self._prompt = task, ""
 

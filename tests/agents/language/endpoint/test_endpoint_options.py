@@ -57,7 +57,7 @@ def test_an_invalid_server_url_is_refused(url):
         ({"api": "chat"}, "endpoint.structured=tokens: with endpoint.api=chat an answer is one message; use regex"),
         ({"api": "chat", "structured": "choice"}, "endpoint.structured=choice: with endpoint.api=chat"),
         ({"total_seconds": 30}, "endpoint.total_seconds=30: must be at least endpoint.timeout_seconds, 120"),
-        ({"keyenv": "A"}, "unknown key 'endpoint.keyenv'"),
+        ({"keyenv": "A"}, "unknown key 'endpoint.keyenv': choose from endpoint.url, endpoint.model, endpoint.key_env,"),
         ({"model": "a\nb"}, "endpoint.model=a b: must be text of one line"),
     ],
 )
