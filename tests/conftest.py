@@ -37,6 +37,7 @@ logging.getLogger().addHandler(logging.lastResort)
 
 TESTS = Path(__file__).parent
 LONG = ("test_tutorials.py", "test_wheel.py", "test_site.py", "test_fuzz.py", "test_every_run.py", "test_gpu.py")
+LONG += ("test_architecture.py", "test_api_page.py")  # tests of 15 s, which would come last of all
 """Files whose tests take longest. They come first: at the end, one process would wait for the other's last."""
 NOWHERE = "http://127.0.0.1:9"
 LOCAL_NAMES = {"localhost", "localhost.localdomain", "ip6-localhost", socket.gethostname(), "", None}

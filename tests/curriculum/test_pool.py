@@ -1,6 +1,7 @@
 """The pool: files on disk, who leaves, what is refused, and reopening."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -100,28 +101,29 @@ def test_a_snapshot_of_another_shape_or_obs_dim_is_refused_by_name(tmp_path, key
         other.load("snapshot_000050")
 
 
-def test_a_flipped_bit_is_noticed(tmp_path):
-    pool = filled(tmp_path, 1)
-    path = pool.path("snapshot_000050")
+def flip_a_bit(path):
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(bytes(data))
-    with pytest.raises(PoolError, match=r"snapshot_000050\.pt: is damaged"):
-        pool.load("snapshot_000050")
 
 
-def test_the_snapshot_of_another_update_is_noticed(tmp_path):
+def take_the_next_update(path):
     """A whole file, of the same network."""
+    path.write_bytes(path.with_name("snapshot_000100.pt").read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (flip_a_bit, "is damaged"),
+        (take_the_next_update, r"is damaged \(its SHA-256"),
+        (Path.unlink, r"is listed in index\.json but missing"),
+    ],
+)
+def test_a_snapshot_that_is_not_the_saved_one_is_refused_by_name(tmp_path, damage, message):
     pool = filled(tmp_path, 2)
-    pool.path("snapshot_000050").write_bytes(pool.path("snapshot_000100").read_bytes())
-    with pytest.raises(PoolError, match=r"snapshot_000050\.pt: is damaged \(its SHA-256"):
-        pool.load("snapshot_000050")
-
-
-def test_a_missing_file_is_named(tmp_path):
-    pool = filled(tmp_path, 1)
-    pool.path("snapshot_000050").unlink()
-    with pytest.raises(PoolError, match=r"snapshot_000050\.pt: is listed in index\.json but missing"):
+    damage(pool.path("snapshot_000050"))
+    with pytest.raises(PoolError, match=rf"snapshot_000050\.pt: {message}"):
         pool.load("snapshot_000050")
 
 
