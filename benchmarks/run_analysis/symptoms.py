@@ -1,33 +1,19 @@
-"""How often `analyze` finds what is wrong with a run: `python -m benchmarks.run_analysis.symptoms`.
+"""Runs made from random numbers, in which tests see how often `analyze` finds what is wrong.
 
-Makes runs from random numbers: healthy ones of many shapes, and healthy ones with one fault of a kind that the original
-analysis names. Prints how many faults the right rule finds, and in how many healthy runs any rule fires. Thresholds
-were set on `TUNED`; the figures to quote are those of the other seeds.
+Healthy runs have many shapes; a faulty one is a healthy run with one fault of a kind that the original analysis names.
+Thresholds were set on other seeds than those of the tests.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections import Counter
 from collections.abc import Callable, Mapping
-from pathlib import Path
-
-if not __package__:
-    sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 import numpy as np
 
-from benchmarks.command import run_script
-from benchmarks.report import heading, table
 from sparring.eval.analysis.record import History, RunRecord
 from sparring.eval.analysis.reports.rules import apply_rules, load_rules
 from sparring.eval.analysis.reports.series import with_derived
 
-TUNED = 0
-"""First of the seeds on which thresholds were set, a thousand of them at most."""
-FRESH = 5000
-"""First of the seeds that no threshold was set on."""
 LENGTHS = (30, 45, 60, 100, 150, 250)
 RULES = load_rules()
 Columns = dict[str, np.ndarray]
@@ -347,38 +333,3 @@ def healthy(shape: str, seed: int) -> Columns:
     """Return a healthy run of a shape."""
     random = np.random.default_rng([seed, *map(ord, shape)])
     return HEALTHY[shape](random, LENGTHS[seed % len(LENGTHS)])
-
-
-def found(seeds: range) -> dict[str, int]:
-    """Return in how many runs the right rule finds each kind of fault."""
-    return {kind: sum(rule in rules_fired(faulty(kind, seed)) for seed in seeds) for kind, (rule, _) in FAULTS.items()}
-
-
-def false_alarms(seeds: range) -> dict[str, Counter[str]]:
-    """Return by shape of healthy run how often each rule fires."""
-    return {shape: Counter(rule for seed in seeds for rule in rules_fired(healthy(shape, seed))) for shape in HEALTHY}
-
-
-def main() -> int:
-    """Print both tables, for the seeds of the thresholds and for others."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--faults", type=int, default=9, help="runs of each kind of fault, of both sets")
-    parser.add_argument("--healthy", type=int, default=40, help="runs of each healthy shape, of both sets")
-    options = parser.parse_args()
-    sets = [(TUNED, options.faults, options.healthy), (FRESH, options.faults, options.healthy)]
-    tuned, fresh = (found(range(first, first + faults)) for first, faults, _ in sets)
-    alarms = [false_alarms(range(first, first + count)) for first, _, count in sets]
-    print(heading("Faults that analyze finds", ["numpy"]))
-    rows = [[kind, FAULTS[kind][0], f"{tuned[kind]}", f"{fresh[kind]}"] for kind in FAULTS]
-    rows.append(["all", "", *(f"{sum(one.values())} of {len(FAULTS) * options.faults}" for one in (tuned, fresh))])
-    print(table(["fault", "rule", f"tuned, of {options.faults}", f"held out, of {options.faults}"], rows))
-    shown = [
-        [", ".join(f"{rule} {count}" for rule, count in one.items()) or "none" for one in a.values()] for a in alarms
-    ]
-    head = ["healthy run", f"rules that fire, tuned, of {options.healthy}", f"held out, of {options.healthy}"]
-    print(table(head, [[shape, *both] for shape, *both in zip(HEALTHY, *shown, strict=True)]))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(run_script(main))

@@ -118,9 +118,7 @@ def test_faults_are_one_line(parts, message):
 def test_the_error_names_a_file_that_is_not_yaml(content, tmp_path, monkeypatch):
     monkeypatch.setattr(sweep_file, "FOLDER", tmp_path)
     (tmp_path / "mine.yaml").write_text(content)
-    with pytest.raises(
-        InputError, match=rf"^{re.escape(str(tmp_path))}/mine\.yaml: not YAML of plain data"
-    ) as raised:
+    with pytest.raises(InputError, match=rf"^{re.escape(str(tmp_path))}/mine\.yaml: not YAML of plain data") as raised:
         read_sweep(["+sweep=mine"])
     assert "\n" not in str(raised.value)
 
