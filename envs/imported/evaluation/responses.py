@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from sparring.agents.opponents.players import find_checkpoint, planner_samples
+from sparring.agents.opponents.players import find_checkpoint
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.load import load_kind
 from sparring.configs.opponents import register_opponent
@@ -58,10 +58,7 @@ LEARNING = (
 
 
 def read(responses: ResponseGame, text: str, options: ResponseOptions) -> Target:
-    """Read a policy. Raises `InputError` for a mixture of them, a planner, and a module that is not named."""
-    for start in options.start:
-        if planner_samples(start):
-            raise InputError(f"--attacker {start}: plans in the dogfight only; leave it out")
+    """Read a policy. Raises `InputError` for a mixture of them, and a module that is not named."""
     if options.id:
         return read_foreign(responses, text, options)
     if len(options.players) > 1:
