@@ -274,6 +274,8 @@ def read_object(text: str, game: Any) -> StatePolicy:
         source = made(text, source, game)
     if hasattr(source, "action_probabilities"):
         return lambda states: [source.action_probabilities(*whole(state)) for state in states]
+    if type(source).__module__ == "pyspiel" and type(source).__name__ == "Bot":  # it crashes in another seat
+        raise InputError(f"{text}: a bot of OpenSpiel in C++ plays one seat; write step(state) for all seats")
     if hasattr(source, "step"):
         refuse_unless(f"{text} with step(state)", game, dynamics="SEQUENTIAL")
         return lambda states: [{source.step(whole(state)[0]): 1.0} for state in states]

@@ -5,7 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from sparring.envs.imported.evaluation.state_players import open_player, table_of
+from sparring.configs.core.errors import InputError
+from sparring.configs.opponents import forget_opponent, register_opponent
+from sparring.envs.imported.evaluation.state_players import open_player, read_object, table_of
 from sparring.envs.imported.states import first_state
 from sparring.envs.imported.tree import game_tree
 from sparring.eval.exploit import exploit_policy, main
@@ -192,3 +194,13 @@ def test_leduc_of_rlcard_has_other_stakes_and_turns_than_leduc_poker(theirs, our
     assert [player.in_chips for player in game.players] == [chips[0]] * 2
     assert f"Money (player_0 player_1): {100 - chips[1]} {100 - chips[1]}\n" in str(state)
     assert ((turn - first) % 2, state.child(4).current_player()) == starts
+
+
+def test_bot_of_one_seat_is_refused_before_it_crashes_in_another():
+    """OpenSpiel's own random bot in C++ ends the process when it is asked in the other seat."""
+    register_opponent("one_seat")(pyspiel.make_uniform_random_bot(0, 1))
+    try:
+        with pytest.raises(InputError, match=r"one_seat: a bot of OpenSpiel in C\+\+ plays one seat; write step"):
+            read_object("one_seat", pyspiel.load_game("kuhn_poker"))
+    finally:
+        forget_opponent("one_seat")
