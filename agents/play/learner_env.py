@@ -8,7 +8,8 @@ lanes that decide:
 - Where `batch.deciding` [N, S] says who decides next, a lane is a seat of a match, L = N * S of them. There the last
   opponent is `itself`: in these matches the learner has all seats, and all of them learn.
 
-Who acts in the other seats, and how, is the part that differs: `StackedSeats` where all decide, else `TurnSeats`.
+Who acts in the other seats, and how, is the part that differs: `StackedSeats` where all decide, else what `seating`
+makes, such as `turn_seats.TurnSeats`.
 Results are counted for seat i % S, one row per opponent. They are summed on the device and read once per update.
 With several processes, an environment steps its shard of the run's matches. Opponents are always given for all matches
 of the run, so the course of a match does not depend on the number of processes.
@@ -22,7 +23,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -32,7 +33,6 @@ from torch import Tensor
 
 from sparring.agents.distributed.processes import ALONE, Processes, Shard, ShardedGenerator
 from sparring.agents.play.stacked_seats import StackedSeats, observation_reader
-from sparring.agents.play.turn_seats import TurnSeats
 from sparring.agents.policies.memory import NONE, state_size
 from sparring.configs.core.tensor_file import check_tensor, check_tensors
 from sparring.envs.batched import SeatView
@@ -75,7 +75,7 @@ class LearnerEnv(Copyable):
     """Environment of one learner in `batch`, against `bots`, `players` and up to `slots` snapshots of `network_shape`.
 
     `players` are further opponents by name, which stand after the bots in `bots`: each a `Policy` where all seats
-    decide, else a `SeatPlayer`.
+    decide, else what `seating` takes.
 
     `obs` and `final_obs` are overwritten by the next step. `opponents` [total] is the opponent in each match of the
     run, initially number 0; the batch plays a `share` of these matches, by default all. `seed` seeds the draws of
@@ -104,6 +104,7 @@ class LearnerEnv(Copyable):
         limit_ends: bool = False,
         processes: Processes = ALONE,
         device: torch.device | None = None,
+        seating: Callable[..., Any] | None = None,
     ) -> None:
         n, self.device = batch.num_envs, batch.device
         self.batch, self.num_envs, self.seats = batch, n, batch.obs.shape[1]
@@ -120,9 +121,9 @@ class LearnerEnv(Copyable):
         snapshots: dict[str, Any] = {"slots": slots, "network_shape": network_shape, "seed": seed, "share": share}
         self.opponent_seats: Any
         """Who acts in the other seats."""
-        if hasattr(batch, "deciding"):
+        if seating is not None:
             where = device or batch.device
-            self.opponent_seats = TurnSeats(batch, players or {}, device=where, processes=processes, **snapshots)
+            self.opponent_seats = seating(batch, players or {}, device=where, processes=processes, **snapshots)
         else:
             self.opponent_seats = StackedSeats(batch, len(bots), players or {}, view=view, **snapshots)
         self.rows: Tensor | None = self.opponent_seats.rows

@@ -19,6 +19,7 @@ from sparring.agents.opponents.training import open_opponents
 from sparring.agents.play.exploitability import policy_table
 from sparring.agents.play.learner_env import LearnerEnv, MatchTally
 from sparring.agents.play.seat_matches import SeatPlayer, SeatResults, play
+from sparring.agents.play.turn_seats import TurnSeats
 from sparring.agents.policies.encoders import FLAT, picture_text
 from sparring.agents.policies.memory import NONE
 from sparring.agents.policies.networks import PolicyNetwork, shape_for
@@ -86,6 +87,7 @@ class ImportedTask:
                 device=device,
                 share=share,
                 processes=processes,
+                seating=TurnSeats,
             )
             self.env.notes += [_about(contract, shape.get("encoder", FLAT)), *batch.remarks]
         except BaseException:

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from sparring.agents.play.learner_env import LearnerEnv
+from sparring.agents.play.turn_seats import TurnSeats
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.configs.schema import NetworkConfig
 from sparring.envs import batched
@@ -276,7 +277,7 @@ def test_results_do_not_depend_on_whether_a_batch_says_who_decides():
     ]
     players = {"one": Still(), "two": Still()}
     together = LearnerEnv(Script(steps), bots=list(players), seed=0)
-    in_turn = LearnerEnv(Deciding(steps), players=players, seed=0)
+    in_turn = LearnerEnv(Deciding(steps), players=players, seed=0, seating=TurnSeats)
     for env in (together, in_turn):
         env.assign(np.array([1, 1, 0, 0]))
     assert in_turn.rows.tolist() == together.seat_rows.tolist() == [0, 3, 4, 7]

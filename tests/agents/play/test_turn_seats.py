@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from sparring.agents.play.learner_env import LearnerEnv
+from sparring.agents.play.turn_seats import TurnSeats
 from sparring.agents.policies.networks import build_network, shape_for
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.schema import NetworkConfig
@@ -40,7 +41,7 @@ def make_env(package, game, *, slots=1, seed=3):
     batch = make_batch(package, game, {}, N, seed)
     shape = shape_for(batch.contract, NetworkConfig(hidden=8, memory="gru"))
     players = {name: Counting(name, batch.contract) for name in ("one", "two")}
-    return LearnerEnv(batch, players=players, seed=5, slots=slots, network_shape=shape), shape
+    return LearnerEnv(batch, players=players, seed=5, slots=slots, network_shape=shape, seating=TurnSeats), shape
 
 
 def learner_actions(env, random):
@@ -148,4 +149,4 @@ def test_a_state_goes_on_bit_for_bit(package, game):
 def test_matches_that_leave_a_seat_out_are_refused():
     batch = make_batch("openspiel", "kuhn_poker(players=3)", {}, 4, 0)
     with pytest.raises(ConfigError, match=r"env\.num_envs=4: must be a multiple of 3"):
-        LearnerEnv(batch, seed=0)
+        LearnerEnv(batch, seed=0, seating=TurnSeats)
