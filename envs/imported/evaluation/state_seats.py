@@ -95,7 +95,7 @@ def mixed(game: Any, players: Sequence[CheckedPlayer], *, sampled: bool) -> Stat
         if asked:
             given = zip(*(policy([*asked.values()]) for policy in policies), strict=True)
             answers.update(zip(asked, ([dict(choices) for choices in each] for each in given), strict=True))
-        result = []
+        result: list[Choices] = []
         for path in paths:
             key, _, _ = path[-1]
             if key not in weights:
