@@ -14,7 +14,7 @@ from sparring.eval.stats.tables import MatchRecord
 
 FORMAT = "sparring response"
 """Of the file of a response that was found."""
-COLD, WARM, CLONE, SAMPLING = "cold", "warm", "clone", "sampling"
+COLD, WARM, CLONE, SAMPLING, SEARCH = "cold", "warm", "clone", "sampling", "search"
 DETERMINISTIC, STOCHASTIC = "deterministic", "stochastic"
 """How the policy acts that is exploited."""
 

@@ -35,7 +35,9 @@ def contract_of(obs_dim: int, stated: Mapping[str, Any]) -> dict[str, Any] | Non
 def spaces_of(contract: Mapping[str, Any]) -> tuple[Box, Space[Any]]:
     """Return the spaces of matches of a contract, those of `AirCombatParallelEnv`."""
     options = rules.CombatOptions.of_contract(contract)
-    acted = MultiDiscrete(options.choices) if options.choices else Box(-1.0, 1.0, (len(options.actions),), np.float32)
+    acted = (
+        MultiDiscrete([*options.choices]) if options.choices else Box(-1.0, 1.0, (len(options.actions),), np.float32)
+    )
     return Box(-np.inf, np.inf, (contract["obs_dim"],), np.float32), acted
 
 

@@ -206,7 +206,8 @@ class DuelMatches(KernelMatches):
         from sparring.envs.dogfight.recording import Recorder
         from sparring.envs.dogfight.training.opponents.planner import PlannerPlayer
 
-        (player, opponent), how = cell.pair, {"games": cell.plan.games, "seed": cell.plan.seed}
+        player, opponent = cell.pair
+        how: dict[str, Any] = {"games": cell.plan.games, "seed": cell.plan.seed}
         recorder = Recorder(1) if cell.filmed else None
         setting = replace(self.setting, ranges=ranges(cell.regime), trace=recorder.games if recorder else 0)
         first, second = player.contestant, opponent.contestant
@@ -270,8 +271,9 @@ def open_players(
     from sparring.envs.dogfight.training.opponents.planner import PlannerPlayer
 
     def opened(x: Player, device: str, **how: Any) -> Duelist:
-        samples = planner_samples(x) if isinstance(x, str) else None
-        return Duelist(x, PlannerPlayer(samples, name=x, device=device)) if samples else open_player(x, device, **how)
+        if isinstance(x, str) and (samples := planner_samples(x)):
+            return Duelist(x, PlannerPlayer(samples, name=x, device=device))
+        return open_player(x, device, **how)
 
     players = duels.open_players(opened, options, player, opponents, device, old_version=options.any_version)
     if HELD_OUT_SET not in options.sets:

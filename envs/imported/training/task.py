@@ -44,7 +44,7 @@ from sparring.envs.imported.tree import GameTree, game_tree
 
 GAMES_AT_ONCE = 32
 STATES = "sparring.envs.imported.evaluation.network_states:network_states"
-GAIN = "sparring.eval.exploitability.in_training:gain_metrics"
+GAIN = "sparring.eval.exploitability.sampling:gain_metrics"
 """The game with copies of states, and the attack by sampling in it."""
 MOST = 1e30
 """Above every score of an evaluation."""

@@ -34,14 +34,17 @@ def division(report):
 
 
 def test_budget_is_divided_and_attacks_that_need_weights_are_left_out_with_a_line(tmp_path):
-    """Three attacks share 12,288 moves: 2,048 of each, then 3,072 more of the two that stay."""
-    report = sparring.exploit("openspiel:cfr:3", SMALL, start="all", moves=12_288, out=tmp_path, **KUHN)
+    """Four attacks share 16,384 moves: 2,048 of each, then 4,096 more of the two that stay."""
+    report = sparring.exploit("openspiel:cfr:3", SMALL, start="all", moves=16_384, out=tmp_path, **KUHN)
     rows = division(report)
-    assert [(round_, attack) for round_, attack, _ in rows[:3]] == [(1, "sampling"), (1, "cold"), (1, "clone")]
-    assert [round_ for round_, _, _ in rows[3:]] == [2, 2]
-    assert {moves for _, attack, moves in rows if attack != "sampling"} <= {2048, 5120}
+    assert [(round_, attack) for round_, attack, _ in rows[:4]] == [
+        *((1, "sampling"), (1, "search")),
+        *((1, "cold"), (1, "clone")),
+    ]
+    assert [round_ for round_, _, _ in rows[4:]] == [2, 2]
+    assert {moves for _, attack, moves in rows if attack != "sampling"} <= {2048, 6144}
     assert "--attacker warm: openspiel-cfr-3-in-kuhn_poker does not show its weights" in report.markdown
-    assert "**Best gain of 3 attacks: " in report.markdown
+    assert "**Best gain of 4 attacks: " in report.markdown
     assert report.interval[0] < report.exact == pytest.approx(7 / 36)
     final, rounds = report.data["maximum"]["gain_interval"], report.data["divisions"][0]["rounds"]
     assert all(final != each["interval"] for each in rounds)  # the final figure is of other games
@@ -104,7 +107,7 @@ def test_earlier_response_is_measured_first_and_takes_no_moves(tmp_path):
     how = {"start": ["sampling", "cold"], "moves": 4096, "out": tmp_path, **KUHN}
     report = sparring.exploit("openspiel:cfr:3", SMALL, **how)
     assert division(report)[0] == (0, f"earlier {earlier.stem}", 0)
-    assert "**Best gain of 3 attacks: " in report.markdown
+    assert "**Best gain of 4 attacks: " in report.markdown
     assert division(sparring.exploit("openspiel:cfr:3", SMALL, **how)) == division(report)  # nothing is found anew
 
 
