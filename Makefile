@@ -147,5 +147,5 @@ torture: kernels
 # Compile the simulators once into the shared cache, before several processes need them at the same time.
 kernels: setup
 	@$(BIN)/python -c "from sparring.envs.dogfight.batch import DogfightBatch; DogfightBatch(1).close(); \
-		from sparring.envs.dogfight.mirror import Mirror; Mirror('classic', 59); \
+		from sparring.envs.dogfight.batch import Mirror; Mirror('classic', 59); \
 		from sparring.envs.diplomacy.batch import DiplomacyBatch; DiplomacyBatch(1).close()"

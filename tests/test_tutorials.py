@@ -118,7 +118,7 @@ def _small(page):
 
 def _run(line, folder):
     """Run a command of a page; commands that need a shell, a cluster or minutes are read by the same parser instead."""
-    words = shlex.split(line, comments=True)
+    words = shlex.split(line.removeprefix("RAY_ADDRESS=10.0.0.1:6379 "), comments=True)
     here = [*MACHINE, f"checkpoint_dir={folder / 'checkpoints'}"]
     if line in NOT_RUN:
         return

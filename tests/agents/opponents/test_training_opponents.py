@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 import sparring
-from sparring.agents.opponents.onnx_package import CONTRACT
+from sparring.agents.opponents.onnx_file import CONTRACT
 from sparring.agents.opponents.training import find_opponents
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import save_checkpoint

@@ -107,7 +107,7 @@ def test_earlier_response_is_measured_first_and_takes_no_moves(tmp_path):
     how = {"start": ["sampling", "cold"], "moves": 4096, "out": tmp_path, **KUHN}
     report = sparring.exploit("openspiel:cfr:3", SMALL, **how)
     assert division(report)[0] == (0, f"earlier {earlier.stem}", 0)
-    assert "**Best gain of 4 attacks: " in report.markdown
+    assert "**Best gain of 3 attacks: " in report.markdown
     assert division(sparring.exploit("openspiel:cfr:3", SMALL, **how)) == division(report)  # nothing is found anew
 
 
@@ -177,8 +177,8 @@ def test_game_without_copies_is_attacked_by_training_alone(tmp_path):
 
 def test_minutes_are_divided(tmp_path):
     report = sparring.exploit("openspiel:cfr:3", minutes=0.02, out=tmp_path, **KUHN)
-    assert report.seconds >= 1.2
-    assert report.moves >= 20_000
+    assert report.moves >= 20_000  # a search goes on by at least this
+    assert "minutes" in report.data["command"]
 
 
 def test_player_of_states_draws_its_actions_and_goes_on_from_its_generator():
