@@ -75,7 +75,8 @@ class StateFolder:
 
     def paths(self) -> list[Path]:
         """Return the states' folders, oldest first, including damaged ones."""
-        return sorted(path for path in self.folder.glob(f"{PREFIX}*") if path.is_dir() and path.suffix != DAMAGED)
+        paths = [path for path in self.folder.glob(f"{PREFIX}*") if path.is_dir() and path.suffix != DAMAGED]
+        return sorted(paths, key=lambda path: (len(path.stem), path.name))  # numbers of over six digits come later
 
     def has(self, update: int) -> bool:
         """Return True if there is a state of that update, even a damaged one."""

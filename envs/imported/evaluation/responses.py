@@ -37,6 +37,8 @@ from sparring.envs.imported.states import check_copies, first_state
 from sparring.envs.imported.training.opponents import NetworkSeats
 from sparring.envs.imported.tree import game_tree
 from sparring.eval.paired.response_game import (
+    DETERMINISTIC,
+    STOCHASTIC,
     ResponseGame,
     ResponseOptions,
     StateGame,
@@ -180,7 +182,7 @@ def seated(options: ResponseOptions, file: Path) -> StatePolicy:
 
 def clone(options: ResponseOptions, targets: Sequence[Target], sampled: bool, folder: Path) -> str:
     """Imitate players of others, unless the folder has the clone; return its file."""
-    file = folder / "clone.pt"
+    file = folder / f"clone-{STOCHASTIC if sampled else DETERMINISTIC}.pt"
     if not file.is_file():
         config = load_kind(ImportedRunConfig, [*targets[0].settings, *options.options])
         assert isinstance(config, ImportedRunConfig)

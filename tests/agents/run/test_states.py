@@ -43,6 +43,12 @@ def test_the_newest_comes_back_and_the_oldest_go(tmp_path):
     assert torch.equal(found.content["w"], content(20)["w"])
 
 
+def test_a_number_of_seven_digits_is_newer_than_one_of_six(tmp_path):
+    states = published(tmp_path, [500_000, 1_000_003], keep=1)
+    assert [path.name for path in states.paths()] == ["update_1000003"]
+    assert states.latest().content["n"] == [1_000_003]
+
+
 def test_none_were_ever_written(tmp_path):
     assert folder(tmp_path).latest() is None
 

@@ -17,6 +17,8 @@ from sparring.envs.imported.evaluation.state_seats import StateSeats, mixed
 from sparring.envs.imported.states import first_state
 from sparring.envs.imported.tree import game_tree
 from sparring.eval.exploit import main
+from sparring.eval.exploitability.sampled_response import ResponseSearch
+from sparring.eval.exploitability.sampling import StateArena
 from sparring.eval.payoff import main as payoff
 from tests.envs.imported.evaluation.saved import DUEL, save_run
 
@@ -25,6 +27,11 @@ policy = pytest.importorskip("open_spiel.python.policy")
 aggregator = pytest.importorskip("open_spiel.python.algorithms.policy_aggregator")
 exploitability = pytest.importorskip("open_spiel.python.algorithms.exploitability")
 SMALL = {"ppo.rollout_steps": 16, "ppo.minibatch_size": 256, "network.hidden": 16}
+PASSIVE = """
+class Passive:
+    def action_probabilities(self, state, player):
+        return {state.legal_actions()[0]: 1.0}
+"""
 KUHN = {"env": "openspiel", "id": "kuhn_poker", "device": "cpu", "threads": 1}
 
 
@@ -109,6 +116,43 @@ def test_earlier_response_is_measured_first_and_takes_no_moves(tmp_path):
     assert division(report)[0] == (0, f"earlier {earlier.stem}", 0)
     assert "**Best gain of 3 attacks: " in report.markdown
     assert division(sparring.exploit("openspiel:cfr:3", SMALL, **how)) == division(report)  # nothing is found anew
+
+
+def test_responses_of_another_game_in_the_folder_are_not_taken(tmp_path):
+    sparring.exploit("openspiel:uniform", moves=4000, out=tmp_path, **KUHN)
+    how = {"start": ["sampling", "search"], "moves": 4000, "out": tmp_path}
+    report = sparring.exploit("openspiel:uniform", **how, **{**KUHN, "id": "kuhn_poker(players=3)"})
+    assert {attack for _, attack, _ in division(report)} == {"sampling", "search"}
+    assert "**Best gain of 2 attacks: " in report.markdown
+
+
+def test_damaged_earlier_response_is_refused_by_its_file(tmp_path):
+    sparring.exploit("openspiel:uniform", moves=4000, out=tmp_path, **KUHN)
+    (earlier,) = (tmp_path / "responses").glob("*.json")
+    earlier.write_text("{}")
+    with pytest.raises(InputError, match=r"responses.*\.json: is damaged; delete it"):
+        sparring.exploit("openspiel:uniform", start=["sampling", "search"], moves=4000, out=tmp_path, **KUHN)
+
+
+def test_search_that_began_against_another_player_is_not_continued(tmp_path, monkeypatch):
+    """Python objects have no hash, so what an unfinished command left is of a player that may have changed."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "mended.py").write_text(PASSIVE)
+    how = {"moves": 8000, "out": tmp_path / "out", **KUHN}
+    monkeypatch.setattr(StateArena, "measure", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        sparring.exploit("mended:Passive", **how)
+    left = [*(tmp_path / "out").glob("sampling-*/sampling/seat_0/update_*")]
+    assert left
+    monkeypatch.undo()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(ResponseSearch, "load_state_dict", lambda *_: pytest.fail("continues the search"))
+    assert sparring.exploit("mended:Passive", **how).gain > 0.3
+
+
+def test_steps_beside_a_game_are_refused(tmp_path):
+    with pytest.raises(InputError, match=r"--steps 5000: is of policies of this project; with --id give --moves"):
+        sparring.exploit("openspiel:uniform", start="cold", steps=5000, out=tmp_path, **KUHN)
 
 
 def test_mixture_is_the_one_that_openspiel_aggregates(tmp_path):
