@@ -11,6 +11,7 @@ import torch
 
 from sparring.agents.baselines.sb3_env import make_sb3_env
 from sparring.agents.play.learner_env import LearnerEnv
+from sparring.agents.play.turn_seats import TurnSeats
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.networks import shape_for
 from sparring.configs.core.errors import InputError
@@ -150,7 +151,7 @@ def diplomacy_batch():
 
 def seats():
     batch = make_batch("pettingzoo", "pettingzoo.classic.tictactoe_v3", {}, 4, 5)
-    return LearnerEnv(batch, players={"random": RandomSeats(batch.contract, seed=1)}, seed=2)
+    return LearnerEnv(batch, players={"random": RandomSeats(batch.contract, seed=1)}, seed=2, seating=TurnSeats)
 
 
 AIR_FORMS = [{"missiles": 2, "flares": 8, "team_size": 2, "radar": True}, {"action_form": "manoeuvres"}]

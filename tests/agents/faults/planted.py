@@ -18,7 +18,6 @@ from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import save_checkpoint
 from sparring.agents.policies.policy import Policy
 from sparring.agents.ppo.trainer import PPOTrainer
-from sparring.agents.run import fit
 from sparring.agents.run.states import StateFolder
 from sparring.configs.core.session import LoggerConfig
 from sparring.configs.schema import NetworkConfig
@@ -78,7 +77,7 @@ def run(config):
 
 def run_telling(root, sender, **options):
     """The long small run, telling each update when its row is written."""
-    _after(fit, "_update", lambda *_: sender.send(True))
+    _after(PPOTrainer, "advance", lambda *_: sender.send(True))
     run(long(root, **options))
 
 

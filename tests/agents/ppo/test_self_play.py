@@ -167,7 +167,7 @@ def test_slots_hold_the_weights_of_their_names(env, tmp_path):
     assert sorted(self_play.slots) == ["snapshot_000001", "snapshot_000002"]
     for slot, name in enumerate(self_play.slots):
         expected = network(int(name[-1])).state_dict()["actor.0.bias"], network(int(name[-1])).actor[0].weight
-        stored = env._actors.weights["actor.0.weight"][slot]
+        stored = env.opponent_seats._actors.weights["actor.0.weight"][slot]
         assert (stored == expected[1].T).all()
 
 

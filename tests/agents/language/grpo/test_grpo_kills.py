@@ -7,7 +7,6 @@ import time
 import torch
 
 from sparring.agents.language.grpo.trainer import GRPOTrainer
-from sparring.agents.run import fit
 from tests.agents.faults import victims
 from tests.agents.language.grpo.small_runs import events, in_process, rows, run, weights
 
@@ -17,18 +16,17 @@ OPTIONS = ("grpo.steps=5", "grpo.buffer_depth=1", "grpo.learning_rate=1e-2", "gr
 def run_telling(toy, folder, name, sender):
     """A run that tells when it begins and when each row is written; games are planned ahead, and played in here."""
     GRPOTrainer._new_players = in_process
-    update, restore = fit._update, GRPOTrainer.restore_or_init
+    advance, restore = GRPOTrainer.advance, GRPOTrainer.restore_or_init
 
     def ready(trainer, session):
         restore(trainer, session)
         sender.send(trainer.updates_done)
 
-    def telling(trainer, session):
-        went_on = update(trainer, session)
+    def telling(trainer):
+        advance(trainer)
         sender.send(trainer.updates_done)
-        return went_on
 
-    GRPOTrainer.restore_or_init, fit._update = ready, telling
+    GRPOTrainer.restore_or_init, GRPOTrainer.advance = ready, telling
     run(toy, folder, name, *OPTIONS)
 
 

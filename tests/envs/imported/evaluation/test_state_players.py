@@ -151,11 +151,9 @@ def test_wrong_player_is_one_line(name, parts, tmp_path, capsys):
         (["openspiel:ismcts:3", "--id", "tic_tac_toe"], "needs a game with information IMPERFECT_INFORMATION"),
         (["openspiel:cfr:3", "--id", "goofspiel(num_cards=3)"], "needs a game with dynamics SEQUENTIAL"),
         (["openspiel:uniform", "--id", "kuhn_pokr"], "--id kuhn_pokr: is not a game of OpenSpiel"),
-        (["openspiel:uniform", "--id", "kuhn_poker", "--attacker", "cold"], "--attacker cold: with --id"),
         (["openspiel:uniform", "ppo.clip=0.1", "--id", "kuhn_poker"], "ppo.clip=0.1: is an option of training"),
         (["rlcard:leduc-holdem-rule-v1", "--id", "leduc_poker"], "blinds of 1 and 2 chips, and leduc_poker has other"),
         (["nobody", "--id", "kuhn_poker"], "nobody: expected openspiel:uniform"),
-        (["openspiel:uniform", "openspiel:cfr:2", "--id", "kuhn_poker"], "name one policy"),
     ],
 )
 def test_wrong_words_are_one_line(words, message, tmp_path, capsys):
