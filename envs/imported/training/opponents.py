@@ -253,7 +253,9 @@ def open_seat_player(
         return load_seat_policy(x, contract, device, deterministic=deterministic, seed=seed)
     source = named_source(x) if isinstance(x, str) else x
     if not isinstance(source, type) and all(hasattr(source, part) for part in ("name", "memory_size", "act", "reseed")):
-        return cast(SeatPlayer, source)
+        player = cast(SeatPlayer, source)
+        player.reseed(seed)  # a registered one is the same object in all runs of the process
+        return player
     name = registered_name(source) or (x if isinstance(x, str) else source_name(x))
     if hasattr(source, "choose"):
         return MatchSeats(source, name=name)

@@ -13,8 +13,15 @@ from sparring.agents.policies.checkpoint import save_checkpoint
 from sparring.agents.policies.networks import build_network, shape_for
 from sparring.agents.policies.policy import PolicyError
 from sparring.configs.core.errors import InputError
+from sparring.configs.opponents import forget_opponent, register_opponent
 from sparring.configs.schema import NetworkConfig
-from sparring.envs.imported.training.opponents import MatchSeats, NetworkSeats, check_contract, open_seat_player
+from sparring.envs.imported.training.opponents import (
+    MatchSeats,
+    NetworkSeats,
+    RandomSeats,
+    check_contract,
+    open_seat_player,
+)
 from sparring.envs.spaces import to_actions
 from tests.agents.play.toy_matches import ToyBatch
 
@@ -94,6 +101,18 @@ def test_an_object_without_act_is_refused():
         open_seat_player(3, MIXED)
     with pytest.raises(OpponentError, match=r"give act two parameters, act\(obs, mask\)"):
         open_seat_player(lambda obs: 0, MIXED)
+
+
+def test_registered_player_begins_every_run_with_its_seed():
+    """It is one object for all runs of the process."""
+    obs, memory = rows([1, 1, 1, 1, 1]).expand(40, 7), torch.zeros(40, 0)
+    register_opponent("drawing")(RandomSeats(MIXED))
+    try:
+        drawn = [open_seat_player("drawing", MIXED, seed=seed).act(obs, memory)[0] for seed in (5, 5, 6)]
+    finally:
+        forget_opponent("drawing")
+    assert torch.equal(drawn[0], drawn[1])
+    assert not torch.equal(drawn[0], drawn[2])
 
 
 class FirstLegal:
