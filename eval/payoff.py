@@ -84,8 +84,8 @@ class PayoffOptions(CommandOptions):
     """Options of the command beside those of pairs in a game, before which it stands; no run has been located."""
 
     env: str = argument("", metavar="G")
-    """The game, where no run says it: dogfight, air_combat, chess, pettingzoo, openspiel (--env GAME --help lists its
-    options)."""
+    """The game, where no run says it: dogfight, diplomacy, chess, air_combat, pettingzoo, openspiel (--env GAME --help
+    lists its options)."""
     ckpt: str = argument("", metavar="RUN", group=WHO)
     """A run's name, its folder, or final.pt (the newest run's); without one, opponents alone play."""
     snapshots: int = argument(10, SNAPSHOTS, metavar="N", group=WHO)

@@ -193,6 +193,9 @@ class LearnerEnv(Copyable):
 
         Raises `ValueError` for a slot outside 0..K-1 or weights of another shape.
         """
+        if not 0 <= slot < self.slots:
+            expected = f"must be in 0..{self.slots - 1}" if self.slots else "there are no slots"
+            raise ValueError(f"slot={slot}: {expected}")
         self.opponent_seats.load_slot(slot, weights)
         self._seat_opponents(self.opponents == len(self.bots) + slot)
 

@@ -95,9 +95,8 @@ class StackedSeats(Copyable):
             self._act_players(actions)
 
     def load_slot(self, slot: int, weights: Mapping[str, Tensor]) -> None:
-        """Load a snapshot's weights into a slot; raises `ValueError` where there is no such slot."""
-        if self._actors is None:
-            raise ValueError(f"slot={slot}: there are no slots")
+        """Load a snapshot's weights into a slot."""
+        assert self._actors is not None
         self._actors.load(slot, weights)
 
     def forget(self, begin: Tensor) -> None:

@@ -103,6 +103,10 @@ class SeatResponse(Protocol):
     def player(self) -> int:
         """The seat."""
 
+    @property
+    def searches(self) -> bool:
+        """Whether a search met some of its information states; a network answers in all of them."""
+
     def choices(self, states: Sequence[GameState]) -> Sequence[Choices | None]:
         """Return its choices in each of the states; None where it has none, and the frozen policy acts in its place."""
 

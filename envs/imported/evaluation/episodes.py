@@ -54,6 +54,8 @@ MEANS = ("return", "length")
 """What is measured of episodes."""
 COPIES = 10
 """Number of parallel environments. Episodes are split evenly among them, so that short ones are not favoured."""
+MOST_LEFT_OUT = 10
+"""Episodes that are not finite, for each one asked for, before the evaluation ends."""
 FPS = 30
 """Frames per second if the environment does not specify render_fps."""
 
@@ -183,6 +185,12 @@ def play(checkpoint: Checkpoint, episodes: int, seed: int, device: str = "cpu") 
     finished: list[list[tuple[float, int]]] = [[] for _ in quota]
     while any(len(done) < most for done, most in zip(finished, quota, strict=True)):
         envs.step(checkpoint.network.act(envs.obs, deterministic=True)[0])
+        if (left_out := int(envs.quarantined)) > MOST_LEFT_OUT * episodes:
+            envs.close()
+            raise InputError(
+                f"{checkpoint.path}: {left_out} episodes of {checkpoint.contract['id']} were left out before "
+                f"{episodes} were played: a reward or an observation was not finite; check step() of the environment"
+            )
         for copy, value, length in envs.finished:
             finished[copy].append((value, length))
         envs.finished.clear()

@@ -32,7 +32,7 @@ from sparring.agents.policies.actor_critic import alternatives
 from sparring.agents.policies.checkpoint import check_values, load_checkpoint
 from sparring.agents.policies.networks import PolicyNetwork
 from sparring.agents.policies.policy import PolicyError
-from sparring.configs.core.errors import UnknownNameError, suggestion
+from sparring.configs.core.errors import InputError, UnknownNameError, suggestion
 from sparring.configs.games import is_imported
 from sparring.configs.opponents import is_code, named_source, registered, registered_name, source_name
 from sparring.envs.game import load
@@ -48,6 +48,8 @@ STATE_PLAYERS, SAVED = "openspiel:", ".json"
 STATE_SEATS = "sparring.envs.imported.evaluation.state_seats:open_state_seats"
 SEAT_PLAYERS = f"{RANDOM}, a run or a checkpoint, {players.SAMPLED_PREFIX}FILE, or module:Name"
 WANTED = "a model that eval/export.py wrote of a policy without memory: input float32 [1, D], output float32 [1, A]"
+MOST_NUMBERS = {"obs_dim": 1_000_000, "continuous": 10_000}
+"""Of an ONNX model: arrays of these sizes are made before it runs, and its file may be a stranger's."""
 COMPARED = (
     *("id", "version", "obs_dim", "continuous", "binary", "categorical"),
     *("masked", "roles", "picture", "kwargs"),
@@ -253,7 +255,9 @@ def open_seat_player(
         return load_seat_policy(x, contract, device, deterministic=deterministic, seed=seed)
     source = named_source(x) if isinstance(x, str) else x
     if not isinstance(source, type) and all(hasattr(source, part) for part in ("name", "memory_size", "act", "reseed")):
-        return cast(SeatPlayer, source)
+        player = cast(SeatPlayer, source)
+        player.reseed(seed)  # a registered one is the same object in all runs of the process
+        return player
     name = registered_name(source) or (x if isinstance(x, str) else source_name(x))
     if hasattr(source, "choose"):
         return MatchSeats(source, name=name)
@@ -299,6 +303,9 @@ def _stated(obs_dim: int, stated: Mapping[str, Any]) -> dict[str, Any] | None:
     if not is_imported(stated) or stated.get("obs_dim") != obs_dim or not {*COMPARED} <= {*stated}:
         return None
     check_values(stated)
+    for key, most in MOST_NUMBERS.items():
+        if stated[key] > most:
+            raise InputError(f"{key}={stated[key]}: expected is at most {most}")
     return dict(stated)
 
 

@@ -177,8 +177,9 @@ def test_an_invalid_opponent_is_refused(batch):
     for wrong in ([0] * (N - 1), [-1] + [0] * (N - 1), [FIRST_SLOT + 2] + [0] * (N - 1)):
         with pytest.raises(ValueError, match=r"8 indices in 0\.\.6"):
             env.assign(np.array(wrong))
-    with pytest.raises(ValueError, match=r"slot=2"):
-        env.load_slot(2, network().state_dict())
+    for outside in (-1, 2):
+        with pytest.raises(ValueError, match=rf"slot={outside}: must be in 0\.\.1"):
+            env.load_slot(outside, network().state_dict())
 
 
 class Script:

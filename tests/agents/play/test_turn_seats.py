@@ -118,6 +118,9 @@ def test_a_slot_plays_the_weights_of_its_snapshot():
     env.load_slot(0, snapshot)
     (player,) = env.opponent_seats.snapshots
     assert all(torch.equal(one, snapshot[name]) for name, one in player.network.state_dict().items())
+    for outside in (-1, 1):
+        with pytest.raises(ValueError, match=rf"slot={outside}: must be in 0\.\.0"):
+            env.load_slot(outside, snapshot)
     env.close()
 
 

@@ -1,6 +1,7 @@
 """A run against its own past, in every game: its saved policies, how they are thinned, and the files of the matrix."""
 
 import json
+import re
 import sys
 
 import numpy as np
@@ -21,7 +22,7 @@ from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.batch import AirCombatBatch
 from sparring.envs.dogfight.training.opponents.load import frozen_policies
 from sparring.eval.paired import evaluation
-from sparring.eval.payoff import main, read
+from sparring.eval.payoff import PAYOFFS, main, read
 from sparring.eval.plots import heatmap
 from tests.envs.imported.evaluation.saved import DUEL, save_run
 
@@ -323,3 +324,10 @@ def test_a_missing_package_is_named_before_anything_is_played(make_run, monkeypa
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main(["--ckpt", "pupil", *QUICK]) == 2
     assert capsys.readouterr().err == ("eval/payoff.py: matplotlib is not installed; run `sparring install plots`\n")
+
+
+def test_help_names_every_game_that_has_a_matrix(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    (listed,) = re.findall(r"where no run says it: ([^(]*)\(", " ".join(capsys.readouterr().out.split()))
+    assert sorted(listed.strip().split(", ")) == sorted(PAYOFFS)

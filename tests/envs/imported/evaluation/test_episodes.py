@@ -13,8 +13,10 @@ from scipy import stats
 from sparring.agents.opponents import players
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.trainers import train
+from sparring.configs.core.errors import InputError
 from sparring.configs.load import load
 from sparring.envs.imported.evaluation.episodes import make_envs, play, write_video
+from sparring.envs.imported.training.gymnasium import SOUND_STEPS
 from sparring.eval.run import main
 
 QUICK = ["--threads", "1", "--device", "cpu"]
@@ -194,3 +196,16 @@ def test_a_mean_can_be_required(requirement, code, message, tmp_path, capsys):
     words = ["--ckpt", "count", "--episodes", "6", "--require", requirement, "--quiet", "--out", str(tmp_path)]
     assert main([*words, *QUICK]) == code
     assert message in capsys.readouterr().err
+
+
+def test_environment_whose_episodes_are_never_finite_ends_the_evaluation(folder, monkeypatch):
+    """Each episode is long enough to count as sound, and its last reward is infinite."""
+
+    def step(self, action):
+        self.now += 1
+        return self._obs(), np.inf if self.now == SOUND_STEPS + 1 else 0.0, False, False, {}
+
+    monkeypatch.setattr(Countdown, "step", step)
+    checkpoint = load_checkpoint(folder / "count" / "final.pt")
+    with pytest.raises(InputError, match=r"2[1-9] episodes of Countdown-v0 were left out before 2 were played.*check"):
+        play(checkpoint, 2, seed=0)

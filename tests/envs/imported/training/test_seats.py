@@ -1,5 +1,6 @@
 """Players of imported games: which names become one, and what they answer."""
 
+import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,14 +8,22 @@ import pytest
 import torch
 from gymnasium.spaces import Box
 
+from sparring.agents.opponents.onnx_file import OnnxError
 from sparring.agents.opponents.players import OpponentError
 from sparring.agents.play.seat_matches import seat_actions
 from sparring.agents.policies.checkpoint import save_checkpoint
 from sparring.agents.policies.networks import build_network, shape_for
 from sparring.agents.policies.policy import PolicyError
 from sparring.configs.core.errors import InputError
+from sparring.configs.opponents import forget_opponent, register_opponent
 from sparring.configs.schema import NetworkConfig
-from sparring.envs.imported.training.opponents import MatchSeats, NetworkSeats, check_contract, open_seat_player
+from sparring.envs.imported.training.opponents import (
+    MatchSeats,
+    NetworkSeats,
+    RandomSeats,
+    check_contract,
+    open_seat_player,
+)
 from sparring.envs.spaces import to_actions
 from tests.agents.play.toy_matches import ToyBatch
 
@@ -96,6 +105,18 @@ def test_an_object_without_act_is_refused():
         open_seat_player(lambda obs: 0, MIXED)
 
 
+def test_registered_player_begins_every_run_with_its_seed():
+    """It is one object for all runs of the process."""
+    obs, memory = rows([1, 1, 1, 1, 1]).expand(40, 7), torch.zeros(40, 0)
+    register_opponent("drawing")(RandomSeats(MIXED))
+    try:
+        drawn = [open_seat_player("drawing", MIXED, seed=seed).act(obs, memory)[0] for seed in (5, 5, 6)]
+    finally:
+        forget_opponent("drawing")
+    assert torch.equal(drawn[0], drawn[1])
+    assert not torch.equal(drawn[0], drawn[2])
+
+
 class FirstLegal:
     def choose(self, match, seat):
         return int(match.mask.argmax())
@@ -132,6 +153,22 @@ def test_files_are_deterministic_unless_their_name_says_otherwise(tmp_path):
         open_seat_player(str(path), contract | {"kwargs": {"players": 3}})
     with pytest.raises(PolicyError, match="trained with id=pettingzoo:mixed, not openspiel:go; name a policy of"):
         open_seat_player(path, contract | {"id": "openspiel:go"})
+
+
+@pytest.mark.parametrize(("key", "value"), [("continuous", 10**12), ("obs_dim", 10**12)])
+def test_model_that_states_huge_sizes_is_refused_in_one_line(key, value, tmp_path):
+    onnx = pytest.importorskip("onnx")
+    stated = MIXED | {"continuous": 2, "categorical": 0, "masked": False, "roles": [0, 0], "obs_dim": 1, key: value}
+    sizes = {"x": [1, stated["obs_dim"]], "y": [1, "A"]}
+    inputs, outputs = (
+        [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, sizes[name])] for name in sizes
+    )
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Identity", ["x"], ["y"])], "agent", inputs, outputs)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    onnx.helper.set_model_props(model, {"contract": json.dumps(stated)})
+    onnx.save(model, tmp_path / "huge.onnx")
+    with pytest.raises(OnnxError, match=rf"^[^\n]*huge\.onnx: its contract has {key}={value}: expected [^\n]*$"):
+        open_seat_player(str(tmp_path / "huge.onnx"), stated)
 
 
 def test_the_error_for_an_unknown_name_lists_the_known_names():
