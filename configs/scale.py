@@ -36,6 +36,7 @@ INTERVALS = {
     "evaluation.every": 1,
     "evaluation.check_every": 1,
     "evaluation.regimes_every": 1,
+    "evaluation.exploit_every": 1,
     "league.checkpoint_every": 1,
 }
 """In updates, with floors; a number below its floor is unchanged."""

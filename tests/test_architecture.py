@@ -262,13 +262,13 @@ def test_figures_of_the_structure_are_counted(tmp_path):
 ARROWS = {("diplomacy", "language"), ("chess", "language")}
 """The only imports between parts."""
 CEILINGS = {
-    CORE: 25_756,
+    CORE: 25_764,
     "air_combat": 5_640,
     "chess": 4_529,
     "diplomacy": 17_530,
     "dogfight": 6_397,
-    "exploitability": 2_874,
-    "imported": 7_246,
+    "exploitability": 2_938,
+    "imported": 7_263,
     "language": 9_300,
     "runs": 9_418,
     "sb3": 399,

@@ -111,8 +111,13 @@ def test_a_slow_start_is_announced_before_the_trainer_loads(monkeypatch, capsys,
     if rank is not None:
         monkeypatch.setenv("RANK", rank)
     seen = []
-    monkeypatch.setattr(trainers, "_train", lambda *_: seen.append(capsys.readouterr().err))
-    assert train.main(["+run=quickstart", f"checkpoint_dir={tmp_path}", *options]) == 0
+
+    def stop(name):
+        seen.append(capsys.readouterr().err)
+        raise InputError("stopped before the trainer loads")
+
+    monkeypatch.setattr(trainers, "load_trainer", stop)
+    assert train.main(["+run=quickstart", f"checkpoint_dir={tmp_path}", *options]) == 2
     assert seen == [said]
 
 

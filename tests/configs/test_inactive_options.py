@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from sparring.agents import trainers
-from sparring.configs.core.errors import ConfigError
+from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.kinds import bare, declared, run_kinds
 from sparring.configs.load import load, runs
 from sparring.configs.serialization import to_plain
@@ -147,6 +147,11 @@ def test_chess_refuses_the_reward_options_of_other_games(option):
 
 def test_they_are_printed_before_a_run_starts(tmp_path, capsys, monkeypatch):
     config = load(["+run=gymnasium", "ppo.precision=fp32", "ppo.warmup_updates=3", f"checkpoint_dir={tmp_path}"])
-    monkeypatch.setattr(trainers, "_train", lambda config, claim, callbacks: tmp_path)
-    trainers.train(config)
+
+    def stop(name):
+        raise InputError("stopped before the trainer loads")
+
+    monkeypatch.setattr(trainers, "load_trainer", stop)
+    with pytest.raises(InputError, match="stopped before the trainer loads"):
+        trainers.train(config)
     assert "without effect with ppo.precision=fp32: ppo.warmup_updates\n" in capsys.readouterr().err

@@ -25,7 +25,7 @@ from tests.configs.run_configs import PPO, run_config
 IN_PHASES = {"updates", "stages.at", "randomization.at", "randomization.over", "randomization.steps", "events.at"}
 LEFT = {
     *("seed", "threads", "keep_states", "env.last_year", "env.action_repeat", "network.hidden", "network.blocks"),
-    *("evaluation.video_every", "ppo.epochs", "self_play.pool_size", "self_play.slots"),
+    *("evaluation.video_every", "evaluation.exploit_moves", "ppo.epochs", "self_play.pool_size", "self_play.slots"),
     *("model.max_prompt_tokens", "model.batch_size", "model.lora_rank"),
     *("clone.hidden", "clone.layers", "clone.heads", "clone.batch_tokens", "distill.batch_size", "distill.workers"),
     *("grpo.samples_per_group", "grpo.rollout_horizon_years", "grpo.rollout_long_horizon_years"),

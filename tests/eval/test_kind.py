@@ -61,14 +61,14 @@ def test_by_its_own_file(tmp_path):
 
 
 def test_the_commands_say_so_without_torch(tmp_path):
-    path = run_of(tmp_path / "run", DIPLOMACY)
+    path = run_of(tmp_path / "run", "CartPole-v1")
     code = "import sys; sys.modules['torch'] = None; from sparring.eval import payoff\n"
     code += "print(payoff.main(sys.argv[1:]))"
     command = [sys.executable, "-c", code, "--ckpt", path]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stdout == "2\n"
     assert done.stderr.count("\n") == 1
-    assert "its games are played by eval/run.py --env diplomacy --ckpt" in done.stderr
+    assert "compare the returns of runs with eval/seeds.py" in done.stderr
 
 
 @pytest.mark.parametrize(
