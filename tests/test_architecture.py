@@ -262,12 +262,12 @@ def test_figures_of_the_structure_are_counted(tmp_path):
 ARROWS = {("diplomacy", "language"), ("chess", "language")}
 """The only imports between parts."""
 CEILINGS = {
-    CORE: 25_764,
+    CORE: 25_765,
     "air_combat": 5_640,
     "chess": 4_529,
     "diplomacy": 17_530,
     "dogfight": 6_397,
-    "exploitability": 2_938,
+    "exploitability": 2_932,
     "imported": 7_263,
     "language": 9_300,
     "runs": 9_418,
