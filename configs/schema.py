@@ -90,6 +90,11 @@ class PPOConfig:
     """Weight of the entropy bonus, in loss per nat, at the start."""
     final_entropy_fraction: float = option(1.0, PROBABILITY)
     """The entropy coefficient falls linearly to this fraction of it."""
+    entropy_falls_from: float = option(0.0, "[0, 0.99]")
+    """Part of the schedule after which the entropy coefficient begins to fall; 0 is from the start on."""
+    average_decay: float = option(0.0, "[0, 0.9999]")
+    """Part of the averaged weights that an update keeps; policies that are saved and evaluated have the average. 0 is
+    the weights of the last update."""
     magnet_coefficient: float = option(0.0, "[0, 10]")
     """Weight of KL(policy, magnet) in the loss, in loss per nat: magnetic mirror descent."""
     magnet_rate: float = option(0.0, PROBABILITY)

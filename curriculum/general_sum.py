@@ -26,6 +26,8 @@ def general_sum_note(config: Any) -> str:
         return ""
     if preset := getattr(config, "reward", ""):
         return f"reward={preset}: is not known to be zero-sum, which results on the convergence of self-play assume"
+    if getattr(reward, "zero_sum", False):
+        return ""
     reasons = []
     decided, drawn = reward.win - reward.lose, 2.0 * reward.draw
     if not math.isclose(decided, drawn, abs_tol=1e-9):

@@ -344,7 +344,8 @@ def reward_weights(struct: Any, reward: Any, gamma: float, prefix: str = "") -> 
     check_number("gamma", gamma, "[0, 1]")
     for term in fields(reward):
         value = getattr(reward, term.name)
-        check_number(f"{prefix}{term.name}", value, term.metadata["allowed"])
+        if not isinstance(term.default, bool):
+            check_number(f"{prefix}{term.name}", value, term.metadata["allowed"])
         setattr(struct, term.name, float(value))
     struct.gamma = gamma
     return struct

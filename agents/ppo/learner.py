@@ -15,6 +15,7 @@ same context as the update; otherwise the first ratios are not equal to 1.
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -88,6 +89,8 @@ class PPOLearner:
         self.shuffle = torch.Generator(device).manual_seed(seed)
         used = config.magnet_coefficient or config.proximal_coefficient
         self.magnet = open_magnet(network, config) if used else None
+        self.average = Average(network, config.average_decay) if config.average_decay else None
+        """Average of the weights over the updates, if configured."""
         self._halves = ParallelHalves(parallel=threads > 1 and device.type == "cpu")
         self._recurrent = network.memory_size > 0
         self._captures = config.capture and device.type == "cuda" and not (self.magnet or self._recurrent)
@@ -159,6 +162,8 @@ class PPOLearner:
         judged = joint or samples
         counts["epochs_completed"] = steps / parts(len(judged.returns), self.config)
         metrics = _metrics(self.network, judged, rows, counts)
+        if self.average:
+            self.average.follow(self.network)
         if self.magnet:  # it moves; of each process the penalties of its part of every minibatch, summed
             penalty = self._processes.means([self.magnet.follow(tried)])[0] * self._processes.size
             metrics["train/magnet_loss"] = penalty
@@ -169,14 +174,24 @@ class PPOLearner:
         self.network.reset_log_std(log_std)
         self.optimizer.state.pop(self.network.log_std, None)
 
+    @property
+    def released(self) -> PolicyNetwork:
+        """The network that plays outside of training: with averaged weights, if configured."""
+        return self.average.network if self.average and self.average.updates else self.network
+
     def state_dict(self) -> dict[str, Any]:
         """Return network, optimizer, gradient scaler and the generator of the sample order."""
-        return {
-            "network": self.network.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "scaler": self.autocast.scaler.state_dict(),
-            "shuffle": self.shuffle.get_state(),
-        } | ({"magnet": self.magnet.state_dict()} if self.magnet else {})
+        average = {"average": self.average.state_dict()} if self.average else {}
+        return (
+            average
+            | {
+                "network": self.network.state_dict(),
+                "optimizer": self.optimizer.state_dict(),
+                "scaler": self.autocast.scaler.state_dict(),
+                "shuffle": self.shuffle.get_state(),
+            }
+            | ({"magnet": self.magnet.state_dict()} if self.magnet else {})
+        )
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a `state_dict` of this learner, or a stored one that has passed `check`."""
@@ -187,17 +202,21 @@ class PPOLearner:
         restore_generator(self.shuffle, state["shuffle"], "shuffle")
         if self.magnet:
             self.magnet.load_state_dict(state["magnet"])
+        if self.average:
+            self.average.load_state_dict(state["average"])
 
     def check(self, state: dict[str, Any]) -> dict[str, Any]:
         """Return a stored state for `load_state_dict`; raises `ContentError` for one of another learner or with NaN."""
         weights = check_tensors(state["network"], self.network.state_dict(), "network")
         stored, expected = state.get("magnet", {}), self.magnet.state_dict() if self.magnet else {}
-        magnet = {"magnet": check_tensors(stored, expected, "magnet")} if self.magnet else {}
+        extra = {"magnet": check_tensors(stored, expected, "magnet")} if self.magnet else {}
+        if self.average:
+            extra["average"] = check_tensors(state.get("average", {}), self.average.state_dict(), "average")
         return {
             **state,
             "network": weights,
             "optimizer": check_optimizer(state["optimizer"], self.optimizer, "optimizer"),
-            **magnet,
+            **extra,
         }
 
     def close(self) -> None:
@@ -311,6 +330,37 @@ class PPOLearner:
         self.autocast.scaler.step(self.optimizer)
         self.autocast.scaler.update()
         self.network.clamp_log_std()
+
+
+class Average:
+    """Running mean of a network's weights over its updates, with the part `decay` of it kept by each.
+
+    The first updates have equal parts, so that the random weights at the start do not stay in it. `network` is a copy
+    with the averaged weights; what it has beside its parameters is that of the last update.
+    """
+
+    def __init__(self, network: PolicyNetwork, decay: float) -> None:
+        self.network, self.decay = copy.deepcopy(network), decay
+        self.updates = torch.zeros((), dtype=torch.int64)
+
+    @torch.no_grad()
+    def follow(self, network: PolicyNetwork) -> None:
+        """Take in the weights after an update."""
+        self.updates += 1
+        part = max(1.0 - self.decay, 1.0 / int(self.updates))
+        torch._foreach_lerp_(list(self.network.parameters()), list(network.parameters()), part)
+        for kept, buffer in zip(self.network.buffers(), network.buffers(), strict=True):
+            kept.copy_(buffer)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return the averaged weights and the number of updates."""
+        return {**self.network.state_dict(), "updates": self.updates}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Continue from a `state_dict`."""
+        weights = dict(state)
+        self.updates = weights.pop("updates").cpu().clone()
+        self.network.load_state_dict(weights)
 
 
 def open_magnet(network: PolicyNetwork, config: PPOConfig) -> Magnet:

@@ -172,7 +172,7 @@ class PPOTrainer:
     def evaluate(self) -> dict[str, float]:
         """Play the evaluations and save the checkpoints that are due, and measure the speed."""
         plan, folder = self.plan, self.session.folder
-        metrics, improved = self.task.evaluate(plan, self.network)
+        metrics, improved = self.task.evaluate(plan, self.learner.released)
         self._report_evaluation(metrics)
         if (plan.update + 1) % self.config.checkpoint_every == 0:
             self._keep(folder.step(self.env_steps))
@@ -226,7 +226,7 @@ class PPOTrainer:
             "config": to_plain(self.config),
         }
         training |= self.task.status().summary
-        save_checkpoint(path, self.network, contract=contract or self.task.env.contract, training=training)
+        save_checkpoint(path, self.learner.released, contract=contract or self.task.env.contract, training=training)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state between two updates; without the episodes once another process is lost."""
@@ -312,7 +312,8 @@ class PPOTrainer:
         ppo, done = self.config.ppo, position.clock / max(self.schedule.total_updates - 1, 1)
         final = 1.0 if ppo.adaptive_kl > 0 else ppo.final_learning_rate_fraction
         learning_rate = anneal(ppo.learning_rate, final, done) * self.guard.rate_scale
-        entropy_coefficient = anneal(ppo.entropy_coefficient, ppo.final_entropy_fraction, done)
+        falling = max(done - ppo.entropy_falls_from, 0.0) / (1.0 - ppo.entropy_falls_from)
+        entropy_coefficient = anneal(ppo.entropy_coefficient, ppo.final_entropy_fraction, falling)
         self.guard.before(self.plan.update)
         metrics = self.learner.update(
             self.rollout.flat(),

@@ -38,6 +38,9 @@ class RewardConfig:
     """Weight of the potential-based term, gamma * phi' - phi."""
     exposure: float = option(0.0, PROBABILITY)
     """Part of the potential's aim that counts only where a shot would pass the rear armour."""
+    zero_sum: bool = False
+    """Each seat gets half of the difference of both seats' rewards, so that they add up to zero; a match then ends at
+    its time limit as by a death."""
 
 
 @dataclass

@@ -6,6 +6,9 @@ facing. Shaping is potential-based (Ng, Harada and Russell, 1999): weight * (gam
 phi = 0.5 u cos(angle to the lead point) exp(-d / 400) + 0.5 exp(-d / 300), and phi' = 0 where a death ends the match.
 u = 1 - exposure (1 - e), where e in [0, 1] is 1 if a shot along the nose would pass the opponent's rear armour. Without
 it the potential is highest right behind a target that cannot be hurt from there.
+
+With `zero_sum` a seat gets (r - r_opponent) / 2, so every term cancels between the seats. The time limit is then an
+ending as well, where phi' = 0, so that shaping adds nothing to the sum over a match but -phi at its start.
 """
 
 import warp as wp

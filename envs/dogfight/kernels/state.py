@@ -111,6 +111,7 @@ class RewardWeights:
     facing: float
     shaping: float
     exposure: float
+    zero_sum: float
     gamma: float
 
 

@@ -353,14 +353,20 @@ def write_rewards(
     alive_b = alive(m.b)
     died = not (alive_a and alive_b)
     after = measure(m.a, m.b, p, weights, settings)
+    zero_sum = weights.zero_sum != 0.0
     # The potential of a terminal state is 0; at a time-out the trainer bootstraps, so phi' stays.
-    if died:
+    if died or (zero_sum and m.outcome >= 0):
         after.potential_a = 0.0
         after.potential_b = 0.0
     reward_a = step_reward(weights, before, after, 0, m.damage_b, m.damage_a, alive_a)
     reward_b = step_reward(weights, before, after, 1, m.damage_a, m.damage_b, alive_b)
-    results.reward[match, 0] = reward_a + result_reward(weights, m.outcome, 0)
-    results.reward[match, 1] = reward_b + result_reward(weights, m.outcome, 1)
+    reward_a = reward_a + result_reward(weights, m.outcome, 0)
+    reward_b = reward_b + result_reward(weights, m.outcome, 1)
+    if zero_sum:
+        reward_a = 0.5 * (reward_a - reward_b)
+        reward_b = -reward_a
+    results.reward[match, 0] = reward_a
+    results.reward[match, 1] = reward_b
     results.terminated[match] = died
     results.truncated[match] = m.outcome >= 0 and not died
     results.outcome[match] = m.outcome

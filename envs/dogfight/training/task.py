@@ -47,6 +47,11 @@ class DogfightTask(DuelTask):
             self.env.own_reward = OwnReward(config.reward, self.batch, self.env.seat_rows, config.ppo.gamma)
 
     @property
+    def limit_ends(self) -> bool:  # type: ignore[override]
+        """See `LearnerEnv`; only rewards that add up to zero treat the time limit as an ending."""
+        return self.config.env.reward.zero_sum
+
+    @property
     def contract(self) -> dict[str, Any]:
         """What policies of the run state: also whether they play in the mirror."""
         return self.batch.contract | {"mirror": self.config.env.mirror}
