@@ -208,6 +208,9 @@ class SelfPlayConfig:
     """Different snapshots in one rollout."""
     deal_every: int = option(4, POSITIVE)
     """Updates between draws of opponents from the pool."""
+    below_share: float = option(0.6, PROBABILITY, needs=["network.styles above 0"])
+    """Part of a style's self-play against the equilibrium mixture of the styles below it; the rest is against the
+    pool."""
 
 
 @dataclass

@@ -23,9 +23,12 @@ IdleRow = tuple[type[schema.RunConfig], str, tuple[str, ...]]
 POLICY_IDLE: tuple[IdleRow, ...] = (
     (schema.PPORunConfig, "trainer=sb3", (
         "evaluation.", "guard.", "checkpoint_minutes", "network.log_std_min", "network.log_std_max",
-        "ppo.final_entropy_fraction", "ppo.entropy_falls_from", "ppo.average_decay", "ppo.precision", "ppo.warmup_updates",
+        "ppo.final_entropy_fraction", "ppo.entropy_falls_from", "ppo.average_decay", "ppo.precision",
+        "ppo.warmup_updates", "network.styles",
     )),
-    (schema.PPORunConfig, "ppo.entropy_coefficient=0.0", ("ppo.final_entropy_fraction", "ppo.entropy_falls_from")),
+    (schema.PPORunConfig, "ppo.entropy_coefficient=0.0", (
+        "ppo.final_entropy_fraction", "ppo.entropy_falls_from",
+    )),
     (schema.PPORunConfig, "ppo.final_entropy_fraction=1.0", ("ppo.entropy_falls_from",)),
     (schema.PPORunConfig, "ppo.magnet_coefficient=0.0", ("ppo.magnet_rate",)),
     (schema.PPORunConfig, "ppo.adaptive_kl above 0", ("ppo.final_learning_rate_fraction",)),

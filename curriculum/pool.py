@@ -26,6 +26,8 @@ from sparring.configs.core.tensor_file import Tensors, pack, sha256, unpack
 from sparring.configs.core.typed import Count, Digest, Text, naming, read, require, shown
 
 INDEX = "index.json"
+SNAPSHOT, EXPLOITER = "snapshot", "exploiter"
+"""Kinds of members, the first words of their names."""
 FIX = "restore it from a copy, or remove it to train on without it"
 
 
@@ -56,16 +58,21 @@ class Snapshot:
     update: int
     sha256: str
 
+    @property
+    def exploiter(self) -> bool:
+        """Whether it was trained against the learner, not taken from it."""
+        return self.name.startswith(EXPLOITER)
+
 
 def read_rows(rows: Any) -> list[Snapshot]:
     """Return the snapshots in the rows of an index; raises `ContentError` for rows that no pool wrote."""
     checked = read(list[SnapshotRow], rows)
     for number, row in enumerate(checked):
         name, update = row["name"], row["update"]
-        expected = f"snapshot_{update:06d}"
-        require(name == expected, f"{number}.name={name!r}: must be {expected}, after its update")
-        later = number == 0 or update > checked[number - 1]["update"]
-        require(later, f"{number}.update={update}: must be later than in the snapshot before")
+        names = [f"{kind}_{update:06d}" for kind in (SNAPSHOT, EXPLOITER)]
+        require(name in names, f"{number}.name={name!r}: must be {names[0]}, after its update")
+        before = [row["update"] for row in checked[:number] if row["name"].startswith(name.partition("_")[0])]
+        require(not before or update > before[-1], f"{number}.update={update}: must be later than in the one before")
     return [Snapshot(**row) for row in checked]
 
 
@@ -88,6 +95,16 @@ class Pool:
             self._snapshots = _read_index(folder / INDEX)
 
     @property
+    def exploiters(self) -> list[str]:
+        """Names of the exploiters, which are never evicted, oldest first."""
+        return [snapshot.name for snapshot in self._snapshots if snapshot.exploiter]
+
+    @property
+    def newest(self) -> str:
+        """Name of the newest snapshot of the learner; empty without one."""
+        return next((snapshot.name for snapshot in reversed(self._snapshots) if not snapshot.exploiter), "")
+
+    @property
     def shape(self) -> dict[str, Any]:
         """The shape of the networks."""
         return dict(self._shape)
@@ -105,16 +122,17 @@ class Pool:
         names = [snapshot.name for snapshot in self._snapshots]
         return self._snapshots[names.index(choose("snapshot", name, names))]
 
-    def add(self, update: int, weights: Mapping[str, torch.Tensor]) -> list[str]:
-        """Freeze `weights` as the newest snapshot, `snapshot_<update>`; return the names of evicted ones.
+    def add(self, update: int, weights: Mapping[str, torch.Tensor], kind: str = SNAPSHOT) -> list[str]:
+        """Freeze `weights` as the newest of its kind, `snapshot_<update>`; return the names of evicted snapshots.
 
-        Raises `ValueError` unless `update` is later than the newest snapshot's, and `OSError` if the file cannot be
-        written, without a change of the pool.
+        Raises `ValueError` unless `update` is later than that of the newest of its kind, and `OSError` if the file
+        cannot be written, without a change of the pool.
         """
-        if self._snapshots and update <= self._snapshots[-1].update:
-            raise ValueError(f"update={update} is not after the newest snapshot's, {self._snapshots[-1].update}")
+        earlier = [snapshot.update for snapshot in self._snapshots if snapshot.name.startswith(kind)]
+        if earlier and update <= earlier[-1]:
+            raise ValueError(f"update={update} is not after the newest {kind}'s, {earlier[-1]}")
         data = pack({"shape": self._shape, "weights": weights})
-        snapshot = Snapshot(f"snapshot_{update:06d}", update, sha256(data))
+        snapshot = Snapshot(f"{kind}_{update:06d}", update, sha256(data))
         before = self.snapshots
         try:
             check_folder(self.folder)
@@ -198,7 +216,8 @@ class Pool:
         """Delete the files of snapshots that are neither in the pool nor `needed`; raises for a link in place of it."""
         check_folder(self.folder)
         needed_paths = {self.path(name) for name in [*needed, *(snapshot.name for snapshot in self._snapshots)]}
-        for path in set(self.folder.glob("snapshot_*.pt")) - needed_paths:
+        files = [path for kind in (SNAPSHOT, EXPLOITER) for path in self.folder.glob(f"{kind}_*.pt")]
+        for path in set(files) - needed_paths:
             path.unlink(missing_ok=True)
 
     def path(self, name: str) -> Path:
@@ -207,8 +226,9 @@ class Pool:
 
     def _evict(self) -> list[str]:
         """Remove the oldest snapshots beyond the capacity; the files stay until `delete_unused`."""
-        excess = max(len(self._snapshots) - self.capacity, 0)
-        leaving, self._snapshots = self._snapshots[:excess], self._snapshots[excess:]
+        snapshots = [snapshot for snapshot in self._snapshots if not snapshot.exploiter]
+        leaving = snapshots[: max(len(snapshots) - self.capacity, 0)]
+        self._snapshots = [snapshot for snapshot in self._snapshots if snapshot not in leaving]
         self._write_index()
         return [snapshot.name for snapshot in leaving]
 

@@ -24,11 +24,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from sparring.agents.distributed.processes import ALONE, Processes, Shard, ShardedGenerator
@@ -50,6 +51,8 @@ class MatchTally:
     """Sums of the game's own statistics by name (`BatchedGame.stat_names`)."""
     returns: np.ndarray
     """Sum of undiscounted returns of the learner."""
+    by_style: np.ndarray = field(default_factory=lambda: np.zeros((1, 0, 3)))
+    """Wins, draws and losses of every style of the learner, [styles or 1, O, 3]."""
 
     @property
     def games(self) -> np.ndarray:
@@ -80,11 +83,12 @@ class LearnerEnv(Copyable):
     `obs` and `final_obs` are overwritten by the next step. `opponents` [total] is the opponent in each match of the
     run, initially number 0; the batch plays a `share` of these matches, by default all. `seed` seeds the draws of
     snapshots' actions; `device` is that of the snapshots, by default the batch's. `simulator_seconds` sums the time
-    spent in the batch's steps; on an accelerator it only covers the launches. `quarantined` counts matches that were
-    not finite. With a `view`, learner and snapshots play in the symmetric match. `contract` defaults to the batch's.
-    With `limit_ends`, a match that reaches its time limit has ended for the learner, whose reward has its result: with
-    its last value added, the result would count twice and, as values learn from values, without end. A copy, deep or
-    pickled, continues like the original.
+    spent in the batch's steps; on an accelerator it only covers the launches. `quarantined` counts matches that
+    were not finite. With a `view`, learner and snapshots play in the symmetric match. With K `styles`, the
+    learner's observations end with K columns, 1 for the style of the match; `network_shape` is that of a snapshot
+    without them. `contract` defaults to the batch's. With `limit_ends`, a match that reaches its time limit has
+    ended for the learner, whose reward has its result: with its last value added, the result would count twice and,
+    as values learn from values, without end. A copy, deep or pickled, continues like the original.
     """
 
     _references: ClassVar[tuple[str, ...]] = ("_actions", "_write_obs", "_write_final_obs")
@@ -102,6 +106,7 @@ class LearnerEnv(Copyable):
         share: Shard | None = None,
         contract: Mapping[str, Any] | None = None,
         limit_ends: bool = False,
+        styles: int = 0,
         processes: Processes = ALONE,
         device: torch.device | None = None,
         seating: Callable[..., Any] | None = None,
@@ -118,6 +123,8 @@ class LearnerEnv(Copyable):
         """Reward of the learner's seats; by default the batch's."""
         self.simulator_seconds = 0.0
         self.opponents = np.zeros(share.total, dtype=np.int32)
+        self.style_count, self.styles = styles, np.zeros(share.total, dtype=np.int32)
+        """Style of the learner in each match of the run."""
         snapshots: dict[str, Any] = {"slots": slots, "network_shape": network_shape, "seed": seed, "share": share}
         self.opponent_seats: Any
         """Who acts in the other seats."""
@@ -143,10 +150,11 @@ class LearnerEnv(Copyable):
         self._side = torch.ones(n, device=self.device)  # of the learner's observation through `view`
         self._flat_actions = torch.zeros(self.seats * n + 1, batch.action_size, device=self.device)  # a spare row
         if not gaps:
-            self.obs, self.final_obs = torch.zeros(2, n, batch.obs.shape[-1], device=self.device)
+            self.obs, self.final_obs = torch.zeros(2, n, batch.obs.shape[-1] + styles, device=self.device)
         self._bind()
         columns = 4 + len(batch.stat_names)  # wins, draws, losses, statistics, returns
-        self._sums = torch.zeros(self.itself + gaps, columns, dtype=torch.float64, device=self.device)
+        self._all = self.itself + gaps  # O
+        self._sums = torch.zeros(self._all * max(styles, 1), columns, dtype=torch.float64, device=self.device)
         self._return = torch.zeros(n, dtype=torch.float64, device=self.device)
         self.quarantined = torch.zeros((), dtype=torch.int64, device=self.device)
         self._seat_opponents(np.ones(share.total, dtype=bool))
@@ -166,22 +174,25 @@ class LearnerEnv(Copyable):
         """End the threads or processes that step the batch."""
         self.batch.close()
 
-    def assign(self, opponents: np.ndarray) -> None:
-        """Set the opponent of every match of the run. Matches whose opponent changes restart without a result.
+    def assign(self, opponents: np.ndarray, styles: np.ndarray | None = None) -> None:
+        """Set opponent and style of every match of the run. Matches in which one changes restart without a result.
 
         Raises `ValueError` for a number that is not an opponent's.
         """
         assigned = np.asarray(opponents, dtype=np.int32)
-        if assigned.shape != self.opponents.shape or assigned.min() < 0 or assigned.max() >= len(self._sums):
-            raise ValueError(f"opponents must be {len(self.opponents)} indices in 0..{len(self._sums) - 1}")
+        if assigned.shape != self.opponents.shape or assigned.min() < 0 or assigned.max() >= self._all:
+            raise ValueError(f"opponents must be {len(self.opponents)} indices in 0..{self._all - 1}")
         changed = assigned != self.opponents
         self.opponents = assigned
+        if styles is not None:
+            changed |= styles != self.styles
+            self.styles = np.asarray(styles, dtype=np.int32)
         if changed.any():
             self._seat_opponents(changed)
 
     def rehearse(self) -> None:
         """Assign all opponents but the slots in equal parts, for a trial of speed."""
-        choices = [*range(len(self.bots)), *range(self.itself, len(self._sums))]
+        choices = [*range(len(self.bots)), *range(self.itself, self._all)]
         together = 1 if self.rows is None else self.seats
         self.assign(np.asarray(choices)[np.arange(self.share.total) // together % len(choices)])
 
@@ -245,9 +256,11 @@ class LearnerEnv(Copyable):
 
     def harvest(self, processes: Processes = ALONE) -> MatchTally:
         """Return the results of matches finished since the last call, over all `processes`, and reset the sums."""
-        wins, draws, losses, *stats, returns = processes.add_up(self._sums).cpu().numpy().T.copy()
+        sums = processes.add_up(self._sums).cpu().numpy().reshape(-1, self._all, self._sums.shape[1]).copy()
         self._sums.zero_()
-        return MatchTally(wins, draws, losses, dict(zip(self.batch.stat_names, stats, strict=True)), returns)
+        wins, draws, losses, *stats, returns = sums.sum(0).T.copy()
+        named = dict(zip(self.batch.stat_names, stats, strict=True))
+        return MatchTally(wins, draws, losses, named, returns, sums[..., :3])
 
     def state_dict(self) -> dict[str, Any]:
         """Return the full state of play of this process's matches, including the batch."""
@@ -255,6 +268,7 @@ class LearnerEnv(Copyable):
         return {
             "batch": self.batch.state_dict(),
             "opponents": torch.from_numpy(self.opponents),
+            **({"styles": torch.from_numpy(self.styles)} if self.style_count else {}),
             **self.opponent_seats.state_dict(),
             **tensors,
             **{name: group for name, group in groups.items() if group},
@@ -269,6 +283,8 @@ class LearnerEnv(Copyable):
             stored |= check_tensors(state.get(name, {}), group, name)
         self.opponent_seats.load_state_dict(state)
         self.opponents = state["opponents"].cpu().numpy()
+        if self.style_count:
+            self.styles = check_tensor(state["styles"], torch.from_numpy(self.styles), "styles").cpu().numpy()
         self._seat_opponents(np.zeros(self.share.total, dtype=bool))
         self.batch.load_state_dict(state["batch"])
         for group in (tensors, *groups.values()):
@@ -293,13 +309,14 @@ class LearnerEnv(Copyable):
         if self.rows is not None:  # the batch's own, those of all seats
             self.obs, self.final_obs = batch.obs.flatten(0, 1), batch.final_obs.flatten(0, 1)
             return
-        self._write_obs = observation_reader(batch, self._view, rows, self.obs, self._side)
+        obs, final_obs = (rows_of[:, : batch.obs.shape[-1]] for rows_of in (self.obs, self.final_obs))
+        self._write_obs = observation_reader(batch, self._view, rows, obs, self._side)
         if self._view is None:
-            self._write_final_obs = batch.final_reader(rows, self.final_obs)
+            self._write_final_obs = batch.final_reader(rows, final_obs)
             return
-        raw = torch.zeros_like(self.obs)
+        raw = torch.zeros_like(obs).contiguous()
         write = batch.final_reader(rows, raw)
-        show = self._view.reader(raw, self._match, self.final_obs, torch.ones_like(self._side))
+        show = self._view.reader(raw, self._match, final_obs, torch.ones_like(self._side))
         self._write_final_obs = lambda: (write(), show())
 
     def _look(self) -> None:
@@ -353,6 +370,11 @@ class LearnerEnv(Copyable):
         restarted = torch.from_numpy(restart[self.share.rows]).to(self.device)
         self.opponent_seats.seat(self.opponents, restarted)
         self._opponent = torch.from_numpy(opponents).to(self.device)
+        if self.style_count:
+            styles = torch.from_numpy(self.styles[self.share.rows]).to(self.device)
+            self._opponent = self._opponent + self._all * styles
+            for rows in (self.obs, self.final_obs):
+                rows[:, -self.style_count :] = F.one_hot(styles.long(), self.style_count)
         self._return.masked_fill_(restarted, 0.0)
         self._forget(restarted)
         self._look()

@@ -40,6 +40,11 @@ from sparring.configs.schema import NetworkConfig
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": partial(nn.ReLU, inplace=True), "tanh": nn.Tanh}
 
 
+MIXTURE = "mixture"
+"""Weight of a network with styles: the probability of each [K]. Its inputs end with a column for each style, 1 for that
+of the match."""
+
+
 class BlankLinear(nn.Linear):
     """Linear layer with uninitialized weights; torch's own layer draws them from the global generator."""
 
@@ -98,12 +103,19 @@ class ActorCritic(PolicyNetwork):
         generator = torch.Generator().manual_seed(seed)
         # Gain 0.01: the initial policy hardly depends on the state, so log_std_init sets its entropy everywhere.
         self.actor = mlp(
-            obs_dim, continuous + binary + sum(self.categorical), config, head_gain=0.01, generator=generator
+            self.inputs, continuous + binary + sum(self.categorical), config, head_gain=0.01, generator=generator
         )
-        self.critic = mlp(obs_dim, 1, config, head_gain=1.0, generator=generator)
+        self.critic = mlp(self.inputs, 1, config, head_gain=1.0, generator=generator)
         shape = (config.hidden, continuous) if config.gsde else (continuous,)
         self.log_std = nn.Parameter(torch.full(shape, config.log_std_init))
         self.clamp_log_std()
+        if config.styles:
+            self.register_buffer(MIXTURE, torch.full((config.styles,), 1.0 / config.styles))
+
+    @property
+    def inputs(self) -> int:
+        """See `PolicyNetwork`."""
+        return self.obs_dim + self.config.styles
 
     @property
     def shape(self) -> dict[str, Any]:
@@ -239,13 +251,17 @@ def weight_sizes(shape: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...
     outputs = shape["continuous"] + shape["binary"] + sum(alternatives(shape.get("categorical", 0)))
     hidden, blocks = shape["hidden"], shape["blocks"]
     yield "log_std", (*([hidden] if shape.get("gsde") else []), shape["continuous"])
+    styles = shape.get("styles", 0)
     for trunk, last in (("actor", outputs), ("critic", 1)):
         yield from (
-            (f"{trunk}.{name}", size) for name, size in mlp_weight_sizes(shape["obs_dim"], last, hidden, blocks)
+            (f"{trunk}.{name}", size)
+            for name, size in mlp_weight_sizes(shape["obs_dim"] + styles, last, hidden, blocks)
         )
+    if styles:
+        yield MIXTURE, (styles,)
 
 
-PLAIN = NetworkFamily("plain", ActorCritic.from_shape, shape_for_sizes, weight_sizes, ("categorical",))
+PLAIN = NetworkFamily("plain", ActorCritic.from_shape, shape_for_sizes, weight_sizes, ("categorical", "styles"))
 
 
 def mlp_weight_sizes(inputs: int, outputs: int, hidden: int, blocks: int) -> Iterator[tuple[str, tuple[int, ...]]]:

@@ -56,6 +56,11 @@ class PolicyNetwork(nn.Module, ABC):
         return self.continuous + self.binary + len(self.categorical)
 
     @property
+    def inputs(self) -> int:
+        """Columns of the rows that it takes: D, and one for each style."""
+        return self.obs_dim
+
+    @property
     def memory_size(self) -> int:
         """M: columns of memory, 0 without."""
         return 0
@@ -156,7 +161,7 @@ class NetworkFamily:
 
 
 PLAIN, SEATS = "sparring.agents.policies.actor_critic:PLAIN", "sparring.agents.policies.seat_network:SEATS"
-SOME_HAVE = ("categorical", "in_turn", "all_phases", "masked", "roles", "picture", "encoder", "memory")
+SOME_HAVE = ("categorical", "in_turn", "all_phases", "masked", "roles", "picture", "encoder", "memory", "styles")
 """Keys of shapes that only networks of some families have."""
 
 
@@ -193,9 +198,11 @@ def shape_for(contract: Mapping[str, Any], config: NetworkConfig) -> dict[str, A
     if config.all_phases and not contract.get("all_phases"):
         raise ConfigError(f"network.all_phases=true: is for Diplomacy, not {contract['id']}; leave it out")
     seats = "masked" in contract or config.memory != NONE
+    game = game_of(contract["id"])
+    if config.styles and (seats or game is None or game.network):
+        raise ConfigError(f"network.styles={config.styles}: is for the dogfight and air combat, without memory; use 0")
     if config.gsde and not seats and not contract["continuous"]:
         raise ConfigError(f"network.gsde=true: {contract['id']} has no continuous actions; leave it out")
-    game = game_of(contract["id"])
     path = game.network if game else ""
     family: NetworkFamily = load(SEATS if seats else path or PLAIN)
     return family.shape(contract, config)
@@ -228,7 +235,7 @@ def check_shape(shape: Mapping[str, Any]) -> None:
         require(name not in shape or name in family.keys, f"{name}: is not a key of this family")
 
 
-LATER = {"gsde": False, "encoder": "auto", "memory": "none", "in_turn": False, "all_phases": False}
+LATER = {"gsde": False, "encoder": "auto", "memory": "none", "in_turn": False, "all_phases": False, "styles": 0}
 """Options that earlier shapes lack, with the values that mean the same."""
 
 

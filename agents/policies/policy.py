@@ -4,6 +4,9 @@ A policy has the contract it was trained under and refuses matches with other ru
 observations. One difference is allowed: a policy trained without the physics parameters observes 46 floats, the first
 46 of 59, so in matches with all 59 it uses only those.
 
+A policy with styles draws one for every match, also if its actions are deterministic. It keeps the style's number in a
+memory of one column, so that who carries memories carries it.
+
 A recurrent policy has M columns of memory for each seat that it plays, zeros where a match begins. Who plays
 matches carries it with `step`; `act` refuses such a policy.
 """
@@ -21,6 +24,7 @@ from torch import Tensor
 from sparring.agents.policies.actor_critic import alternatives
 from sparring.agents.policies.checkpoint import game_of_policy, is_old, load_checkpoint, old_version_message
 from sparring.agents.policies.networks import PolicyNetwork
+from sparring.agents.policies.styles import draw_styles, style_columns
 from sparring.configs.core.errors import InputError
 from sparring.envs.game import load
 
@@ -62,7 +66,8 @@ class Policy:
         self.name = name
         self.deterministic = deterministic
         self.device = network.log_std.device
-        self.memory_size = network.memory_size
+        self.styles: int = network.config.styles if self.learned else 0
+        self.memory_size = network.memory_size or min(self.styles, 1)
         game = game_of_policy(self.contract) if self.contract.get("mirror", False) else None
         self._mirror = load(game.mirror)(self.contract["rules"], network.obs_dim, self.device) if game else None
         self._generator = torch.Generator(self.device)
@@ -123,8 +128,9 @@ class Policy:
     def refuse_memory(self, reason: str) -> None:
         """Raise `PolicyError` with the `reason` for a policy with memory."""
         if self.memory_size:
-            kind = self.network.config.memory
-            raise PolicyError(f"{self.name}: has a memory (network.memory={kind}), {reason}; name a policy without one")
+            config = self.network.config
+            kind = f"network.styles={self.styles}" if self.styles else f"network.memory={config.memory}"
+            raise PolicyError(f"{self.name}: has a memory ({kind}), {reason}; name a policy without one")
 
     @torch.no_grad()
     def step(self, obs: Tensor, memory: Tensor, *, deterministic: bool | None = None) -> tuple[Tensor, Tensor]:
@@ -147,6 +153,9 @@ class Policy:
 
     def _answer(self, obs: Tensor, memory: Tensor, *, deterministic: bool) -> tuple[Tensor, Tensor]:
         how: dict[str, Any] = {"deterministic": deterministic, "generator": self._generator}
+        if self.styles:
+            memory = draw_styles(memory, self.network.mixture, self._generator)
+            return self.network.act(torch.cat([obs, style_columns(memory, self.styles)], dim=1), **how)[0], memory
         if not self.memory_size:
             actions = self.network.act(obs, **how)[0]
             return (self._decode(actions) if self._decode else actions), memory

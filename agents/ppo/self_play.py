@@ -84,7 +84,7 @@ class SelfPlay:
     ) -> None:
         self.env, self.pool, self.file, self.config, self.alert = env, pool, file, config, alert
         self._seats = seats
-        self.league = new_league(self.env.bots)
+        self.league = self._new_league()
         self.slots = [""] * env.slots
         """Name of the snapshot in each slot; empty until self-play starts."""
         self._rng = np.random.default_rng(seed)
@@ -95,10 +95,7 @@ class SelfPlay:
     def deal(self, plan: TrainingPlan, network: PolicyNetwork) -> None:
         """Assign every match of the run its opponent under `plan`."""
         if plan.scripted_share < 1.0:
-            gone = self._snapshot(plan, network)
-            stale = plan.update - self._drawn_at >= self.config.deal_every
-            if stale or gone.intersection(self.slots) or not all(self.slots):
-                self._draw(plan.update)
+            self._refill(plan, network)
         self.env.assign(deal_seats(self._shares(plan), self._seats, self.env.opponents))
 
     def record(self, tally: MatchTally) -> None:
@@ -149,7 +146,11 @@ class SelfPlay:
     def reset(self) -> None:
         """Empty the pool and the league."""
         self.pool.restore([])
-        self.league = new_league(self.env.bots)
+        self.league = self._new_league()
+
+    def metrics(self) -> dict[str, float]:
+        """Return the Elo ratings of the learner and the bots, and the state of the pool."""
+        return league_metrics(self)
 
     def save_league(self) -> None:
         """Write the league for readers outside the run, with each training state; a failure is only an alert."""
@@ -158,12 +159,22 @@ class SelfPlay:
         except OSError as error:
             self.alert(f"the league is not saved ({error.strerror}); training goes on")
 
+    def _new_league(self) -> rules.League:
+        return new_league(self.env.bots)
+
+    def _refill(self, plan: TrainingPlan, network: PolicyNetwork) -> None:
+        """Take a snapshot that is due, and draw the slots again if they are stale or not full."""
+        gone = self._snapshot(plan, network)
+        stale = plan.update - self._drawn_at >= self.config.deal_every
+        if stale or gone.intersection(self.slots) or not all(self.slots):
+            self._draw(plan.update)
+
     def _snapshot(self, plan: TrainingPlan, network: PolicyNetwork) -> set[str]:
         """Add the learner to the pool if a snapshot is due and deserved; return the names it replaced."""
-        newest, update = self.pool.snapshots[-1:], plan.update
-        if newest and update - max(newest[0].update, self._tried_at) < self.config.snapshot_every:
+        newest, update = self.pool.newest, plan.update
+        if newest and update - max(self.pool[newest].update, self._tried_at) < self.config.snapshot_every:
             return set()
-        if newest and not self._deserved(newest[0].name, plan, network):
+        if newest and not self._deserved(newest, plan, network):
             return set()
         try:
             gone = self.pool.add(update, network.state_dict())
@@ -172,7 +183,7 @@ class SelfPlay:
                 raise PoolError(f"{self.pool.folder}: cannot be written ({error.strerror}); free some space") from error
             self.alert(f"no snapshot is taken ({error.strerror}); the pool stays as it is")
             return set()
-        name = self.pool.snapshots[-1].name
+        name = self.pool.newest
         path = self.pool.path(name).relative_to(self.file.folder)
         self.league = rules.enter_checkpoint(
             rules.leave(self.league, gone), step=update, path=path.as_posix(), name=name
@@ -195,13 +206,25 @@ class SelfPlay:
 
     def _draw(self, update: int) -> None:
         """Draw a snapshot for every slot and load those that are not loaded yet."""
-        names = [snapshot.name for snapshot in self.pool.snapshots]
-        weight = weights(win_rates(self.league, CHALLENGER, names), self.config.sampling)
-        drawn = keep_places(draw(names, weight, self.env.slots, self._rng), self.slots)
-        for slot, name in enumerate(drawn):
+        self._draw_slots(range(self.env.slots))
+        self._drawn_at = update
+
+    def _draw_slots(self, slots: range) -> None:
+        drawn = keep_places(self._draw_names(len(slots)), [self.slots[slot] for slot in slots])
+        for slot, name in zip(slots, drawn, strict=True):
             if name != self.slots[slot]:
                 self._fill(slot, name)
-        self._drawn_at = update
+
+    def _draw_names(self, count: int) -> list[str]:
+        """Draw snapshots by how the learner does against them."""
+        return self._draw_among([snapshot.name for snapshot in self.pool.snapshots], count)
+
+    def _draw_among(self, names: Sequence[str], count: int) -> list[str]:
+        return draw(names, weights(win_rates(self.league, CHALLENGER, names), self.config.sampling), count, self._rng)
+
+    def _playing(self, snapshot: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the weights that play in a slot, of those of a snapshot."""
+        return dict(snapshot)
 
     def _fill(self, slot: int, name: str) -> None:
         """Load a snapshot into a slot; if it cannot be read, the slot keeps its player."""
@@ -212,7 +235,7 @@ class SelfPlay:
                 raise
             self.alert(f"{error}; {self.slots[slot]} plays on in its place")
             return
-        self.env.load_slot(slot, weights)
+        self.env.load_slot(slot, self._playing(weights))
         self.slots[slot] = name
 
     def _shares(self, plan: TrainingPlan) -> np.ndarray:
@@ -243,13 +266,18 @@ def open_self_play(
     seed: int,
     duel: Duel | None = None,
     seats: int = 2,
+    kind: type[SelfPlay] | None = None,
 ) -> SelfPlay:
-    """Open the pool of networks of `shape`, the league and, if configured, promotion by games of `duel`."""
+    """Open the pool of networks of `shape`, the league and, if configured, promotion by games of `duel`.
+
+    `kind` is the class, by default `SelfPlay`.
+    """
     if damaged := Pool.put_aside_damaged(folder.pool):
         alert(damaged)
     pool = Pool(folder.pool, config.pool_size, shape=shape)
     promotion = Promotion(config, duel, seed=seed) if duel and config.promotion == "sprt" else None
-    return SelfPlay(env, pool, LeagueFile(folder.path), config, alert, seed=seed, promotion=promotion, seats=seats)
+    options: dict[str, Any] = {"seed": seed, "promotion": promotion, "seats": seats}
+    return (kind or SelfPlay)(env, pool, LeagueFile(folder.path), config, alert, **options)
 
 
 def keep_places(drawn: list[str], slots: list[str]) -> list[str]:

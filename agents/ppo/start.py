@@ -23,6 +23,7 @@ from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.policies.memory import Sequences
 from sparring.agents.policies.networks import PolicyNetwork
 from sparring.agents.policies.policy import told_apart
+from sparring.agents.policies.styles import likeliest_style, plain_shape, style_weights, with_styles
 from sparring.agents.ppo.learner import Autocast, PPOLearner
 from sparring.agents.ppo.rollout import Rollout
 from sparring.agents.ppo.tasks.task import SEEDS, TrainingEnv, make_task
@@ -93,10 +94,15 @@ def _read(
     checkpoint = load_checkpoint(initial_policy(config))
     label = f"init_from={config.init_from}"
     _check_same(label, "", checkpoint.contract, contract, ignored=(STATISTICS,))
-    _check_same(label, "network.", checkpoint.network.shape, network.shape, ignored=BOUNDS)
+    shape, weights, styles = checkpoint.network.shape, checkpoint.network.state_dict(), network.config.styles
+    if shape.get("styles", 0) != styles:  # of the policy's styles the likeliest
+        weights = style_weights(weights, likeliest_style(weights))
+        weights = with_styles(weights, styles) if styles else weights
+        shape = {**plain_shape(shape), **({"styles": styles} if styles else {})}
+    _check_same(label, "network.", shape, network.shape, ignored=BOUNDS)
     run, update = checkpoint.training.get("run", "unknown run"), checkpoint.training.get("update", "?")
     line = f"begins with the policy of {run} after update {update}"
-    return checkpoint.contract, checkpoint.network.state_dict(), line
+    return checkpoint.contract, weights, line
 
 
 def _check_same(
@@ -122,7 +128,7 @@ def actor_critic_sha256(network: PolicyNetwork, context: AbstractContextManager[
     def loss(generator: torch.Generator) -> torch.Tensor:
         device = network.log_std.device
         # Features in {0, 1}, as in one-hot observations, times noise, as in physical ones.
-        obs: Any = torch.randn(ROWS, network.obs_dim, generator=generator)
+        obs: Any = torch.randn(ROWS, network.inputs, generator=generator)
         obs = network.plausible((obs * torch.randint(2, obs.shape, generator=generator)).to(device))
         memory = obs.new_zeros(ROWS, network.memory_size)
         advantage = torch.randn(ROWS, generator=generator).to(device)

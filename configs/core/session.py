@@ -62,3 +62,6 @@ class NetworkConfig:
     """Units of a power in Diplomacy order one after the other, seeing the orders before theirs; else all at once."""
     all_phases: bool = False
     """The policy decides retreats, builds and disbands in Diplomacy too; else a bot does."""
+    styles: int = option(0, "[0, 64]")
+    """Styles that one network can play: an input says which, its opponent does not see it, and a match has one from
+    start to end. 0 is a network without them (docs/algorithms/self_play.md)."""

@@ -236,10 +236,10 @@ def draw(names: Sequence[str], weight: ArrayLike, count: int, rng: np.random.Gen
     With `count` above the number of names, every name is drawn once before any is drawn again. Raises `ValueError`
     without names.
     """
-    if len(names) == 0:
+    if len(names) == 0 and count:
         raise ValueError("cannot draw opponents from an empty pool; add a snapshot first")
     share = np.asarray(weight, dtype=np.float64)
-    share = share / share.sum()  # numpy's choice requires probabilities that sum to 1.
+    share = share / max(share.sum(), 1e-300)  # numpy's choice requires probabilities that sum to 1.
     drawn: list[str] = []
     while len(drawn) < count:
         size = min(count - len(drawn), len(names))

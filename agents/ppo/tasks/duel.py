@@ -21,8 +21,10 @@ from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.memory import NONE
 from sparring.agents.policies.networks import PolicyNetwork, shape_for
 from sparring.agents.policies.policy import Policy
+from sparring.agents.policies.styles import plain_shape
 from sparring.agents.ppo import self_play
 from sparring.agents.ppo.evaluation import BotEvaluation, MatchFilms
+from sparring.agents.ppo.population import Population
 from sparring.agents.ppo.tasks.task import Film, TaskStatus
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError
@@ -61,6 +63,9 @@ class DuelTask(ABC):
         if config.network.memory != NONE and not processes.alone:
             label = f"network.memory={config.network.memory}"
             raise ConfigError(f"{label}: learns in one process; start it without torchrun, or give network.memory=none")
+        if config.network.styles and not processes.alone:
+            label = f"network.styles={config.network.styles}"
+            raise ConfigError(f"{label}: learns in one process; start it without torchrun, or give network.styles=0")
         self.config, self.processes, self._seeds = config, processes, seeds
         share = processes.share(config.env.num_envs)
         bar = config.logger.progress and processes.first
@@ -75,7 +80,8 @@ class DuelTask(ABC):
             bots=tuple(self.bots),
             players=self.opponents.policies,
             slots=config.self_play.slots,
-            network_shape=self._shape,
+            network_shape=plain_shape(self._shape),
+            styles=config.network.styles,
             seed=seeds["opponents"],
             view=view,
             share=share,
@@ -148,6 +154,7 @@ class DuelTask(ABC):
             seed=self._seeds["league"],
             duel=network_duel(self._setting, self.env.contract),
             seats=self.seats,
+            kind=Population if self.config.network.styles else None,
         )
         self.evaluation = BotEvaluation(
             self.config.evaluation,
@@ -181,7 +188,7 @@ class DuelTask(ABC):
             self_play.rollout_metrics(tally, self.env.bots)
             | self._cost()
             | self_play.curriculum_metrics(plan, rates)
-            | self_play.league_metrics(self.self_play)
+            | self.self_play.metrics()
         )
         return metrics | {"guard/invalid_actions": float(invalid)}
 
