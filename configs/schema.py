@@ -15,7 +15,15 @@ from sparring.configs.core.allowed import Form, option
 from sparring.configs.core.errors import ConfigError, moved
 from sparring.configs.core.parts import part_names
 from sparring.configs.core.session import GuardConfig, LoggerConfig, NetworkConfig
-from sparring.configs.games import MAGNET, MEMORY, ONLY_IMPORTED, EnvConfig, GymnasiumEnvConfig, ImportedEnvConfig
+from sparring.configs.games import (
+    MAGNET,
+    MEMORY,
+    ONLY_IMPORTED,
+    STYLES,
+    EnvConfig,
+    GymnasiumEnvConfig,
+    ImportedEnvConfig,
+)
 
 RUNS_OF_LANGUAGE_MODELS = ("LanguageRunConfig", "GRPORunConfig", "CloneRunConfig")
 __getattr__ = moved(__name__, dict.fromkeys(RUNS_OF_LANGUAGE_MODELS, "sparring.configs.language.runs"))
@@ -211,6 +219,13 @@ class SelfPlayConfig:
     below_share: float = option(0.6, PROBABILITY, needs=["network.styles above 0"])
     """Part of a style's self-play against the equilibrium mixture of the styles below it; the rest is against the
     pool."""
+    exploiter_every: int = option(0, COUNT, needs=["network.styles above 0"])
+    """Updates of the learner between exploiters, policies trained against its frozen mixture alone, which stay in the
+    pool; 0 is never."""
+    exploiter_updates: int = option(100, POSITIVE, needs=["self_play.exploiter_every above 0"])
+    """Updates of an exploiter, which are among those of the phases."""
+    lineages: list[str] = field(default_factory=list, metadata={"allowed": TEXT})
+    """Policies with whose weights every other exploiter begins, in turn; the rest begin with the learner's."""
 
 
 @dataclass
@@ -342,8 +357,9 @@ class PPORunConfig(RunConfig):
     guard: GuardConfig = field(default_factory=GuardConfig)
 
     def check(self) -> None:
-        """Refuse a number of games that the seats do not divide; raises `ConfigError`."""
+        """Refuse a number of games that the seats do not divide, and populations; raises `ConfigError`."""
         check_games(self.evaluation, self.multiple)
+        check_population(self)
 
     def start_from(self, run: str) -> str:
         """Return the option with which a new run starts from the policy of `run`."""
@@ -377,7 +393,7 @@ class GymnasiumRunConfig(PPORunConfig):
     game, title = GYMNASIUM, "Gymnasium"
     lacks = (
         "phases.stages", "phases.scripted_start", "phases.scripted_end", "phases.randomization", "self_play",
-        "evaluation", *MEMORY, *MAGNET, *ONLY_IMPORTED,
+        "evaluation", *MEMORY, *MAGNET, *STYLES, *ONLY_IMPORTED,
     )  # fmt: skip
 
     env: GymnasiumEnvConfig = field(default_factory=GymnasiumEnvConfig)
@@ -391,7 +407,7 @@ class ImportedRunConfig(NamedOpponentsRunConfig):
     trainers: ClassVar[tuple[str, ...]] = ("ppo",)
     game, title, bots, seats = IMPORTED, "imported games", (RANDOM,), 2
     lacks = (
-        "network.gsde", "ppo.gsde_every", "phases.randomization", *DOGFIGHT_CHECKS, "evaluation.video_every",
+        "network.gsde", "ppo.gsde_every", "phases.randomization", *DOGFIGHT_CHECKS, "evaluation.video_every", *STYLES,
     )  # fmt: skip
 
     env: ImportedEnvConfig = field(default_factory=ImportedEnvConfig)
@@ -408,6 +424,22 @@ class ImportedRunConfig(NamedOpponentsRunConfig):
             raise ConfigError(f"{label}: {why}; leave it out, `sparring exploit RUN` trains best responses")
         if self.network.memory != "none":
             raise ConfigError(f"{label}: copies of a state lack the policy's memory; give network.memory=none")
+
+
+def check_population(config: PPORunConfig) -> None:
+    """Refuse too few slots for the styles, and a reset of exploration in an exploiter; raises `ConfigError`."""
+    styles, self_play, start = config.network.styles, config.self_play, 0
+    if styles and self_play.slots <= styles:
+        fix = f"must be above network.styles={styles}, since each style has a slot; give {2 * styles}"
+        raise ConfigError(f"self_play.slots={self_play.slots}: {fix}")
+    period = self_play.exploiter_every + self_play.exploiter_updates
+    for number, phase in enumerate(config.phases):
+        for index, event in enumerate(phase.events):
+            at = start + event.at
+            if self_play.exploiter_every and event.log_std is not None and at % period >= self_play.exploiter_every:
+                fix = f"is update {at}, of an exploiter; give another one"
+                raise ConfigError(f"phases.{number}.events.{index}.at={event.at}: {fix}")
+        start += phase.updates
 
 
 def check_games(evaluation: EvaluationConfig, multiple: int) -> None:

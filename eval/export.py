@@ -73,6 +73,9 @@ def export_policy(options: ExportOptions) -> ExportedPolicy:
     from sparring.eval.onnx_export.seat_model import export_seats
 
     policy, path = load_checkpoint(checkpoint), options.out or checkpoint.with_suffix(".onnx")
+    if styles := policy.network.shape.get("styles", 0):
+        why = f"draws one of {styles} styles for every match, which an ONNX model cannot"
+        raise InputError(f"{checkpoint}: {why}; name one of them, such as {checkpoint.parent}/styles/style_0.pt")
     batch = options.batch or (ONE if policy.contract.get("rules") == "challenge" else FREE)
     game = game_of_policy(policy.contract)
     export = load(game.export) if game and game.export else export_seats

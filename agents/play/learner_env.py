@@ -199,8 +199,10 @@ class LearnerEnv(Copyable):
     def adopt(self, contract: Mapping[str, Any]) -> None:
         """Do nothing: observations are shown without statistics."""
 
-    def load_slot(self, slot: int, weights: Mapping[str, Tensor]) -> None:
+    def load_slot(self, slot: int, weights: Mapping[str, Tensor], *, restart: bool = True) -> None:
         """Load a snapshot's weights into a slot and restart the slot's matches without results.
+
+        Without `restart` they go on: the player has only learned a little in the meantime.
 
         Raises `ValueError` for a slot outside 0..K-1 or weights of another shape.
         """
@@ -208,7 +210,8 @@ class LearnerEnv(Copyable):
             expected = f"must be in 0..{self.slots - 1}" if self.slots else "there are no slots"
             raise ValueError(f"slot={slot}: {expected}")
         self.opponent_seats.load_slot(slot, weights)
-        self._seat_opponents(self.opponents == len(self.bots) + slot)
+        if restart:
+            self._seat_opponents(self.opponents == len(self.bots) + slot)
 
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Take the learner's actions [R, A] and play one step of every match.

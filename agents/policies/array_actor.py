@@ -127,7 +127,7 @@ def actor_of(
 
     The critic's weights are not looked at.
     """
-    if other := next((key for key in ("family", "masked", "gsde", "memory") if shape.get(key)), None):
+    if other := next((key for key in ("family", "masked", "gsde", "memory", "styles") if shape.get(key)), None):
         raise InputError(f"{name}: a network with {other} plays with torch only; pip install 'sparring[train]'")
     hidden, blocks, activation = shape["hidden"], shape["blocks"], ArrayActivation(shape["activation"])
     outputs = shape["continuous"] + shape["binary"] + sum(_alternatives(shape))

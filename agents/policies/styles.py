@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from sparring.agents.policies.actor_critic import MIXTURE
+from sparring.agents.policies.networks import PolicyNetwork, build_network
 
 TRUNKS = ("actor.0", "critic.0")
 """The first layers, which see the style."""
@@ -35,6 +36,13 @@ def style_weights(weights: Mapping[str, Tensor], style: int) -> dict[str, Tensor
         plain[f"{layer}.weight"] = matrix[:, :inputs].clone()
         plain[f"{layer}.bias"] = weights[f"{layer}.bias"] + matrix[:, inputs + style]
     return plain
+
+
+def plain_network(network: PolicyNetwork, style: int) -> PolicyNetwork:
+    """Return a network without styles, on the same device, that plays one of `network`."""
+    plain = build_network(plain_shape(network.shape))
+    plain.load_state_dict(style_weights(network.state_dict(), style))
+    return plain.to(network.log_std.device)
 
 
 def with_styles(weights: Mapping[str, Tensor], styles: int) -> dict[str, Tensor]:

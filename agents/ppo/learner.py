@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from inspect import unwrap
@@ -169,6 +169,14 @@ class PPOLearner:
             metrics["train/magnet_loss"] = penalty
         return metrics
 
+    def restart(self, weights: Mapping[str, Tensor]) -> None:
+        """Train on from other weights, without the moments and the average of those before."""
+        self.network.load_state_dict(weights)
+        self.network.clamp_log_std()
+        self.optimizer.state.clear()
+        if self.average:
+            self.average.updates.zero_()
+
     def reset_log_std(self, log_std: float) -> None:
         """Reset `log_std` and its optimizer state, which belongs to the old value."""
         self.network.reset_log_std(log_std)
@@ -218,6 +226,11 @@ class PPOLearner:
             "optimizer": check_optimizer(state["optimizer"], self.optimizer, "optimizer"),
             **extra,
         }
+
+    def released_of(self, state: Mapping[str, Any]) -> dict[str, Tensor]:
+        """Return the weights of `released` in a `state_dict`."""
+        average = dict(state.get("average", {}))
+        return average if average and average.pop("updates") else dict(state["network"])
 
     def close(self) -> None:
         """End the learner's thread."""

@@ -1,9 +1,9 @@
 """Self-play of a network with styles: each against the equilibrium mixture of those below it, bots and old snapshots.
 
-A slot holds one style of one snapshot, as a plain network. The first K - 1 slots have the styles 0 to K - 2 of the
-newest snapshot, as the opponents of higher styles. The rest are drawn from the pool, which also has exploiters; there
-the style is drawn by the snapshot's own mixture. Style 0 meets bots and the pool only. Every match of the run has a
-style of the learner and an opponent, dealt together in exact counts.
+A slot holds one style of a network, as a plain one. The first K - 1 slots have the learner's styles 0 to K - 2 as they
+are now, as the opponents of higher styles: with older ones a style would seem better the higher it is. The rest are
+drawn from the pool, which also has exploiters; there the style is drawn by the snapshot's own mixture. Style 0 meets
+bots and the pool only. Every match of the run has a style of the learner and an opponent, dealt in exact counts.
 
 In the league a snapshot is its mixture, and the lower styles are players of their own, `style_0` and on.
 """
@@ -18,11 +18,12 @@ import torch
 from torch import Tensor
 
 from sparring.agents.play.learner_env import MatchTally
-from sparring.agents.policies.networks import PolicyNetwork, load_snapshot
+from sparring.agents.policies.networks import PolicyNetwork
 from sparring.agents.policies.styles import MIXTURE, style_weights
 from sparring.agents.ppo.self_play import SelfPlay
-from sparring.curriculum.league.league import League, new_league
+from sparring.curriculum.league.league import League, enter_checkpoint, new_league
 from sparring.curriculum.opponents import deal
+from sparring.curriculum.pool import EXPLOITER
 from sparring.curriculum.schedule import TrainingPlan
 from sparring.curriculum.styles import StyleGame
 
@@ -34,13 +35,22 @@ class Population(SelfPlay):
         self.game = StyleGame(env.style_count)
         self.below = env.style_count - 1
         """Slots of lower styles."""
-        self._below_of = ""  # the snapshot whose styles they have
+        self._exploited: list[float] = []  # probabilities of the styles that an exploiter meets
+        self.exploiting_style = 0
+        """Style in which an exploiter plays."""
         super().__init__(env, *rest, **options)
 
     def deal(self, plan: TrainingPlan, network: PolicyNetwork) -> None:
         """Give every match of the run a style and an opponent under `plan`, and `network` its mixture."""
+        if self._exploited:
+            pairs = np.zeros((self.env.style_count, len(self.env.bots) + self.env.slots))
+            first = len(self.env.bots)
+            pairs[self.exploiting_style, first : first + self.env.style_count] = self._exploited
+            self.assign(pairs)
+            return
         network.get_buffer(MIXTURE).copy_(torch.from_numpy(self.game.mixture))
         if plan.scripted_share < 1.0:
+            self._load_below(network)
             self._refill(plan, network)
         self.assign(self._pair_shares(plan))
 
@@ -51,14 +61,43 @@ class Population(SelfPlay):
         self.env.assign(dealt % count, dealt // count)
 
     def record(self, tally: MatchTally) -> None:
-        """Add an update's results to the league and to the styles' game, and solve that."""
+        """Add an update's results to the league and to the styles' game."""
         super().record(tally)
         for other in range(self.below):
             for style in range(other + 1, self.env.style_count):
                 result = tally.by_style[style, len(self.env.bots) + other]
                 if result.sum():
                     self.game.record(style, other, result)
-        self.game.solve(self._rng)
+
+    def expose(self, weights: Mapping[str, Tensor], style: int) -> None:
+        """Let all matches be between `style` of the learner and the mixture with these `weights`, until `enlist`."""
+        mixture = weights[MIXTURE].double().cpu().numpy()
+        self._exploited, self.exploiting_style = (mixture / mixture.sum()).tolist(), style
+        for number in range(self.env.style_count):
+            self.env.load_slot(number, style_weights(weights, number))
+        self.slots = [""] * self.env.slots  # the next deal fills and restarts all
+
+    def enlist(self, update: int, weights: Mapping[str, Tensor]) -> None:
+        """Add the exploiter to pool and league, where it stays, as a policy of its style alone."""
+        alone = torch.zeros(self.env.style_count, device=weights[MIXTURE].device)
+        alone[self.exploiting_style] = 1.0
+        self._exploited = []
+        try:
+            self.pool.add(update, {**weights, MIXTURE: alone}, EXPLOITER)
+        except OSError as error:
+            self.alert(f"the exploiter is not kept ({error.strerror}); training goes on without it")
+            return
+        name = self.pool.exploiters[-1]
+        path = self.pool.path(name).relative_to(self.file.folder)
+        self.league = enter_checkpoint(self.league, step=update, path=path.as_posix(), name=name)
+
+    def exploited(self, tally: MatchTally) -> dict[str, float]:
+        """Return the metrics of an exploiter's update; empty for one of the learner."""
+        if not self._exploited:
+            return {}
+        wins, draws, games = (float(counts.sum()) for counts in (tally.wins, tally.draws, tally.games))
+        score = {"score": (wins + 0.5 * draws) / games, "decided": 1.0 - draws / games} if games else {}
+        return {f"exploiter/{name}": value for name, value in ({"matches": games} | score).items()}
 
     def metrics(self) -> dict[str, float]:
         """Return the metrics of the styles."""
@@ -66,31 +105,33 @@ class Population(SelfPlay):
 
     def state_dict(self) -> dict[str, Any]:
         """See `SelfPlay`."""
-        return super().state_dict() | {"styles": self.game.state_dict(), "below": self._below_of}
+        exploited = {"exploited": self._exploited, "exploiting_style": self.exploiting_style}
+        return super().state_dict() | {"styles": self.game.state_dict()} | exploited
 
     def load_state_dict(self, state: dict[str, Any], weights: Sequence[Mapping[str, Tensor]] = ()) -> None:
         """See `SelfPlay`."""
         super().load_state_dict(state, weights)
         self.game.load_state_dict(state["styles"])
-        self._below_of = state["below"]
+        self._exploited, self.exploiting_style = state["exploited"], state["exploiting_style"]
 
     def reset(self) -> None:
         """See `SelfPlay`."""
         super().reset()
-        self.game, self._below_of = StyleGame(self.env.style_count), ""
+        self.game, self._exploited = StyleGame(self.env.style_count), []
 
     def _new_league(self) -> League:
         return new_league(self.env.bots, players=[f"style_{style}" for style in range(self.below)])
 
+    def _load_below(self, network: PolicyNetwork) -> None:
+        """Load the learner's lower styles; their matches go on, unless others were in the slots."""
+        weights = network.state_dict()
+        for style in range(self.below):
+            self.env.load_slot(style, style_weights(weights, style), restart=not self.slots[style])
+            self.slots[style] = f"style_{style}"
+
     def _draw(self, update: int) -> None:
-        """Load the newest snapshot's lower styles, and draw the other slots from the pool."""
-        newest = self.pool.newest
-        if newest and (newest != self._below_of or not all(self.slots[: self.below])):
-            weights_of = load_snapshot(self.pool, newest, self.env.device)
-            for style in range(self.below):
-                self.env.load_slot(style, style_weights(weights_of, style))
-                self.slots[style] = f"style_{style}"
-            self._below_of = newest
+        """Solve the styles' game, and draw the other slots from the pool."""
+        self.game.solve(self._rng)
         self._draw_slots(range(self.below, self.env.slots))
         self._drawn_at = update
 

@@ -80,19 +80,28 @@ def begin_from(config: PPORunConfig, network: PolicyNetwork, env: TrainingEnv, p
 
     Raises `InputError` if it cannot be read, or if game, observations, actions or network do not match.
     """
-    contract, weights, line = processes.run_on_rank0(lambda: _read(config, network, env.contract))
+    contract, weights, line = processes.run_on_rank0(lambda: _read(config, "init_from", network, env.contract))
     network.load_state_dict(weights)
     network.clamp_log_std()
     env.adopt(contract)
     return line
 
 
+def starting_weights(
+    config: PPORunConfig, text: str, network: PolicyNetwork, contract: Mapping[str, Any]
+) -> dict[str, Tensor]:
+    """Return the weights of a lineage that matches `network`; raises `InputError` as `begin_from`."""
+    _, weights, _ = _read(replace(config, init_from=text), "self_play.lineages", network, contract)
+    device = network.log_std.device
+    return {name: weight.to(device) for name, weight in weights.items()}
+
+
 def _read(
-    config: PPORunConfig, network: PolicyNetwork, contract: Mapping[str, Any]
+    config: PPORunConfig, key: str, network: PolicyNetwork, contract: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Tensor], str]:
-    """Return contract and weights of the policy, if they match, and a line about it."""
+    """Return contract and weights of the policy `init_from`, if they match, and a line about it; `key` names it."""
     checkpoint = load_checkpoint(initial_policy(config))
-    label = f"init_from={config.init_from}"
+    label = f"{key}={config.init_from}"
     _check_same(label, "", checkpoint.contract, contract, ignored=(STATISTICS,))
     shape, weights, styles = checkpoint.network.shape, checkpoint.network.state_dict(), network.config.styles
     if shape.get("styles", 0) != styles:  # of the policy's styles the likeliest

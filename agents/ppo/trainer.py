@@ -24,9 +24,12 @@ from sparring.agents.distributed.processes import (
     restore_generator,
 )
 from sparring.agents.policies.checkpoint import save_checkpoint
-from sparring.agents.policies.networks import build_network, shape_for
+from sparring.agents.policies.networks import PolicyNetwork, build_network, shape_for
+from sparring.agents.policies.styles import plain_network
+from sparring.agents.ppo.exploiters import Exploiters
 from sparring.agents.ppo.learner import Autocast, PPOLearner
-from sparring.agents.ppo.start import actor_critic_sha256, begin_from, estimate_seconds
+from sparring.agents.ppo.population import Population
+from sparring.agents.ppo.start import actor_critic_sha256, begin_from, estimate_seconds, starting_weights
 from sparring.agents.ppo.tasks.task import make_task
 from sparring.agents.run.fidelity import machine
 from sparring.agents.run.progress import Timer, counted, forecast
@@ -42,6 +45,10 @@ from sparring.envs.game import WIN_RATE, game_of
 
 MOVES = {"rollout/itself/length": "{:.1f} moves a match", "train/entropy": "entropy {:.2f}"}
 """Figures of the progress line by their metrics, beside the task's: where no bot is played, all that moves."""
+STYLES = "styles"
+"""Folder of the final policy's styles, each as a policy of its own."""
+OF_EXPLOITERS = ("entropy", "approx_kl", "explained_variance")
+"""Metrics of an exploiter's updates, apart from those of the learner."""
 EXPLOITABILITY = "eval/exploitability"
 SEED_USES = ("network", "env", "actions", "opponents", "shuffle", "league", "checks")
 """Uses of randomness; `agents.ppo.tasks.task.SEEDS` are the task's."""
@@ -87,6 +94,17 @@ class PPOTrainer:
         self.rollout = self.learner.new_rollout(self.task.env, config.ppo.rollout_steps)
         self.actions = torch.Generator(self.device).manual_seed(seeds["actions"])
         self.noise = ShardedGenerator.of(self.shard, self.actions)
+        self.exploiters: Exploiters | None = None
+
+    @property
+    def exploiting(self) -> bool:
+        """Whether the update is one of an exploiter."""
+        return self.exploiters is not None and self.exploiters.active
+
+    @property
+    def released(self) -> PolicyNetwork:
+        """The policy that is saved and evaluated."""
+        return self.exploiters.released if self.exploiters else self.learner.released
 
     # ---- the interface of `fit`
 
@@ -113,6 +131,8 @@ class PPOTrainer:
         )
         self.guard = session.open_guard(self.config.guard, self.learner, adaptive_kl=self.config.ppo.adaptive_kl)
         session.on_state_saved = self._sweep
+        if self.config.self_play.exploiter_every:
+            self.exploiters = open_exploiters(self)
         if session.found:
             self.load_state_dict(session.found)
         else:
@@ -167,12 +187,15 @@ class PPOTrainer:
             self._simulator_seconds = self._collect()
         with self._timer.part("update"):
             metrics = self._learn(self.position)
+        if self.exploiting:
+            metrics = {f"exploiter/{name}": metrics[f"train/{name}"] for name in OF_EXPLOITERS}
+            return metrics | self.task.results(self.plan)
         return metrics | self._results()
 
     def evaluate(self) -> dict[str, float]:
         """Play the evaluations and save the checkpoints that are due, and measure the speed."""
         plan, folder = self.plan, self.session.folder
-        metrics, improved = self.task.evaluate(plan, self.learner.released)
+        metrics, improved = ({}, False) if self.exploiting else self.task.evaluate(plan, self.released)
         self._report_evaluation(metrics)
         if (plan.update + 1) % self.config.checkpoint_every == 0:
             self._keep(folder.step(self.env_steps))
@@ -199,7 +222,12 @@ class PPOTrainer:
     def save_policy(self, path: Path, *, interrupted: bool) -> None:
         """Write the policy after the last finished update."""
         # `plan` may already be the next update's, or that of one which the guard reverted.
-        self.write_policy(path, replace(self.plan, update=self.updates_done - 1, phase=self.phase), interrupted)
+        plan = replace(self.plan, update=self.updates_done - 1, phase=self.phase)
+        self.write_policy(path, plan, interrupted)
+        for style in range(self.config.network.styles):
+            alone = path.parent / STYLES / f"style_{style}.pt"
+            alone.parent.mkdir(exist_ok=True)
+            self.write_policy(alone, plan, interrupted, network=plain_network(self.released, style))
 
     def write_policy(
         self,
@@ -209,10 +237,11 @@ class PPOTrainer:
         *,
         done: bool = True,
         contract: dict[str, Any] | None = None,
+        network: PolicyNetwork | None = None,
     ) -> None:
         """Write the policy after `plan`'s update, or before it if `done` is false.
 
-        `contract` defaults to the task's.
+        `contract` defaults to the task's, `network` to `released`.
         """
         updates = plan.update + done
         training = {
@@ -226,7 +255,7 @@ class PPOTrainer:
             "config": to_plain(self.config),
         }
         training |= self.task.status().summary
-        save_checkpoint(path, self.learner.released, contract=contract or self.task.env.contract, training=training)
+        save_checkpoint(path, network or self.released, contract=contract or self.task.env.contract, training=training)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state between two updates; without the episodes once another process is lost."""
@@ -235,6 +264,7 @@ class PPOTrainer:
             "position": asdict(self.position) if self.position else None,
             "learner": self.learner.state_dict(),
             "actions": self.actions.get_state(),
+            **({"exploiters": self.exploiters.state_dict()} if self.exploiters else {}),
             **self.task.state_dict(episodes=not self.session.peer_lost),
         }
 
@@ -245,6 +275,8 @@ class PPOTrainer:
         restore_generator(self.actions, stored["actions"], "actions")
         episodes = about["episodes"] and about["num_envs"] == self.config.env.num_envs
         self.task.load_state_dict(stored, episodes=episodes)
+        if self.exploiters:
+            self.exploiters.load_state_dict(stored["exploiters"], episodes=episodes)
         self.updates_done, self.phase, position = stored["updates"], about["phase"], stored["position"]
         self.position = SchedulePosition(**position) if position else self._extension(self.updates_done)
 
@@ -288,6 +320,8 @@ class PPOTrainer:
             self.session.say(f"phase {plan.phase}, update {plan.update}: {', '.join(plan.bots)}{physics}")
         for event in plan.events:
             self._apply(event)
+        if self.exploiters and (line := self.exploiters.turn(plan.update)):
+            self.session.say(line)
         self.task.prepare(plan, self.network)
 
     def _apply(self, event: EventConfig) -> None:
@@ -313,6 +347,8 @@ class PPOTrainer:
         final = 1.0 if ppo.adaptive_kl > 0 else ppo.final_learning_rate_fraction
         learning_rate = anneal(ppo.learning_rate, final, done) * self.guard.rate_scale
         falling = max(done - ppo.entropy_falls_from, 0.0) / (1.0 - ppo.entropy_falls_from)
+        if self.exploiting:
+            learning_rate, falling = ppo.learning_rate * self.guard.rate_scale, 1.0
         entropy_coefficient = anneal(ppo.entropy_coefficient, ppo.final_entropy_fraction, falling)
         self.guard.before(self.plan.update)
         metrics = self.learner.update(
@@ -356,6 +392,15 @@ class PPOTrainer:
         """Delete the task's files that no kept state needs."""
         if self.task_files:
             self.task_files.delete_unused(name for state in self.session.states.summaries() for name in state["pool"])
+
+
+def open_exploiters(trainer: PPOTrainer) -> Exploiters:
+    """Return the exploiters of a run with styles; raises `InputError` for a lineage that does not match."""
+    config, contract = trainer.config, trainer.task.env.contract
+    assert isinstance(trainer.task_files, Population)
+    lineages = {text: starting_weights(config, text, trainer.network, contract) for text in config.self_play.lineages}
+    options = config.self_play, trainer.learner, trainer.task_files, lineages
+    return Exploiters(*options, updates=trainer.schedule.total_updates)
 
 
 def anneal(start: float, final_fraction: float, done: float) -> float:
