@@ -80,9 +80,17 @@ BOTS = {
     "ace": "as dogfighter, but flies at its best turning speed and pulls up out of the plane of an overshoot",
     "brawler": "turns at the limit of lift in every position and fires early",
     "evader": "breaks across the path of an opponent that points at it, leaves others at military power, never fires",
+    "deck": "turns towards the opponent at a height of 100 m, points its nose when it is close ahead, and fires",
+    "extender": "leaves at 250 m until the opponent is 3.5 km away, comes back firing, and leaves again",
+    "weaver": "weaves away from the opponent at 250 m and 4 g, never fires",
+    "spiral": "a turn to the left at 150 m and 3.5 g, never fires",
+    "dragger": "leaves at 60 m, turns back as hard as it can when an opponent close behind points at it, and fires",
+    "runner": "leaves at 80 m with afterburner, and jinks when the opponent is close, never fires",
+    "scissors": "turns towards the opponent's side at 100 m all the time, at idle while it is close behind, and fires",
+    "climber": "climbs until it is slow, dives at the opponent and fires, and climbs again, down to 50 m",
 }
 """Scripted pilots and what each does; its index is its id."""
-HELD_OUT = ("ace", "evader")
+HELD_OUT = ("ace", "evader", "spiral", "dragger", "runner", "scissors", "climber")
 """Pilots that no run file trains against."""
 ACTIONS = -1
 """In place of a bot id: the seat is played by actions."""
