@@ -1,7 +1,8 @@
 """What surrounds the updates of a PPO run: its initial policy, its estimated duration, and its replayed minibatch.
 
 Of the policy that a new run begins with, `init_from`, the weights and the statistics of observations are taken; the
-optimizer, all counters, opponents and records are new. The duration is estimated by a short trial on copies, which
+optimizer, all counters, opponents and records are new. Columns that the run appends to its observations begin without
+effect. The duration is estimated by a short trial on copies, which
 collects a few steps and learns from them once; evaluations are not counted. The fixed minibatch of
 `agents.run.fidelity` has every kind of operation of a PPO update, on made-up observations.
 """
@@ -17,12 +18,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from sparring.agents.distributed.processes import Processes
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.policies.memory import Sequences
 from sparring.agents.policies.networks import PolicyNetwork
-from sparring.agents.policies.policy import told_apart
+from sparring.agents.policies.policy import OBSERVATION_KEYS, appended_columns, told_apart
 from sparring.agents.ppo.learner import Autocast, PPOLearner
 from sparring.agents.ppo.rollout import Rollout
 from sparring.agents.ppo.tasks.task import SEEDS, TrainingEnv, make_task
@@ -92,11 +94,21 @@ def _read(
     """Return contract and weights of the policy, if they match, and a line about it."""
     checkpoint = load_checkpoint(initial_policy(config))
     label = f"init_from={config.init_from}"
-    _check_same(label, "", checkpoint.contract, contract, ignored=(STATISTICS,))
-    _check_same(label, "network.", checkpoint.network.shape, network.shape, ignored=BOUNDS)
+    weights = checkpoint.network.state_dict()
+    columns = appended_columns(checkpoint.contract, contract)
+    _check_same(label, "", checkpoint.contract, contract, ignored=(STATISTICS, *(OBSERVATION_KEYS if columns else ())))
+    sizes = ("obs_dim",) if columns else ()
+    _check_same(label, "network.", checkpoint.network.shape, network.shape, ignored=(*BOUNDS, *sizes))
+    if columns:
+        weights = {name: _widened(weight, network.state_dict()[name]) for name, weight in weights.items()}
     run, update = checkpoint.training.get("run", "unknown run"), checkpoint.training.get("update", "?")
     line = f"begins with the policy of {run} after update {update}"
-    return checkpoint.contract, checkpoint.network.state_dict(), line
+    return checkpoint.contract, weights, line
+
+
+def _widened(weight: Tensor, like: Tensor) -> Tensor:
+    """Return a weight with zeros for the inputs that `like` has more: the policy acts as before and can learn them."""
+    return functional.pad(weight, (0, like.shape[-1] - weight.shape[-1])) if weight.dim() == 2 else weight
 
 
 def _check_same(

@@ -36,7 +36,10 @@ def pull_out(me: Plane) -> float:
     lifting = wp.normalize(me.up - ahead * wp.dot(me.up, ahead))
     flat = wp.sqrt(wp.max(1.0 - ahead[2] * ahead[2], 0.0))  # cos(gamma)
     gamma = float(wp.atan2(-ahead[2], flat))
-    roll = float(wp.acos(wp.clamp(-lifting[2] / wp.max(flat, 1.0e-3), -1.0, 1.0)))
+    # Roll wanted, to the right, and what the present rate adds to it while it is stopped.
+    roll = float(wp.atan2(wp.dot(wp.cross(ahead, lifting), wp.vec3(0.0, 0.0, -1.0)), -lifting[2]))
+    away = wp.max(wp.where(roll > 0.0, -me.roll_rate, me.roll_rate), 0.0)
+    roll = wp.min(wp.abs(roll) + away * ROLL_LAG, 3.1415927)
     if flat < 0.05:  # straight down: any lift is upright
         roll = 0.0
     load = float(me.load)
