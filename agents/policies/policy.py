@@ -1,8 +1,8 @@
 """Policy: a checkpoint loaded for playing, which maps observations to actions.
 
 A policy has the contract it was trained under and refuses matches with other rules, another step length or unknown
-observations. One difference is allowed: a policy trained without the physics parameters observes 46 floats, the first
-46 of 59, so in matches with all 59 it uses only those.
+observations. One difference is allowed: matches may append columns that a policy was trained without, in the dogfight
+the physics parameters, in air combat the ground. The policy then uses the columns before them.
 
 A policy with styles draws one for every match, also if its actions are deterministic. It keeps the style's number in a
 memory of one column, so that who carries memories carries it.
@@ -28,7 +28,9 @@ from sparring.agents.policies.styles import draw_styles, style_columns
 from sparring.configs.core.errors import InputError
 from sparring.envs.game import load
 
-OBSERVATION_KEYS = ("obs_dim", "observe_physics")
+APPENDED = ("observe_physics", "observe_ground")
+"""Keys of a contract for columns that matches append to an observation."""
+OBSERVATION_KEYS = ("obs_dim", *APPENDED)
 ACTION_KEYS = ("continuous", "binary")
 """Numbers of actions of each kind; matches constrain only their sum."""
 
@@ -36,6 +38,12 @@ ACTION_KEYS = ("continuous", "binary")
 def action_columns(contract: Mapping[str, Any]) -> int:
     """Return the number of columns of an action: continuous ones, switches, choices."""
     return sum(contract[key] for key in ACTION_KEYS) + len(alternatives(contract.get("categorical", 0)))
+
+
+def appended_columns(trained: Mapping[str, Any], needed: Mapping[str, Any]) -> int:
+    """Return how many columns matches of contract `needed` append to what a policy observes; 0 if they differ else."""
+    appends = any(needed.get(key) and not trained.get(key) for key in APPENDED)
+    return max(needed["obs_dim"] - trained["obs_dim"], 0) if appends else 0
 
 
 class PolicyError(InputError):
@@ -110,9 +118,8 @@ class Policy:
             raise PolicyError(f"{self.name} was trained with {had} and cannot play with {has}")
         if value != needed:
             raise PolicyError(f"{self.name} gives {value} numbers an action and cannot play where it takes {needed}")
-        physics = contract.get("observe_physics") and not self.contract.get("observe_physics")  # which the matches add
         alike = all(self.contract.get(key) == contract.get(key) for key in OBSERVATION_KEYS)
-        if not alike and not (physics and self.contract["obs_dim"] < contract["obs_dim"]):
+        if not alike and not appended_columns(self.contract, contract):
             value, needed = self.contract["obs_dim"], contract["obs_dim"]
             raise PolicyError(f"{self.name} observes {value} floats and cannot play matches that show {needed}")
 

@@ -1,7 +1,8 @@
 """What surrounds the updates of a PPO run: its initial policy, its estimated duration, and its replayed minibatch.
 
 Of the policy that a new run begins with, `init_from`, the weights and the statistics of observations are taken; the
-optimizer, all counters, opponents and records are new. The duration is estimated by a short trial on copies, which
+optimizer, all counters, opponents and records are new. Columns that the run appends to its observations begin without
+effect. The duration is estimated by a short trial on copies, which
 collects a few steps and learns from them once; evaluations are not counted. The fixed minibatch of
 `agents.run.fidelity` has every kind of operation of a PPO update, on made-up observations.
 """
@@ -17,13 +18,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from sparring.agents.distributed.processes import Processes
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.policies.memory import Sequences
 from sparring.agents.policies.networks import PolicyNetwork
-from sparring.agents.policies.policy import told_apart
-from sparring.agents.policies.styles import likeliest_style, plain_shape, style_weights, with_styles
+from sparring.agents.policies.policy import OBSERVATION_KEYS, appended_columns, told_apart
+from sparring.agents.policies.styles import likeliest_style, plain_network, plain_shape, style_weights, with_styles
 from sparring.agents.ppo.learner import Autocast, PPOLearner
 from sparring.agents.ppo.rollout import Rollout
 from sparring.agents.ppo.tasks.task import SEEDS, TrainingEnv, make_task
@@ -102,16 +104,27 @@ def _read(
     """Return contract and weights of the policy `init_from`, if they match, and a line about it; `key` names it."""
     checkpoint = load_checkpoint(initial_policy(config))
     label = f"{key}={config.init_from}"
-    _check_same(label, "", checkpoint.contract, contract, ignored=(STATISTICS,))
+    columns = appended_columns(checkpoint.contract, contract)
+    _check_same(label, "", checkpoint.contract, contract, ignored=(STATISTICS, *(OBSERVATION_KEYS if columns else ())))
     shape, weights, styles = checkpoint.network.shape, checkpoint.network.state_dict(), network.config.styles
-    if shape.get("styles", 0) != styles:  # of the policy's styles the likeliest
-        weights = style_weights(weights, likeliest_style(weights))
-        weights = with_styles(weights, styles) if styles else weights
-        shape = {**plain_shape(shape), **({"styles": styles} if styles else {})}
+    restyled = shape.get("styles", 0) != styles
+    if restyled:  # of the policy's styles the likeliest
+        shape, weights = plain_shape(shape), style_weights(weights, likeliest_style(weights))
+    if columns and (restyled or not styles):
+        plain = (plain_network(network, 0) if styles else network).state_dict()
+        shape = {**shape, "obs_dim": network.obs_dim}
+        weights = {name: _widened(weight, plain[name]) for name, weight in weights.items()}
+    if restyled and styles:
+        shape, weights = {**shape, "styles": styles}, with_styles(weights, styles)
     _check_same(label, "network.", shape, network.shape, ignored=BOUNDS)
     run, update = checkpoint.training.get("run", "unknown run"), checkpoint.training.get("update", "?")
     line = f"begins with the policy of {run} after update {update}"
     return checkpoint.contract, weights, line
+
+
+def _widened(weight: Tensor, like: Tensor) -> Tensor:
+    """Return a weight with zeros for the inputs that `like` has more: the policy acts as before and can learn them."""
+    return functional.pad(weight, (0, like.shape[-1] - weight.shape[-1])) if weight.dim() == 2 else weight
 
 
 def _check_same(

@@ -8,6 +8,7 @@ a range of matches.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -59,11 +60,13 @@ class AirCombatBatch(WarpMatches):
         reward: weights.
         gamma: discount per step in [0, 1], used by the shaping term only.
         chase: chance in [0, 1] that a match begins with one aircraft behind the other, which of them by chance.
+        low_start: chance in [0, 1] that a match begins near the ground (`rules.LOW_START_HEIGHT`).
+        ground_limit: height in m above which aircraft flown by actions are kept by a pull-out; 0 for no limit.
         threads: CPU threads; 0 takes every core this process may use.
         seed: seed of all draws, in [0, 2^31).
         options: missiles and all else that is off by default; S = 2, D and A below grow with it.
 
-    Tensors are overwritten by the next step: `obs` float32 [N, 2, 44] (`rules.OBSERVATION`), `reward` [N, 2],
+    Tensors are overwritten by the next step: `obs` float32 [N, 2, D], D = 44 (`rules.OBSERVATION`), `reward` [N, 2],
     `terminated`, `truncated` bool [N], `outcome` int32 [N], `length` (ticks) and `final_hp` [N, 2] of the last match,
     `invalid_actions` and `clamped` [N], the aircraft that `load` moved into the tables. A match depends on
     (seed, `match_id`, actions) only.
@@ -89,6 +92,8 @@ class AirCombatBatch(WarpMatches):
         reward: CombatReward | None = None,
         gamma: float = 0.995,
         chase: float = 0.0,
+        low_start: float = 0.0,
+        ground_limit: float = 0.0,
         threads: int = 0,
         seed: int = 0,
         options: game.CombatOptions = game.PLAIN,
@@ -106,7 +111,11 @@ class AirCombatBatch(WarpMatches):
         self._settings.six, self._settings.single_rounds = model == "f16", self.gun == "rounds"
         self._settings.ticks_per_step, self._settings.max_ticks = action_repeat, max_ticks
         check_number("chase", chase, "[0, 1]")
+        check_number("low_start", low_start, "[0, 1]")
+        check_number("ground_limit", ground_limit, game.GROUND_LIMIT)
         self._settings.seed, self._settings.chase = seed, chase
+        self._settings.low_start, self._settings.ground_limit = low_start, ground_limit
+        self._settings.observe_ground = options.observe_ground
         if reward is not None and not isinstance(reward, CombatReward):
             raise ConfigError(f"reward={reward!r}: must be a CombatReward, as in CombatReward(win=1.0)")
         self._weights = reward_weights(CombatWeights(), reward or CombatReward(), gamma)
@@ -198,7 +207,8 @@ class AirCombatBatch(WarpMatches):
         """Make the kernels' structs refer to the memory of the tensors."""
         n, seats, device = self.num_envs, self.seats, self._launcher.wp_device
         # Kernels of a match with options take them last.
-        self._further = [] if self.options == game.PLAIN else [_battle_settings(self.options)]
+        plain = replace(self.options, observe_ground=False) == game.PLAIN
+        self._further = [] if plain else [_battle_settings(self.options)]
         self._launcher.load(battle if self._further else step)
         self._recorded, self._carried = [], _CARRIED
         self._world, self._results = Battle() if self._further else AirWorld(), AirResults()

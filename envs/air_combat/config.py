@@ -32,6 +32,8 @@ class CombatReward:
     """Weight of the potential of angles and range, gamma * phi' - phi."""
     ammunition: float = option(0.0, WEIGHT)
     """Reward subtracted for firing the whole magazine of single rounds, in parts as it is fired."""
+    ground: float = option(0.0, WEIGHT)
+    """Weight of the potential of the ground, which an impact does not pay back: it costs this much beside the loss."""
 
 
 @dataclass
@@ -48,6 +50,11 @@ class AirCombatEnvConfig(EnvConfig):
     chase: float = option(0.0, PROBABILITY)
     """Chance that a match begins with one aircraft 300 to 1500 m behind the other, so that shots are met early.
     Evaluations begin even."""
+    low_start: float = option(0.0, PROBABILITY)
+    """Chance that a match begins at a height of 60 to 1500 m, half of them below 300 m. Evaluations begin high."""
+    ground_limit: float = option(0.0, rules.GROUND_LIMIT)
+    """Height in m above which aircraft flown by actions are kept: a pull-out replaces an action that would end lower.
+    0: no limit. Scripted pilots have their own. In evaluations, too."""
     missiles: int = option(0, "[0, 8]")
     """Infrared missiles of each aircraft at the start."""
     flares: int = option(0, "[0, 120]")
@@ -63,6 +70,8 @@ class AirCombatEnvConfig(EnvConfig):
     """Ranges from which the physics of each match are drawn, in training and in evaluations."""
     observe_physics: bool = True
     """Append the drawn physics to the observation."""
+    observe_ground: bool = False
+    """Append height, time to impact and the height that a pull-out leaves to the observation."""
     reward: CombatReward = field(default_factory=CombatReward)
 
 

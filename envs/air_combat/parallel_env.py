@@ -26,7 +26,10 @@ from sparring.envs.air_combat.recording import AirRecorder
 from sparring.envs.air_combat.tacview import acmi_text
 
 RENDER_MODES = ("acmi",)
-MATCH_OPTIONS = ("model", "gun", "action_repeat", "max_ticks", "reward", "gamma", "chase", "seed", "device")
+MATCH_OPTIONS = (
+    "model", "gun", "action_repeat", "max_ticks", "reward", "gamma", "chase", "low_start", "ground_limit", "seed",
+    "device",
+)  # fmt: skip
 """Arguments of `AirCombatBatch` that are options of a match."""
 
 

@@ -43,6 +43,8 @@ START_DISTANCE = (1500.0, 5000.0)
 """Ranges of the start, m and m/s. Height and speed are those of both; the second aircraft is the first turned by half a
 circle about the middle, so that no seat has an advantage."""
 
+LOW_START_HEIGHT = (60.0, 1500.0)
+"""Range in m of a start near the ground, drawn evenly in its logarithm: half of them are below 300 m."""
 CHASE_DISTANCE, CHASE_ASIDE = (300.0, 1500.0), 0.5
 """Of a start with one aircraft behind the other, which only training has: m, and the most aside as a part of it."""
 
@@ -80,9 +82,17 @@ BOTS = {
     "ace": "as dogfighter, but flies at its best turning speed and pulls up out of the plane of an overshoot",
     "brawler": "turns at the limit of lift in every position and fires early",
     "evader": "breaks across the path of an opponent that points at it, leaves others at military power, never fires",
+    "deck": "turns towards the opponent at a height of 100 m, points its nose when it is close ahead, and fires",
+    "extender": "leaves at 250 m until the opponent is 3.5 km away, comes back firing, and leaves again",
+    "weaver": "weaves away from the opponent at 250 m and 4 g, never fires",
+    "spiral": "a turn to the left at 150 m and 3.5 g, never fires",
+    "dragger": "leaves at 60 m, turns back as hard as it can when an opponent close behind points at it, and fires",
+    "runner": "leaves at 80 m with afterburner, and jinks when the opponent is close, never fires",
+    "scissors": "turns towards the opponent's side at 100 m all the time, at idle while it is close behind, and fires",
+    "climber": "climbs until it is slow, dives at the opponent and fires, and climbs again, down to 50 m",
 }
 """Scripted pilots and what each does; its index is its id."""
-HELD_OUT = ("ace", "evader")
+HELD_OUT = ("ace", "evader", "spiral", "dragger", "runner", "scissors", "climber")
 """Pilots that no run file trains against."""
 ACTIONS = -1
 """In place of a bot id: the seat is played by actions."""
@@ -163,6 +173,17 @@ OBSERVATION_PHYSICS = (
     *("mass", "thrust", "drag", "shear_x", "shear_y", "shear_z", "turbulence", "sensor_noise", "sensor_delay"),
 )
 """Further columns, the last, with drawn physics that are observed. The shear is in body axes, like other vectors."""
+GROUND_LIMIT = "[0, 1000]"
+"""Allowed heights in m of the ground limit; 0 is no limit."""
+OBSERVATION_GROUND = (
+    *("ground_height", "ground_near", "ground_time_straight", "ground_time_turning", "ground_margin"),
+    "its_ground_height",
+)
+"""Further columns, the last of all, with the ground observed: all but the last are of the observer's own aircraft.
+
+Height in km, at most 1; exp(-height / 100 m); time in 10 s, at most 1, until the ground at the present velocity, and
+with the present load factor; height in km that a full pull-out leaves, in [-1, 1]; the other's height in km, at most 1.
+"""
 TEAM_SPACING = 600.0
 """m between the aircraft of a side at the start, which fly in line abreast."""
 
@@ -226,6 +247,8 @@ class CombatOptions:
     """Append the drawn physics to the observation."""
     radar: bool = option(False)
     """Show opponents only where radar or eyes find them, and for 10 s after that."""
+    observe_ground: bool = option(False)
+    """Append what is seen of the ground to the observation. A policy without it plays with the columns before."""
     action_form: str = option("continuous", FORMS)
     """continuous; discrete: indices into `DISCRETE`; manoeuvres: an index into `MANOEUVRES`, and weapons free (1)."""
 
@@ -248,6 +271,10 @@ class CombatOptions:
     @property
     def observation(self) -> tuple[str, ...]:
         """Names of the columns of an observation."""
+        return self._observed_without_ground + (OBSERVATION_GROUND if self.observe_ground else ())
+
+    @property
+    def _observed_without_ground(self) -> tuple[str, ...]:
         columns = tuple(
             f"{who}_{index}_{name}"
             for who in ("mate", "foe")
@@ -275,8 +302,12 @@ class CombatOptions:
 
     @property
     def layout(self) -> str:
-        """What stands for the columns of observations and actions in the contract: a policy of others does not play."""
-        return f"{len(self.observation)}:{crc32(' '.join(self.observation + self.actions).encode()):08x}"
+        """What stands for the columns of observations and actions in the contract: a policy of others does not play.
+
+        The ground's columns are the last and not part of it: a policy that does not see them plays with those before.
+        """
+        columns = self._observed_without_ground
+        return f"{len(columns)}:{crc32(' '.join(columns + self.actions).encode()):08x}"
 
     @property
     def contract(self) -> dict[str, Any]:

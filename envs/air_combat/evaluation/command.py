@@ -7,7 +7,7 @@ intervals, and writes eval.json and eval.md next to the checkpoint.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from sparring.agents.opponents import players
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import COMPILING, said_if_long
+from sparring.configs.games import PROBABILITY
 from sparring.envs.air_combat import GAME
 from sparring.envs.air_combat.evaluation.replay import write_air_replay
-from sparring.envs.air_combat.rules import BOTS, GUNS, HELD_OUT, MODELS, CombatOptions
+from sparring.envs.air_combat.rules import BOTS, GROUND_LIMIT, GUNS, HELD_OUT, MODELS, CombatOptions
 from sparring.envs.air_combat.tacview import write_acmi
 from sparring.eval.command import GameEvaluation, GamePayoff
 from sparring.eval.options import CONDITIONS, RESULTS, WHO, CommandText, argument, check_page
@@ -38,6 +39,7 @@ examples:
   python eval/run.py --ckpt final.pt                             the newest run against every pilot
   python eval/run.py --ckpt final.pt --opponents ace,evader --games 1000 --seed 7
   python eval/run.py --ckpt final.pt --model f16                 a policy of the point mass in the F-16
+  python eval/run.py --ckpt final.pt --low-start 1               all starts at 60 to 1500 m
   python eval/run.py --ckpt final.pt --opponents other-run,stochastic:third-run,my_package.bots:Mine
   python eval/run.py --ckpt final.pt --require "chaser>=0.95" --require "score:ace>=0.9"
   python eval/run.py --env air_combat --ckpt bot:dogfighter      a pilot as the player
@@ -71,6 +73,10 @@ class AirOptions(PairedOptions):
     """Flight model of the matches (default: that of the policy's run)."""
     gun: str = argument("", ("", *GUNS), metavar="|".join(GUNS), group=CONDITIONS, noun="gun")
     """The gun (default: that of the policy's run, or of another flight model)."""
+    low_start: float = argument(0.0, PROBABILITY, metavar="P", group=CONDITIONS)
+    """Chance that a match begins near the ground, at 60 to 1500 m."""
+    ground_limit: float | None = argument(None, GROUND_LIMIT, metavar="M", group=CONDITIONS)
+    """Height in m above which policies are kept by a pull-out (default: that of the policy's run, else 0, no limit)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,13 +146,15 @@ def matches_of(pilot: Duelist, model: str, gun: str) -> tuple[str, str]:
 def matches(options: AirOptions, pilots: Sequence[Duelist], device: str, threads: int) -> AirMatches:
     """Return matches in which all of `pilots` can meet, with options and step of the first policy.
 
+    They show the ground if one of the policies observes it.
+
     The flight model is that of the evaluated player, in a round robin that of the first policy. Compiles the kernels.
     Raises `PolicyError` for a policy of other matches.
     """
     from sparring.agents.play.duel_matches import check_policies
     from sparring.agents.policies.policy import Policy
     from sparring.envs.air_combat.evaluation.matches import AirMatches
-    from sparring.envs.air_combat.training.opponents import CombatConditions
+    from sparring.envs.air_combat.training.opponents import CombatConditions, trained_limit
 
     policies = [pilot.contestant for pilot in pilots if isinstance(pilot.contestant, Policy)]
     contract = next((policy.contract for policy in policies if "action_repeat" in policy.contract), {})
@@ -154,8 +162,11 @@ def matches(options: AirOptions, pilots: Sequence[Duelist], device: str, threads
     evaluated = isinstance(options, AirCombatOptions) and not options.ladder
     trained = pilots[0] if evaluated else next((pilot for pilot in pilots if pilot.training), pilots[0])
     model, gun = matches_of(trained, options.model, options.gun)
-    beyond = CombatOptions.of_contract(contract)
-    setting = CombatConditions(model, gun, device=device, threads=threads, options=beyond, **repeat)
+    ground = any(policy.contract.get("observe_ground") for policy in policies)
+    beyond = replace(CombatOptions.of_contract(contract), observe_ground=ground)
+    limit = trained_limit(trained.training) if options.ground_limit is None else options.ground_limit
+    near = {"low_start": options.low_start, "ground_limit": limit}
+    setting = CombatConditions(model, gun, device=device, threads=threads, options=beyond, **near, **repeat)
     with said_if_long(COMPILING, enabled=not options.quiet):
         check_policies(policies, setting)
     return AirMatches(setting)
@@ -164,12 +175,15 @@ def matches(options: AirOptions, pilots: Sequence[Duelist], device: str, threads
 def conditions(options: AirOptions, played: AirMatches) -> PairConditions:
     """Return flight model, gun and the other options of the matches."""
     setting = played.setting
-    beyond = "".join(f", {name}={value}" for name, value in setting.options.contract.items())
+    near = {"low_start": setting.low_start, "ground_limit": setting.ground_limit}
+    # Whether the ground is observed is the players' own matter.
+    stated = replace(setting.options, observe_ground=False).contract | {k: v for k, v in near.items() if v}
+    beyond = "".join(f", {name}={value:g}" if name in near else f", {name}={value}" for name, value in stated.items())
     fields = {
         "model": setting.model,
         "gun": setting.gun_name,
         "action_repeat": setting.action_repeat,
-        "options": setting.options.contract,
+        "options": stated,
     }
     words = f"{GAME.title}, {setting.model}, gun {setting.gun_name}{beyond}"
     return PairConditions("air_combat", "air_combat_payoff", GAME.id, words, fields, LENGTH_AND_HP, length_and_hp)

@@ -88,6 +88,12 @@ class CombatSettings:
     seed: int
     chase: float
     """Chance that a match begins with one aircraft behind the other."""
+    low_start: float
+    """Chance that a match begins near the ground."""
+    ground_limit: float
+    """Height in m above which actions are kept by a pull-out; 0 for no limit."""
+    observe_ground: bool
+    """Whether the last columns of an observation are `rules.OBSERVATION_GROUND`."""
 
 
 @wp.struct
@@ -101,4 +107,5 @@ class CombatWeights:
     draw: float
     shaping: float
     ammunition: float
+    ground: float
     gamma: float

@@ -3,11 +3,14 @@
 Draws depend on (seed, match id, number of matches started in the row) only. A match that ends is followed by the next
 one in the same step; its last observations are kept in `final_obs`. Reward of a seat and step:
 
-    r = damage_dealt d_it - damage_taken d_me - ammunition fired / magazine + shaping (gamma phi' - phi) + result,
+    r = damage_dealt d_it - damage_taken d_me - ammunition fired / magazine + shaping (gamma phi' - phi)
+        + ground (gamma psi' - psi) + result,
     phi = exp(-distance / 8 km) - angle off_nose / pi + cos off_tail / 2 * exp(-distance / 3 km)
         + (exp(-angle off_nose / 0.15) - exp(-angle off its nose / 0.15)) * exp(-distance / 1 km)
+    psi = -exp(-height that a full pull-out leaves / 100 m)
 
-phi' is 0 where a match ends. At the time limit, too, the reward has the result: trainers must not add the last value.
+phi' and psi' are 0 where a match ends, but psi' is -1 for an aircraft that has met the ground. At the time limit, too,
+the reward has the result: trainers must not add the last value.
 """
 
 # Annotations stay unquoted in files with Warp functions: Warp reads them as objects.
@@ -18,6 +21,7 @@ import warp as wp
 from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.airframe import f16
 from sparring.envs.air_combat.kernels.f16 import fly_f16, start_f16
+from sparring.envs.air_combat.kernels.ground import ground_potential, hold_above, observe_ground
 from sparring.envs.air_combat.kernels.gun import Round, cone_damage, fire, fly_rounds
 from sparring.envs.air_combat.kernels.pilots import decide
 from sparring.envs.air_combat.kernels.point_mass import fly_point_mass
@@ -40,6 +44,11 @@ FLOOR, CEILING = wp.constant(rules.FLOOR), wp.constant(rules.CEILING)
 LOW, HIGH = (wp.constant(height) for height in rules.START_HEIGHT)
 SLOW, FAST = (wp.constant(speed) for speed in rules.START_SPEED)
 NEAR, FAR = (wp.constant(distance) for distance in rules.START_DISTANCE)
+LOW_START, LOW_START_RATIO = (
+    wp.constant(value) for value in (rules.LOW_START_HEIGHT[0], rules.LOW_START_HEIGHT[1] / rules.LOW_START_HEIGHT[0])
+)
+LOW_STARTS = wp.constant(2 - 2**31)  # Of no burst or gust.
+GROUND = wp.constant(len(rules.OBSERVATION_GROUND))
 CHASE_NEAR, CHASE_FAR = (wp.constant(distance) for distance in rules.CHASE_DISTANCE)
 CHASE_ASIDE = wp.constant(rules.CHASE_ASIDE)
 PI = wp.constant(math.pi)
@@ -115,6 +124,17 @@ def begin_plane(tables: AirframeTables, position: wp.vec3, heading: float, speed
 
 
 @wp.func
+def start_height(height: float, row: int, matches: int, settings: CombatSettings) -> float:
+    """Return the height of a start; with the chance `settings.low_start` one near the ground, from draws of its own."""
+    if settings.low_start <= 0.0:
+        return height
+    rng = wp.rand_init(int(wp.rand_init(row, matches)), LOW_STARTS)
+    if wp.randf(rng) >= settings.low_start:
+        return height
+    return LOW_START * wp.pow(LOW_START_RATIO, wp.randf(rng))
+
+
+@wp.func
 def begin_match(world: AirWorld, match: int, settings: CombatSettings) -> None:
     """Place both aircraft, one being the other turned by half a circle about the middle; clear the rounds.
 
@@ -124,7 +144,7 @@ def begin_match(world: AirWorld, match: int, settings: CombatSettings) -> None:
     # Two rounds of hashing give unrelated streams to adjacent match ids and successive matches.
     row = int(wp.rand_init(settings.seed, world.match_id[match]))
     rng = wp.rand_init(row, clock.matches)
-    height = wp.randf(rng, LOW, HIGH)
+    height = start_height(wp.randf(rng, LOW, HIGH), row, clock.matches, settings)
     speed = wp.randf(rng, SLOW, FAST)
     half = 0.5 * wp.randf(rng, NEAR, FAR)
     bearing = wp.randf(rng, -PI, PI)
@@ -155,6 +175,9 @@ def observe_both(obs: wp.array2d[float], match: int, a: Plane, b: Plane, tick: i
     time_left = 1.0 - float(tick) / float(settings.max_ticks)
     observe(obs, 2 * match, a, b, time_left, settings.single_rounds)
     observe(obs, 2 * match + 1, b, a, time_left, settings.single_rounds)
+    if settings.observe_ground:
+        observe_ground(obs, 2 * match, obs.shape[1] - GROUND, a, b)
+        observe_ground(obs, 2 * match + 1, obs.shape[1] - GROUND, b, a)
 
 
 @wp.func
@@ -188,6 +211,23 @@ def fly(tables: AirframeTables, plane: Plane, command: Command, scales: Scales, 
     if six:
         return within(fly_f16(tables, plane, command, scales))
     return within(fly_point_mass(tables, plane, command, scales))
+
+
+@wp.func
+def limited(me: Plane, command: Command, bot: int, settings: CombatSettings) -> Command:
+    """Return the command, for an aircraft flown by actions with the pull-out of the ground limit."""
+    if bot >= 0 or settings.ground_limit <= 0.0:
+        return command
+    return hold_above(me, command, settings.ground_limit)
+
+
+@wp.func
+def ground_shaping(before: float, me: Plane, over: bool, weights: CombatWeights) -> float:
+    """Return the reward of the ground for a step from the potential `before`; an impact keeps that of the ground."""
+    after = float(-1.0)
+    if -me.pos[2] > FLOOR:
+        after = wp.where(over, 0.0, ground_potential(me))
+    return weights.ground * (weights.gamma * after - before)
 
 
 @wp.func
@@ -260,6 +300,11 @@ def step_kernel(
     clock = world.clock[match]
     hp_a = a.hp
     hp_b = b.hp
+    ground_a = float(0.0)
+    ground_b = float(0.0)
+    if weights.ground != 0.0:
+        ground_a = ground_potential(a)
+        ground_b = ground_potential(b)
     rounds_a = a.rounds
     rounds_b = b.rounds
     before_a = potential(a, b)
@@ -288,8 +333,8 @@ def step_kernel(
             rng = wp.rand_init(int(wp.rand_init(row, clock.matches)), 2 * clock.tick + 2)
             if command_b.trigger and b.rounds >= BURST:
                 b = fire(world.rounds, match, 1, b, rng)
-        a = fly(world.tables, a, command_a, scales, settings.six)
-        b = fly(world.tables, b, command_b, scales, settings.six)
+        a = fly(world.tables, a, limited(a, command_a, world.bots[match, 0], settings), scales, settings.six)
+        b = fly(world.tables, b, limited(b, command_b, world.bots[match, 1], settings), scales, settings.six)
         # Both guns are tested before either loses hp: aircraft can kill each other in the same tick.
         damage_a = float(0.0)
         damage_b = float(0.0)
@@ -313,6 +358,9 @@ def step_kernel(
     loss_b = hp_b - b.hp
     shaped_a = weights.shaping * (weights.gamma * after_a - before_a)
     shaped_b = weights.shaping * (weights.gamma * after_b - before_b)
+    if weights.ground != 0.0:
+        shaped_a += ground_shaping(ground_a, a, outcome >= 0, weights)
+        shaped_b += ground_shaping(ground_b, b, outcome >= 0, weights)
     fired_a = float(rounds_a - a.rounds) / float(MAGAZINE)
     fired_b = float(rounds_b - b.rounds) / float(MAGAZINE)
     reward_a = weights.damage_dealt * loss_b - weights.damage_taken * loss_a - weights.ammunition * fired_a + shaped_a

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,8 @@ def contract_of(obs_dim: int, stated: Mapping[str, Any]) -> dict[str, Any] | Non
     """Return the contract of a policy of `obs_dim` numbers; one whose file states none plays without options."""
     ours = stated if stated.get("id") == rules.ENV_ID else {}
     options = rules.CombatOptions.of_contract(ours)
+    if obs_dim == len(options.observation) + len(rules.OBSERVATION_GROUND):
+        options = replace(options, observe_ground=True)
     if obs_dim != len(options.observation):
         return None
     trained = {"version": rules.VERSION, "layout": options.layout, "action_repeat": rules.ACTION_REPEAT} | {
@@ -63,6 +65,11 @@ def trained_matches(training: Mapping[str, Any]) -> tuple[str, str]:
     return choose("model", model, rules.MODELS), "" if gun == AUTO else choose("gun", gun, rules.GUNS)
 
 
+def trained_limit(training: Mapping[str, Any]) -> float:
+    """Return the ground limit in m of a policy's own matches, 0 without any."""
+    return float(training.get("config", {}).get("env", {}).get("ground_limit", 0.0))
+
+
 @dataclass(frozen=True)
 class CombatConditions:
     """Conditions of matches, `duel_matches.DuelSettings`; the options are those of `AirCombatBatch`."""
@@ -74,6 +81,8 @@ class CombatConditions:
     device: str = "cpu"
     threads: int = 0
     options: rules.CombatOptions = rules.PLAIN
+    low_start: float = 0.0
+    ground_limit: float = 0.0
 
     @property
     def gun_name(self) -> str:

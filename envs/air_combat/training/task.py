@@ -48,7 +48,14 @@ class AirCombatTask(DuelTask):
     def batch_options(self) -> dict[str, Any]:
         """Return the options of a batch that only this game has."""
         env = self.config.env
-        return {"model": env.model, "gun": self._gun, "chase": env.chase, "options": combat_options(env)}
+        return {
+            "model": env.model,
+            "gun": self._gun,
+            "chase": env.chase,
+            "low_start": env.low_start,
+            "ground_limit": env.ground_limit,
+            "options": combat_options(env),
+        }
 
     def open_policy(self, text: str, device: torch.device) -> Any:
         """Return the opponent that a run names, if it is not a bot."""
@@ -64,6 +71,7 @@ class AirCombatTask(DuelTask):
             device=str(device),
             threads=threads,
             options=combat_options(env),
+            ground_limit=env.ground_limit,
         )
 
     @property

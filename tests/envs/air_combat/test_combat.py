@@ -283,7 +283,7 @@ def test_bad_options_are_refused(options, message):
 def test_bad_names_bots_and_shapes_are_refused():
     with pytest.raises(UnknownNameError, match="f-16"):
         batch(model="f-16")
-    with pytest.raises(ConfigError, match=r"bots=\[9\]: choose from -1 actions, 0 do_nothing"):
-        batch().assign(torch.full((1, 2), 9))
+    with pytest.raises(ConfigError, match=r"bots=\[99\]: choose from -1 actions, 0 do_nothing"):
+        batch().assign(torch.full((1, 2), 99))
     with pytest.raises(ValueError, match=r"expected \(1, 2, 4\)"):
         batch().step(torch.zeros(1, 2, 3))

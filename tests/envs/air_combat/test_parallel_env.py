@@ -85,15 +85,16 @@ def test_trainers_of_imported_games_read_it():
 
 def test_batch_is_a_learners_environment():
     """`LearnerEnv` steps it against every pilot, reads last observations and counts results."""
-    batch = AirCombatBatch(16, threads=1, max_ticks=12, seed=2)
+    count = 2 * len(rules.BOTS)
+    batch = AirCombatBatch(count, threads=1, max_ticks=12, seed=2)
     env = LearnerEnv(batch, bots=tuple(rules.BOTS), seed=1)
-    env.assign(np.arange(16) % len(rules.BOTS))
+    env.assign(np.arange(count) % len(rules.BOTS))
     for _ in range(3):
-        _, reward, terminated, truncated = env.step(torch.zeros(16, batch.action_size))
+        _, reward, terminated, truncated = env.step(torch.zeros(count, batch.action_size))
     assert truncated.all() or (terminated | truncated).all()
     assert env.final_obs.isfinite().all()
     assert env.final_obs[:, rules.OBSERVATION.index("time_left")].abs().max() < 0.5
-    assert reward.shape == (16,)
+    assert reward.shape == (count,)
     assert env.harvest().games.tolist() == [2] * len(rules.BOTS)
 
 

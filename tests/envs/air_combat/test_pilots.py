@@ -59,6 +59,59 @@ def test_ladder(better, worse, model):
     assert (results < 0).mean() <= 0.2
 
 
+BANDS = {
+    "deck": (60, 150), "extender": (200, 320), "weaver": (150, 300), "spiral": (130, 170), "dragger": (45, 100),
+    "runner": (60, 120), "scissors": (60, 150), "climber": (50, 14_000),
+}  # fmt: skip
+"""Heights in m where a low pilot is for nine tenths of the last half minute; the climber anywhere."""
+UNARMED = ("weaver", "spiral", "runner")
+
+
+def test_every_low_pilot_has_a_band():
+    assert tuple(BANDS) == tuple(rules.BOTS)[8:]
+
+
+@pytest.mark.parametrize("model", rules.MODELS)
+def test_low_pilots_stay_in_their_bands_and_above_the_ground(model):
+    """From 200 starts, 25 each, beside a weaver, which does not fight; a match that ended is left out."""
+    names, starts = tuple(BANDS), 25
+    game = AirCombatBatch(starts * len(names), model=model, action_repeat=6, threads=1, seed=9)
+    game.assign(torch.tensor([[rules.bot_id(name), rules.bot_id("weaver")] for name in names] * starts))
+    running, last, lost = np.ones(game.num_envs, dtype=bool), [], np.zeros(game.num_envs, dtype=bool)
+    lowest = np.full(game.num_envs, np.inf)
+    for step in range(1200):
+        game.step(game.actions)
+        ended = running & (game.outcome.numpy() >= 0)
+        lost |= ended & (game.final_hp.numpy()[:, 0] <= 0.0)
+        running &= ~ended
+        height = -game.snapshot()["planes"]["pos"][:, 0, 2]
+        lowest = np.where(running, np.minimum(lowest, height), lowest)
+        if 900 <= step < 1199 and step % 10 == 0:
+            last.append(np.where(running, height, np.nan))
+    assert not lost.any()
+    assert lowest.min() > 35.0
+    for index, (name, (low, high)) in enumerate(BANDS.items()):
+        heights = np.stack(last)[:, index :: len(names)]
+        heights = heights[np.isfinite(heights)]
+        assert ((heights > low) & (heights < high)).mean() >= 0.9, name
+
+
+@pytest.mark.parametrize("model", rules.MODELS)
+def test_low_pilots_without_arms_never_fire(model):
+    """Against one that sits behind them, and one that comes close in front."""
+    for name in UNARMED:
+        for opponent in ("chaser", "deck"):
+            _, planes = flown(name, opponent, matches=4, seconds=30, model=model)
+            assert all((one["rounds"][:, 0] == rules.MAGAZINE).all() for one in planes)
+            shots = AirCombatBatch(4, model=model, gun="cone", threads=1, seed=4)
+            shots.assign(torch.tensor([[rules.bot_id(name), rules.bot_id(opponent)]]))
+            hp = []
+            for _ in range(450):
+                shots.step(shots.actions)
+                hp.append(shots.snapshot()["planes"]["hp"][:, 1].min())
+            assert min(hp) == 1.0
+
+
 @pytest.mark.parametrize("model", rules.MODELS)
 @pytest.mark.parametrize("pilot", rules.BOTS)
 def test_no_pilot_flies_into_the_ground(pilot, model):
@@ -67,4 +120,4 @@ def test_no_pilot_flies_into_the_ground(pilot, model):
     heights = -np.stack([one[:, 0]["pos"][:, 2] for one in planes])
     assert np.isfinite(heights).all()
     if pilot != "do_nothing":
-        assert heights.min() > 100.0
+        assert heights.min() > (40.0 if pilot in BANDS else 100.0)

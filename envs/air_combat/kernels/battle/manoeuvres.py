@@ -8,8 +8,8 @@ the ground and below the ceiling as they are. With it the gun fires by itself wh
 import warp as wp
 
 from sparring.envs.air_combat import rules
-from sparring.envs.air_combat.kernels.pilots import MILITARY, aimed, cruise, keep_out, level, steer, track
 from sparring.envs.air_combat.kernels.state import Command, Plane
+from sparring.envs.air_combat.kernels.steering import MILITARY, aimed, cruise, keep_out, level, steer, track
 from sparring.envs.air_combat.kernels.view import direction_of, see
 
 LOAD_MOST, LOAD_LEAST = wp.constant(rules.LOAD_MOST), wp.constant(rules.LOAD_LEAST)

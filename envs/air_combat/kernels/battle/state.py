@@ -25,6 +25,7 @@ from sparring.envs.air_combat.kernels.step import (
     PI,
     SLOW,
     begin_plane,
+    start_height,
 )
 from sparring.envs.air_combat.kernels.tables import AirframeTables
 
@@ -59,6 +60,8 @@ class SeatStep:
     rounds: int
     phi: float
     """At the start of the step."""
+    ground: float
+    """Potential of the ground at the start of the step."""
     alive: bool
     """At the start of the tick."""
     damage: float
@@ -112,7 +115,7 @@ def begin_battle(world: Battle, match: int, settings: CombatSettings, options: B
     clock = world.clock[match]
     row = int(wp.rand_init(settings.seed, world.match_id[match]))
     rng = wp.rand_init(row, clock.matches)
-    height = wp.randf(rng, LOW, HIGH)
+    height = start_height(wp.randf(rng, LOW, HIGH), row, clock.matches, settings)
     speed = wp.randf(rng, SLOW, FAST)
     half = 0.5 * wp.randf(rng, NEAR, FAR)
     bearing = wp.randf(rng, -PI, PI)

@@ -5,7 +5,7 @@ tick the pilots release and fire, missiles look and fly, then aircraft, flares a
 at its end, so that no seat is first. Reward of a seat and step, which is that of `kernels/step.py` for T = 1:
 
     r = damage_dealt (hp that the others lost) / T - damage_taken (hp that I lost) - ammunition fired / magazine
-        + shaping (gamma phi' - phi) + result
+        + shaping (gamma phi' - phi) + ground (gamma psi' - psi) + result
 
 phi is that towards the nearest opponent alive, and 0 for a lost aircraft. A side that is lost ends the match.
 """
@@ -35,15 +35,19 @@ from sparring.envs.air_combat.kernels.battle.stores import (
     threat_to,
 )
 from sparring.envs.air_combat.kernels.battle.weapons import burst_missiles, fire_gun, fly_bursts, fly_missiles
+from sparring.envs.air_combat.kernels.ground import ground_potential, observe_ground
 from sparring.envs.air_combat.kernels.gun import DT
 from sparring.envs.air_combat.kernels.pilots import decide
 from sparring.envs.air_combat.kernels.state import AirClock, CombatSettings, CombatWeights, Plane
 from sparring.envs.air_combat.kernels.step import (
+    GROUND,
     LOAD_LEAST,
     LOAD_MOST,
     ROLL_MOST,
     AirResults,
     fly,
+    ground_shaping,
+    limited,
     potential,
 )
 from sparring.envs.air_combat.kernels.view import observe, see, write_vector
@@ -192,7 +196,12 @@ def observe_battle(
                         obs[row, BASE + SEEKER_RANGE] = 0.0
             observe_others(obs, row, column, world, match, seat, steps, settings, options.size)
             if options.varied and options.observe_physics:
-                observe_conditions(obs, row, obs.shape[1] - PHYSICS, world.conditions[match], me)
+                ground = wp.where(settings.observe_ground, GROUND, 0)
+                observe_conditions(obs, row, obs.shape[1] - PHYSICS - ground, world.conditions[match], me)
+            if settings.observe_ground:
+                observe_ground(obs, row, obs.shape[1] - GROUND, me, it)
+                if options.radar and world.tracks[match, nearest].age > MEMORY_TICKS:
+                    obs[row, obs.shape[1] - 1] = 0.0
 
 
 @wp.func
@@ -337,7 +346,7 @@ def play_tick(
     for seat in range(2 * size):
         me = world.planes[match, seat]
         if me.hp > 0.0:
-            command = world.seats[match, seat].orders.command
+            command = limited(me, world.seats[match, seat].orders.command, world.bots[match, seat], settings)
             air = wp.vec3(0.0, 0.0, 0.0)
             if options.varied:
                 air = next_air(world, match, seat, row, clock, size)
@@ -427,6 +436,8 @@ def battle_step_kernel(
         state.hp = world.planes[match, seat].hp
         state.rounds = world.planes[match, seat].rounds
         state.phi = phi_of(world, match, seat, size)
+        if weights.ground != 0.0 and state.hp > 0.0:
+            state.ground = ground_potential(world.planes[match, seat])
         state.orders = orders_of(world, results, actions, match, seat, settings, options)
         world.seats[match, seat] = state
     row = int(wp.rand_init(settings.seed, world.match_id[match]))
@@ -448,6 +459,9 @@ def battle_step_kernel(
         taken = world.seats[match, seat].hp - world.planes[match, seat].hp
         after = wp.where(outcome >= 0, 0.0, phi_of(world, match, seat, size))
         shaped = weights.shaping * (weights.gamma * after - world.seats[match, seat].phi)
+        if weights.ground != 0.0 and world.seats[match, seat].hp > 0.0:
+            me = world.planes[match, seat]
+            shaped += ground_shaping(world.seats[match, seat].ground, me, me.hp <= 0.0 or outcome >= 0, weights)
         result = float(0.0)
         if outcome == 0:
             result = weights.draw

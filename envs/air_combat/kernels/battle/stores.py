@@ -18,6 +18,16 @@ from sparring.envs.air_combat.kernels.battle.missile import (
     Missile,
     aircraft_brightness,
 )
+from sparring.envs.air_combat.kernels.low_pilots import (
+    CLIMBER,
+    DECK,
+    DRAGGER,
+    EXTENDER,
+    RUNNER,
+    SCISSORS,
+    SPIRAL,
+    WEAVER,
+)
 from sparring.envs.air_combat.kernels.pilots import (
     ACE,
     BRAWLER,
@@ -28,8 +38,8 @@ from sparring.envs.air_combat.kernels.pilots import (
     STRAIGHT,
     TURNING,
 )
-from sparring.envs.air_combat.kernels.pilots import MILITARY as MILITARY_THROTTLE
 from sparring.envs.air_combat.kernels.state import Command, Plane
+from sparring.envs.air_combat.kernels.steering import MILITARY as MILITARY_THROTTLE
 from sparring.envs.air_combat.kernels.view import View, write_vector
 from sparring.envs.kernel_bots import check_branches
 
@@ -163,12 +173,15 @@ def equip(
     """Return a scripted pilot's orders with its missiles and flares.
 
     Fighting pilots launch one at a time well within the lock range, not at close quarters, the dogfighter and the ace
-    from behind only. All but the three targets drop flares before a missile. Beside a hot engine flares would be too
+    from behind only. All but the six targets drop flares before a missile. Beside a hot engine flares would be too
     faint: the ace leaves the afterburner then, and the evader goes to idle.
     """
     if bot == DO_NOTHING or bot == STRAIGHT or bot == TURNING:  # noqa: SIM109
         return orders
-    peaceful = bot != CHASER and bot != DOGFIGHTER and bot != ACE and bot != BRAWLER
+    if bot == WEAVER or bot == SPIRAL or bot == RUNNER:  # noqa: SIM109
+        return orders
+    peaceful = bot != CHASER and bot != DOGFIGHTER and bot != ACE and bot != BRAWLER and bot != DECK
+    peaceful = peaceful and bot != EXTENDER and bot != DRAGGER and bot != SCISSORS and bot != CLIMBER
     if not peaceful and locked and not homing and v.distance > NEAREST_SHOT:
         brightness = wp.sqrt(aircraft_brightness(it, it.pos - me.pos) / FAINTEST)
         orders.launch = brightness * SURE_PART > 1.0
