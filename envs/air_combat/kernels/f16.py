@@ -23,9 +23,9 @@ from sparring.envs.air_combat.kernels.tables import (
     book_air,
     cell,
     commanded_power,
+    drag_rise,
     power_rate,
     thrust_lbf,
-    wave_drag,
 )
 
 DT = wp.constant(rules.DT)
@@ -135,7 +135,11 @@ def motion(
     surface = m.pressure * AREA / scales.mass  # Forces are those on the nominal mass.
     push = scales.thrust * thrust_lbf(tables, mach, height_ft, power) / scales.mass
     ahead = air / speed
-    coefficients = wp.vec3(x, y, z) - ahead * wave_drag(mach)
+    coefficients = wp.vec3(x, y, z)
+    along = wp.dot(coefficients, ahead)
+    rise = drag_rise(mach)
+    lift_squared = wp.dot(coefficients, coefficients) - along * along  # of all that is across the velocity
+    coefficients = coefficients - ahead * (rise[0] + rise[1] * lift_squared)
     coefficients = coefficients + ahead * (wp.dot(coefficients, ahead) * (scales.drag - 1.0))
     force = surface * coefficients  # lbf
     m.force = INVERSE_MASS * (force + wp.vec3(push, 0.0, 0.0))
