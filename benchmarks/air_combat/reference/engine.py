@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sparring.envs.air_combat.airframe import f16 as tables
+from sparring.envs.air_combat.airframe import high_speed
 
 
 def interpolate(values: np.ndarray, axis: tuple[float, ...], at: np.ndarray) -> np.ndarray:
@@ -23,18 +24,26 @@ def interpolate_two(table: tables.Table, axes: tuple[tables.Row, tables.Row], fi
 
 def thrust(power: float, height: float, mach: float) -> float:
     """Return the thrust in lbf at a power of 0 to 100 %: idle at 0, military at 50, full afterburner at 100."""
-    axes = (tables.MACHS, tables.HEIGHTS)
-    military = interpolate_two(tables.THRUST_MILITARY, axes, mach, height)
+    axes = (high_speed.SUBSONIC + high_speed.SUPERSONIC, tables.HEIGHTS)
+    military = interpolate_two(high_speed.THRUST_MILITARY, axes, mach, height)
     if power < 50.0:
-        idle = interpolate_two(tables.THRUST_IDLE, axes, mach, height)
+        idle = interpolate_two(high_speed.THRUST_IDLE, axes, mach, height)
         return idle + (military - idle) * power * 0.02
-    maximum = interpolate_two(tables.THRUST_MAXIMUM, axes, mach, height)
+    maximum = interpolate_two(high_speed.THRUST_MAXIMUM, axes, mach, height)
     return military + (maximum - military) * (power - 50.0) * 0.02
 
 
 def commanded_power(throttle: float) -> float:
     """Return the power that a throttle (0 to 1) commands, %."""
     return 64.94 * throttle if throttle <= 0.77 else 217.38 * throttle - 117.38
+
+
+def drag_rise(mach: float, lift: float) -> float:
+    """Return the drag coefficient that the tables lack at a Mach number, for a lift coefficient."""
+    shape = high_speed.F16
+    part = min(max((mach - shape.critical) / (shape.peak - shape.critical), 0.0), 1.0)
+    falling = 1.0 - 0.3 * np.sqrt(max(mach - shape.peak, 0.0))
+    return float(part * (shape.wave * falling + shape.lift_drag(max(mach, shape.peak)) * lift**2))
 
 
 def power_rate(power: float, commanded: float) -> float:

@@ -15,6 +15,7 @@ import numpy as np
 
 from benchmarks.air_combat.reference.engine import (
     commanded_power,
+    drag_rise,
     interpolate,
     interpolate_two,
     power_rate,
@@ -79,11 +80,11 @@ def coefficients(state: np.ndarray, controls: np.ndarray, cg: float) -> Coeffici
 
 
 def body_accelerations(
-    state: np.ndarray, controls: np.ndarray, cg: float, *, wave_drag: bool = False
+    state: np.ndarray, controls: np.ndarray, cg: float, *, high_speed: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the specific force [3] (ft/s^2, without gravity) and the angular acceleration [3] (rad/s^2), body axes.
 
-    `wave_drag` adds what the book lacks and matches have: drag against the velocity above Mach 0.85.
+    `high_speed` adds what the book lacks and matches have: drag against the velocity above Mach 0.86.
     """
     p, q, r = state[6:9]
     mach, pressure = air(state[0], state[11])
@@ -91,8 +92,10 @@ def body_accelerations(
     surface = pressure * data.WING_AREA
     force = data.INVERSE_MASS * surface * np.array([c.x, c.y, c.z])
     force[0] += data.INVERSE_MASS * thrust(state[12], state[11], float(mach))
-    if wave_drag:
-        force -= data.INVERSE_MASS * surface * _wave_drag(float(mach)) * _direction(state)
+    if high_speed:
+        ahead, all_forces = _direction(state), np.array([c.x, c.y, c.z])
+        lift = np.linalg.norm(all_forces - ahead * (all_forces @ ahead))
+        force -= data.INVERSE_MASS * surface * drag_rise(float(mach), float(lift)) * ahead
     c1, c2, c3, c4, c5, c6, c7, c8, c9 = data.INERTIA
     moments, engine = surface * data.SPAN, data.ENGINE_MOMENTUM
     return force, np.array(
@@ -183,8 +186,3 @@ def _direction(state: np.ndarray) -> np.ndarray:
     """Return the unit vector of the velocity through the air, body axes."""
     alpha, beta = state[1], state[2]
     return np.array([np.cos(alpha) * np.cos(beta), np.sin(beta), np.sin(alpha) * np.cos(beta)])
-
-
-def _wave_drag(mach: float) -> float:
-    (low, high), rise = data.WAVE_DRAG
-    return rise * min(max((mach - low) / (high - low), 0.0), 1.0)

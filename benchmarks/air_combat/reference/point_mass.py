@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from benchmarks.air_combat.reference.engine import drag_rise
 from benchmarks.air_combat.reference.engine import thrust as thrust_lbf
 from sparring.envs.air_combat.airframe import f16 as limits
 from sparring.envs.air_combat.airframe import fighter as data
@@ -49,8 +50,7 @@ def drag_coefficient(lift: float, mach: float) -> float:
     drag = float(np.polyval(data.POLAR[::-1], lift))
     if lift > data.POLAR_FROM:
         drag = max(drag, float(np.polyval(data.POLAR_HIGH[::-1], lift)))
-    (low, high), rise = limits.WAVE_DRAG
-    return drag + rise * min(max((mach - low) / (high - low), 0.0), 1.0)
+    return drag + drag_rise(mach, lift)
 
 
 def lift_for(load: float, speed: float, height: float, power: float) -> float:

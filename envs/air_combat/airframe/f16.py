@@ -41,13 +41,12 @@ SURFACE_LAG_S = 0.0495
 ALPHA_LIMITS = (-10.0, 45.0)
 """Degrees that the tables cover."""
 BETA_LIMIT = 30.0
-MACH_LIMITS = (0.1, 1.0)
+MACH_LIMITS = (0.1, 2.0)
+"""Within which the thrust is known, with the rows of `high_speed.py`."""
 HEIGHT_LIMITS = (0.0, 50_000.0)
 """ft."""
 LEAST_SPEED = 60.0
 """Speed, ft/s, below which the aerodynamics are those at this speed: coefficients of rates divide by it."""
-WAVE_DRAG = ((0.85, 1.10), 0.025)
-"""Rise of the drag coefficient between two Mach numbers. The tables, measured at low speed, lack it."""
 
 Row = tuple[float, ...]
 Table = tuple[Row, ...]

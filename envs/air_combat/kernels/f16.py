@@ -23,9 +23,9 @@ from sparring.envs.air_combat.kernels.tables import (
     book_air,
     cell,
     commanded_power,
+    drag_rise,
     power_rate,
     thrust_lbf,
-    wave_drag,
 )
 
 DT = wp.constant(rules.DT)
@@ -48,6 +48,7 @@ ACTUATOR = wp.constant(1.0 - math.exp(-rules.DT / f16.SURFACE_LAG_S))  # Part of
 ALPHA_MOST, ALPHA_LEAST = wp.constant(math.radians(25.0)), wp.constant(math.radians(-8.0))
 LOAD_GAIN = wp.constant(1.0 / 0.4)  # 1/s; the commands' time constants follow.
 ALPHA_GAIN = wp.constant(1.0 / 0.3)
+BRAKE = wp.constant(8.0)  # Degrees of elevator that stop a pitch in time: its rate is limited.
 BETA_GAIN = wp.constant(1.2)
 PITCH_GAIN, ROLL_GAIN, YAW_GAIN = wp.constant(5.0), wp.constant(4.0), wp.constant(4.0)
 PITCH_MOST = wp.constant(1.2)  # rad/s.
@@ -135,7 +136,11 @@ def motion(
     surface = m.pressure * AREA / scales.mass  # Forces are those on the nominal mass.
     push = scales.thrust * thrust_lbf(tables, mach, height_ft, power) / scales.mass
     ahead = air / speed
-    coefficients = wp.vec3(x, y, z) - ahead * wave_drag(mach)
+    coefficients = wp.vec3(x, y, z)
+    along = wp.dot(coefficients, ahead)
+    rise = drag_rise(mach)
+    lift_squared = wp.dot(coefficients, coefficients) - along * along  # of all that is across the velocity
+    coefficients = coefficients - ahead * (rise[0] + rise[1] * lift_squared)
     coefficients = coefficients + ahead * (wp.dot(coefficients, ahead) * (scales.drag - 1.0))
     force = surface * coefficients  # lbf
     m.force = INVERSE_MASS * (force + wp.vec3(push, 0.0, 0.0))
@@ -157,6 +162,12 @@ def motion(
 
 
 @wp.func
+def approach(gap: float, brake: float) -> float:
+    """Return the greatest rate towards a limit of alpha, rad/s, that an angular deceleration `brake` still stops."""
+    return wp.min(ALPHA_GAIN * gap, wp.sqrt(2.0 * brake * wp.max(gap, 0.0)))
+
+
+@wp.func
 def command_surfaces(plane: Plane, m: Motion, air: wp.vec3, weight: wp.vec3, command: Command) -> wp.vec3:
     """Return the surfaces (degrees) that the inner loop commands; `weight` is gravity in body axes, ft/s^2."""
     speed = wp.max(wp.length(air), SLOWEST)
@@ -171,7 +182,8 @@ def command_surfaces(plane: Plane, m: Motion, air: wp.vec3, weight: wp.vec3, com
     load = -m.force[2] / GRAVITY  # body z points down
     # Pitch: alpha' = q - tan(beta) (p cos a + r sin a) + (fz cos a - fx sin a) / (V cos beta), solved for q.
     wanted = LOAD_GAIN * (command.load - load) / m.lift_slope
-    wanted = wp.clamp(wanted, ALPHA_GAIN * (ALPHA_LEAST - alpha), ALPHA_GAIN * (ALPHA_MOST - alpha))
+    brake = -BRAKE * m.effects[0]
+    wanted = wp.clamp(wanted, -approach(alpha - ALPHA_LEAST, brake), approach(ALPHA_MOST - alpha, brake))
     cb = wp.max(wp.cos(beta), 0.2)  # kept away from 0, as is cos a below
     turn = (pull[2] * ca - pull[0] * sa) / (speed * cb)
     pitch_rate = wp.clamp(wanted + wp.tan(beta) * (p * ca + r * sa) - turn, -PITCH_MOST, PITCH_MOST)
@@ -196,15 +208,44 @@ def move_surface(now: float, commanded: float, step: float) -> float:
 
 
 @wp.func
+def axes_of(q: wp.quat) -> wp.mat33:
+    """Return nose, right wing and belly in world axes as columns.
+
+    Sums are grouped so that half a circle of heading changes signs only: both seats of a start then fly alike to the
+    bit. The same holds for `turned_by`.
+    """
+    x = q[0]
+    y = q[1]
+    z = q[2]
+    w = q[3]
+    return wp.mat33(
+        (w * w + x * x) - (y * y + z * z), 2.0 * (x * y - w * z), 2.0 * (x * z + w * y),
+        2.0 * (x * y + w * z), (w * w + y * y) - (x * x + z * z), 2.0 * (y * z - w * x),
+        2.0 * (x * z - w * y), 2.0 * (y * z + w * x), (w * w + z * z) - (x * x + y * y),
+    )  # fmt: skip
+
+
+@wp.func
+def turned_by(q: wp.quat, v: wp.vec3) -> wp.quat:
+    """Return the attitude after a small rotation, of which `v` is half the vector in body axes, rad: q (v, 1)."""
+    x = (q[3] * v[0] - q[2] * v[1]) + (q[0] + q[1] * v[2])
+    y = (q[3] * v[1] + q[2] * v[0]) + (q[1] - q[0] * v[2])
+    z = (q[3] * v[2] + q[2]) + (q[0] * v[1] - q[1] * v[0])
+    w = (q[3] - q[2] * v[2]) - (q[0] * v[0] + q[1] * v[1])
+    part = 1.0 / wp.sqrt((x * x + y * y) + (z * z + w * w))
+    return wp.quat(x * part, y * part, z * part, w * part)
+
+
+@wp.func
 def start_f16(tables: AirframeTables, plane: Plane, scales: Scales) -> Plane:
     """Return a plane whose attitude, axes and past accelerations agree with its fields; called once at a start."""
-    inverse = wp.quat_inverse(plane.attitude)
-    air = wp.quat_rotate(inverse, plane.vel) * PER_FT  # m/s to ft/s, world to body axes
+    axes = axes_of(plane.attitude)
+    air = wp.transpose(axes) * plane.vel * PER_FT  # m/s to ft/s, world to body axes
     m = motion(tables, air, plane.rates, plane.surfaces, -plane.pos[2] * PER_FT, plane.power, CG_STABLE, scales)
-    plane.past_acceleration = wp.quat_rotate(plane.attitude, m.force * FT) + wp.vec3(0.0, 0.0, GRAVITY * FT)
+    plane.past_acceleration = axes * (m.force * FT) + wp.vec3(0.0, 0.0, GRAVITY * FT)
     plane.past_rotation = m.rotation
-    plane.nose = wp.quat_rotate(plane.attitude, wp.vec3(1.0, 0.0, 0.0))
-    plane.up = wp.quat_rotate(plane.attitude, wp.vec3(0.0, 0.0, -1.0))
+    plane.nose = wp.vec3(axes[0, 0], axes[1, 0], axes[2, 0])
+    plane.up = wp.vec3(-axes[0, 2], -axes[1, 2], -axes[2, 2])
     plane.alpha = wp.atan2(air[2], air[0])
     plane.load = -m.force[2] / GRAVITY
     return plane
@@ -213,9 +254,9 @@ def start_f16(tables: AirframeTables, plane: Plane, scales: Scales) -> Plane:
 @wp.func
 def fly_f16(tables: AirframeTables, plane: Plane, command: Command, scales: Scales) -> Plane:
     """Return the plane after a tick."""
-    inverse = wp.quat_inverse(plane.attitude)
-    air = wp.quat_rotate(inverse, plane.vel) * PER_FT
-    weight = wp.quat_rotate(inverse, wp.vec3(0.0, 0.0, GRAVITY))
+    axes = axes_of(plane.attitude)
+    air = wp.transpose(axes) * plane.vel * PER_FT
+    weight = wp.vec3(axes[2, 0], axes[2, 1], axes[2, 2]) * GRAVITY
     m = motion(tables, air, plane.rates, plane.surfaces, -plane.pos[2] * PER_FT, plane.power, CG_STABLE, scales)
     aim = command_surfaces(plane, m, air, weight, command)
     plane.surfaces = wp.vec3(
@@ -224,19 +265,19 @@ def fly_f16(tables: AirframeTables, plane: Plane, command: Command, scales: Scal
         move_surface(plane.surfaces[2], aim[2], RUDDER_STEP),
     )
     plane.power = plane.power + DT * power_rate(plane.power, commanded_power(command.throttle))
-    acceleration = wp.quat_rotate(plane.attitude, m.force * FT) + wp.vec3(0.0, 0.0, GRAVITY * FT)
+    acceleration = axes * (m.force * FT) + wp.vec3(0.0, 0.0, GRAVITY * FT)
     vel = plane.vel + (1.5 * acceleration - 0.5 * plane.past_acceleration) * DT  # Adams-Bashforth
     rates = plane.rates + (1.5 * m.rotation - 0.5 * plane.past_rotation) * DT
     plane.pos = plane.pos + (plane.vel + vel) * (0.5 * DT)  # trapezoidal rule
     turn = (plane.rates + rates) * (0.25 * DT)  # half the mean rotation of the tick, rad
-    step = wp.quat(turn[0], turn[1], turn[2], 1.0)  # (omega dt / 2, 1), to unit length by the next line
-    plane.attitude = wp.normalize(plane.attitude * step)
+    plane.attitude = turned_by(plane.attitude, turn)
+    axes = axes_of(plane.attitude)
     plane.vel = vel
     plane.rates = rates
     plane.past_acceleration = acceleration
     plane.past_rotation = m.rotation
-    plane.nose = wp.quat_rotate(plane.attitude, wp.vec3(1.0, 0.0, 0.0))
-    plane.up = wp.quat_rotate(plane.attitude, wp.vec3(0.0, 0.0, -1.0))
+    plane.nose = wp.vec3(axes[0, 0], axes[1, 0], axes[2, 0])
+    plane.up = wp.vec3(-axes[0, 2], -axes[1, 2], -axes[2, 2])
     plane.alpha = wp.atan2(air[2], air[0])
     plane.load = -m.force[2] / GRAVITY
     plane.roll_rate = wp.dot(rates, air) / wp.max(wp.length(air), SLOWEST)  # about the velocity, as it is commanded

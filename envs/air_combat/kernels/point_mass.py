@@ -17,10 +17,10 @@ from sparring.envs.air_combat.kernels.state import Command, Plane, Scales
 from sparring.envs.air_combat.kernels.tables import (
     AirframeTables,
     commanded_power,
+    drag_rise,
     power_rate,
     standard_air,
     thrust_lbf,
-    wave_drag,
 )
 
 DT = wp.constant(rules.DT)
@@ -47,7 +47,7 @@ SLOWEST = wp.constant(1.0)  # m/s; a plane that hangs still keeps a direction.
 
 @wp.func
 def drag_coefficient(lift: float) -> float:
-    """Return the drag coefficient at a lift coefficient, without wave drag."""
+    """Return the drag coefficient at a lift coefficient, at low speed."""
     drag = POLAR_0 + lift * (POLAR_1 + lift * POLAR_2)
     if lift > POLAR_FROM:
         high = HIGH_0 + lift * (HIGH_1 + lift * (HIGH_2 + lift * (HIGH_3 + lift * HIGH_4)))
@@ -75,7 +75,8 @@ def fly_point_mass(tables: AirframeTables, plane: Plane, command: Command, scale
     plane.alpha = (lift - LIFT_AT_ZERO) * ALPHA_PER_LIFT
     up = wp.sin(plane.alpha)
     level = wp.sqrt(1.0 - up * up)  # cos(alpha)
-    drag = scales.drag * surface * (drag_coefficient(lift) + wave_drag(mach))  # N
+    rise = drag_rise(mach)
+    drag = scales.drag * surface * (drag_coefficient(lift) + rise[0] + rise[1] * lift * lift)  # N
     thrust = (push * level - drag) * INVERSE_MASS
     # Roll about the velocity.
     grip = wp.clamp(pressure / ROLL_PRESSURE, 0.1, 1.0) * (1.0 - ROLL_LOST * wp.clamp(lift / LIFT_MOST, 0.0, 1.0))

@@ -101,10 +101,19 @@ def unit_scales() -> Scales:
 
 
 @wp.func
-def begin_plane(tables: AirframeTables, position: wp.vec3, heading: float, speed: float, six: bool) -> Plane:
-    """Return an aircraft in level flight with a full gun, near its trim."""
+def begin_plane(
+    tables: AirframeTables, position: wp.vec3, heading: float, speed: float, six: bool, turned: bool
+) -> Plane:
+    """Return an aircraft in level flight with a full gun, near its trim.
+
+    `turned` adds half a circle to the heading exactly, as a sum with pi in float32 does not.
+    """
     plane = Plane()
     ahead = wp.vec3(wp.cos(heading), wp.sin(heading), 0.0)
+    yaw = wp.quat(0.0, 0.0, wp.sin(0.5 * heading), wp.cos(0.5 * heading))
+    if turned:
+        ahead = -ahead
+        yaw = wp.quat(0.0, 0.0, yaw[3], -yaw[2])
     roof = wp.vec3(0.0, 0.0, -1.0)
     plane.pos = position
     plane.vel = ahead * speed
@@ -115,7 +124,6 @@ def begin_plane(tables: AirframeTables, position: wp.vec3, heading: float, speed
     plane.power = START_POWER
     plane.hp = 1.0
     plane.rounds = MAGAZINE
-    yaw = wp.quat_from_axis_angle(wp.vec3(0.0, 0.0, 1.0), heading)
     plane.attitude = yaw * wp.quat_from_axis_angle(wp.vec3(0.0, 1.0, 0.0), START_ALPHA)
     plane.surfaces = wp.vec3(START_ELEVATOR, 0.0, 0.0)
     if six:
@@ -151,7 +159,7 @@ def begin_match(world: AirWorld, match: int, settings: CombatSettings) -> None:
     heading = wp.randf(rng, -PI, PI)
     position = wp.vec3(half * wp.cos(bearing), half * wp.sin(bearing), -height)
     other = wp.vec3(-position[0], -position[1], -height)
-    turned = PI
+    turned = True
     if wp.randf(rng) < settings.chase:
         ahead = wp.vec3(wp.cos(heading), wp.sin(heading), 0.0)
         aside = wp.vec3(-ahead[1], ahead[0], 0.0) * wp.randf(rng, -CHASE_ASIDE, CHASE_ASIDE)
@@ -159,9 +167,9 @@ def begin_match(world: AirWorld, match: int, settings: CombatSettings) -> None:
         lead = lead * wp.where(wp.randf(rng) < 0.5, 1.0, -1.0)  # which of them is behind
         position = wp.vec3(0.0, 0.0, -height) - lead
         other = wp.vec3(0.0, 0.0, -height) + lead
-        turned = 0.0
-    world.planes[match, 0] = begin_plane(world.tables, position, heading, speed, settings.six)
-    world.planes[match, 1] = begin_plane(world.tables, other, heading + turned, speed, settings.six)
+        turned = False
+    world.planes[match, 0] = begin_plane(world.tables, position, heading, speed, settings.six, False)
+    world.planes[match, 1] = begin_plane(world.tables, other, heading, speed, settings.six, turned)
     for k in range(world.rounds.shape[1]):
         world.rounds[match, k] = Round()
     clock.tick = 0

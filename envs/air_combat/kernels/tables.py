@@ -8,14 +8,15 @@ interpolation reads them all. Beyond its cells a table keeps its outer value (th
 import numpy as np
 import warp as wp
 
-from sparring.envs.air_combat.airframe import f16
+from sparring.envs.air_combat.airframe import f16, high_speed
 
 Row10 = wp.types.vector(length=10, dtype=float)
 """CXq, CYr, CYp, CZq, Clr, Clp, Cmq, Cnr, Cnp, CZ."""
 
-WAVE_START = wp.constant(f16.WAVE_DRAG[0][0])
-WAVE_SLOPE = wp.constant(f16.WAVE_DRAG[1] / (f16.WAVE_DRAG[0][1] - f16.WAVE_DRAG[0][0]))
-WAVE_RISE = wp.constant(f16.WAVE_DRAG[1])
+SHAPE = high_speed.F16
+CRITICAL, PEAK, WAVE = wp.constant(SHAPE.critical), wp.constant(SHAPE.peak), wp.constant(SHAPE.wave)
+PEAK_LIFT_DRAG, SUBSONIC = wp.constant(SHAPE.lift_drag(SHAPE.peak)), wp.constant(SHAPE.subsonic)
+SWEPT, ASPECT = wp.constant(SHAPE.aspect * SHAPE.cosine), wp.constant(SHAPE.aspect)
 
 
 @wp.struct
@@ -30,7 +31,7 @@ class AirframeTables:
     by_beta: wp.array2d[wp.vec4]
     """Cl and Cn of 20 degrees of aileron, Cl and Cn of 30 degrees of rudder [12, 7]; beta from -30 in steps of 10."""
     thrust: wp.array2d[wp.vec3]
-    """Idle, military and maximum thrust, lbf [6, 6]; Mach in steps of 0.2, height in steps of 10,000 ft."""
+    """Idle, military and maximum thrust, lbf [11, 6]; Mach in steps of 0.2, height in steps of 10,000 ft."""
 
 
 def load_tables(device: object) -> AirframeTables:
@@ -43,7 +44,8 @@ def load_tables(device: object) -> AirframeTables:
     tables = AirframeTables()
     rows = np.asarray((*t.DAMPING, t.NORMAL), dtype=np.float32).T
     increments = (t.ROLLING_AILERON, t.YAWING_AILERON, t.ROLLING_RUDDER, t.YAWING_RUDDER)
-    engine = [np.asarray(part, dtype=np.float32) for part in (t.THRUST_IDLE, t.THRUST_MILITARY, t.THRUST_MAXIMUM)]
+    stages = (high_speed.THRUST_IDLE, high_speed.THRUST_MILITARY, high_speed.THRUST_MAXIMUM)
+    engine = [np.asarray(part, dtype=np.float32) for part in stages]
     tables.by_alpha = wp.array(np.ascontiguousarray(rows), dtype=Row10, device=device)
     tables.by_elevator = wp.array(stacked(t.AXIAL, t.PITCHING), dtype=wp.vec2, device=device)
     tables.by_slip = wp.array(stacked(t.ROLLING, t.YAWING), dtype=wp.vec2, device=device)
@@ -61,9 +63,9 @@ def cell(at: float, last: int) -> int:
 @wp.func
 def thrust_lbf(tables: AirframeTables, mach: float, height_ft: float, power: float) -> float:
     """Return the thrust at a power of 0 to 100 %: idle at 0, military at 50, full afterburner at 100."""
-    m = wp.clamp(mach * 5.0, 0.0, 5.0)  # in cells of Mach 0.2
+    m = wp.clamp(mach * 5.0, 0.0, 10.0)  # in cells of Mach 0.2
     h = wp.clamp(height_ft * 1.0e-4, 0.0, 5.0)  # in cells of 10,000 ft
-    i = cell(m, 4)
+    i = cell(m, 9)
     j = cell(h, 4)
     s = m - float(i)
     t = h - float(j)
@@ -76,9 +78,15 @@ def thrust_lbf(tables: AirframeTables, mach: float, height_ft: float, power: flo
 
 
 @wp.func
-def wave_drag(mach: float) -> float:
-    """Return the rise of the drag coefficient near the speed of sound, which the tables lack."""
-    return wp.clamp((mach - WAVE_START) * WAVE_SLOPE, 0.0, WAVE_RISE)
+def drag_rise(mach: float) -> wp.vec2:
+    """Return zero-lift drag and drag per squared lift that the tables lack at high speed (`airframe/high_speed.py`)."""
+    if mach < CRITICAL:
+        return wp.vec2(0.0, 0.0)
+    if mach < PEAK:
+        return wp.vec2(WAVE, PEAK_LIFT_DRAG) * ((mach - CRITICAL) / (PEAK - CRITICAL))
+    square = mach * mach - 1.0
+    lifting = SWEPT * square / (4.0 * ASPECT * wp.sqrt(square) - 2.0) - SUBSONIC
+    return wp.vec2(WAVE * (1.0 - 0.3 * wp.sqrt(mach - PEAK)), lifting)
 
 
 @wp.func

@@ -228,7 +228,7 @@ def test_observation_to_the_right_and_above():
     ("field", "value", "expected"),
     [
         ("pos", (0.0, 0.0, -20_000.0), {"height": 1.497}),
-        ("vel", (600.0, 0.0, 0.0), {"mach": 1.0}),
+        ("vel", (900.0, 0.0, 0.0), {"mach": 2.0}),
         ("vel", (10.0, 0.0, 0.0), {"mach": 0.1}),
         ("vel", (-200.0, 0.0, 0.0), {"nose_elevation": 0.0}),
     ],

@@ -96,6 +96,7 @@ def test_kernel_has_the_forces_of_the_reference():
     trims = [f16.trim(speed) for speed in LEVEL if speed > 130]  # at 130 alpha is beyond the table
     states = np.zeros((200, 13))
     states[:, 0], states[:, 11] = rng.uniform(200, 700, 200), rng.uniform(0, 45_000, 200)
+    states[150:, 0] = rng.uniform(800, 1900, 50)  # Mach 0.7 to 1.96
     states[:, 1], states[:, 2] = np.radians(rng.uniform(-9, 44, 200)), np.radians(rng.uniform(-25, 25, 200))
     states[:, 6:9], states[:, 12] = rng.uniform(-1, 1, (200, 3)), rng.uniform(0, 100, 200)
     surfaces = rng.uniform(-1, 1, (200, 3)) * (24, 21, 30)
@@ -105,7 +106,7 @@ def test_kernel_has_the_forces_of_the_reference():
     cg = np.where(np.arange(len(states)) == 0, 0.40, 0.35)
     found = flights.forces(states, controls, cg)
     for index, (state, control) in enumerate(zip(states, controls, strict=True)):
-        force, rotation = f16.body_accelerations(state, control, cg[index], wave_drag=True)
+        force, rotation = f16.body_accelerations(state, control, cg[index], high_speed=True)
         assert np.abs(found["force"][index] - force).max() < 2e-4 * max(np.abs(force).max(), 32.0)
         assert np.abs(found["rotation"][index] - rotation).max() < 2e-4 * max(np.abs(rotation).max(), 1.0)
     assert np.abs(found["rotation"][0] / CHECK_DERIVATIVES[6:9] - 1.0).max() < 2e-5
@@ -184,7 +185,21 @@ def test_inner_loop_rolls_about_the_velocity(side):
     assert abs(np.degrees(slip)) < 3.0
 
 
+def test_alpha_limit_holds_under_a_full_stick_at_low_speed():
+    """The elevator moves 60 degrees/s: a pitch that it cannot stop in time overshoots, by 15 degrees."""
+    rng = np.random.default_rng(5)
+    planes = flights.level(64, speed=rng.uniform(100, 150, 64), height=rng.uniform(2000, 7000, 64))
+    most = 0.0
+    for _ in range(25):
+        # From stop to stop: push or pull, roll either way.
+        stick = np.column_stack([rng.choice([-3.0, 9.0], 64), rng.choice([-3.8, 0.0, 3.8], 64), np.ones(64)])
+        for _ in range(3):
+            planes = flights.fly(planes, stick, 12, six=True)
+            most = max(most, np.degrees(planes["alpha"]).max())
+    assert 25.0 < most < 31.0
+
+
 def test_alpha_limit_holds_at_full_pull():
     plane, _ = flights.trimmed()
-    alphas = [np.degrees(flights.fly(plane, (9.0, 3.8, 1.0), ticks, six=True)["alpha"][0]) for ticks in (60, 90, 200)]
+    alphas = [np.degrees(flights.fly(plane, (9.0, 3.8, 1.0), ticks, six=True)["alpha"][0]) for ticks in (70, 90, 200)]
     assert alphas == pytest.approx([24.5, 24.5, 24.5], abs=2.5)

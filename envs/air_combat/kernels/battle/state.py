@@ -122,19 +122,19 @@ def begin_battle(world: Battle, match: int, settings: CombatSettings, options: B
     heading = wp.randf(rng, -PI, PI)
     middle = wp.vec3(half * wp.cos(bearing), half * wp.sin(bearing), 0.0)
     line = wp.vec3(-wp.sin(bearing), wp.cos(bearing), 0.0)
-    turned = PI
+    turned = True
     if wp.randf(rng) < settings.chase:  # as `step.begin_match`
         ahead = wp.vec3(wp.cos(heading), wp.sin(heading), 0.0)
         line = wp.vec3(-ahead[1], ahead[0], 0.0)
         lead = ahead + line * wp.randf(rng, -CHASE_ASIDE, CHASE_ASIDE)
         lead = lead * (0.5 * wp.randf(rng, CHASE_NEAR, CHASE_FAR))
         middle = -lead * wp.where(wp.randf(rng) < 0.5, 1.0, -1.0)
-        turned = 0.0
+        turned = False
     down = wp.vec3(0.0, 0.0, -height)
     for k in range(options.size):
         position = middle + line * ((float(k) - 0.5 * float(options.size - 1)) * SPACING)
-        world.planes[match, k] = begin_plane(world.tables, down + position, heading, speed, settings.six)
-        other = begin_plane(world.tables, down - position, heading + turned, speed, settings.six)
+        world.planes[match, k] = begin_plane(world.tables, down + position, heading, speed, settings.six, False)
+        other = begin_plane(world.tables, down - position, heading, speed, settings.six, turned)
         world.planes[match, options.size + k] = other
     drawn = wp.rand_init(int(wp.rand_init(row, clock.matches)), 0)  # Bursts use 1 and up, gusts -1 and down.
     world.conditions[match] = draw_conditions(world.ranges, drawn, height)
