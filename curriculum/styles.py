@@ -19,7 +19,7 @@ from sparring.curriculum.league.league import decayed
 
 MEMORY = 1000.0
 """Games of two styles that count, about; the standard error of a payoff is then 3 %."""
-RATE = 0.1
+RATE = 0.15
 """Part of the mean that a new equilibrium is."""
 EXPLORED = 0.2
 """Part of the matches against lower styles that is equally divided."""

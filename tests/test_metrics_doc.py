@@ -116,6 +116,20 @@ def diplomacy_rows(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def population_rows(tmp_path_factory):
+    """The learner, an exploiter, the learner."""
+    return trained(
+        DogfightRunConfig,
+        tmp_path_factory.mktemp("population"),
+        network=NetworkConfig(hidden=8, styles=2),
+        env=DogfightEnvConfig(num_envs=16, action_repeat=120),
+        ppo=PPOConfig(rollout_steps=100, epochs=1, minibatch_size=1600, precision="fp32"),
+        phases=[PhaseConfig(updates=3, scripted_start=0.2, scripted_end=0.2, stages=[StageConfig(bots=["ace"])])],
+        self_play=SelfPlayConfig(slots=4, exploiter_every=1, exploiter_updates=1),
+    )
+
+
+@pytest.fixture(scope="module")
 def imported_rows(tmp_path_factory):
     """A game of two cards each: its matches end soon, and it can be traversed."""
     pytest.importorskip("pyspiel")
@@ -184,7 +198,8 @@ def grpo_rows(tmp_path_factory):
 
 def test_the_page_lists_keys_of_every_group():
     assert {key.split("/")[0] for key in of_ppo()} == {
-        *("rollout", "train", "time", "curriculum", "league", "guard", "eval", "exploit")
+        *("rollout", "train", "time", "curriculum", "league", "guard", "eval", "exploit"),
+        *("styles", "exploiter"),
     }
     assert {key.split("/")[0] for key in of_grpo()} == {
         *("benchmark", "loss", "kl", "advantage", "processing", "ppo", "policy", "extraction", "rollout", "cache"),
@@ -195,17 +210,27 @@ def test_the_page_lists_keys_of_every_group():
 
 
 def test_every_written_key_is_documented_once(
-    rows, gymnasium_rows, diplomacy_rows, imported_rows, clone_rows, distill_rows, grpo_rows
+    rows, population_rows, gymnasium_rows, diplomacy_rows, imported_rows, clone_rows, distill_rows, grpo_rows
 ):
     runs = (rows, gymnasium_rows, diplomacy_rows, imported_rows, clone_rows, distill_rows, grpo_rows)
     assert [len(run) for run in runs] == [2] * 7
-    for key in set().union(*(row for run in runs for row in run)) - {"env_steps"}:
+    for key in set().union(*(row for run in (population_rows, *runs) for row in run)) - {"env_steps"}:
         assert len([known for known in documented() if matches(known, key)]) == 1, key
 
 
-def test_every_documented_key_is_written(rows, gymnasium_rows, diplomacy_rows, imported_rows, clone_rows, distill_rows):
-    written = set().union(*rows, *gymnasium_rows, *diplomacy_rows, *imported_rows, *clone_rows, *distill_rows)
+def test_every_documented_key_is_written(
+    rows, population_rows, gymnasium_rows, diplomacy_rows, imported_rows, clone_rows, distill_rows
+):
+    written = set().union(
+        *rows, *population_rows, *gymnasium_rows, *diplomacy_rows, *imported_rows, *clone_rows, *distill_rows
+    )
     assert [known for known in of_ppo() if not any(matches(known, key) for key in written)] == []
+
+
+def test_the_updates_of_an_exploiter_have_few_keys(population_rows):
+    learner, exploiter, again = ({key.partition("/")[0] for key in row} for row in population_rows)
+    assert exploiter == {"exploiter", "guard", "time", "env_steps"}
+    assert {"styles", "train", "rollout", "league"} <= learner & again
 
 
 def test_what_the_page_says_of_other_games(gymnasium_rows, diplomacy_rows):

@@ -56,7 +56,7 @@ def either(*options):
     """A run of the trainer whose options are given."""
     if {"env=pettingzoo", "env=openspiel"} & {*options}:
         return load([*options])
-    if options[0].startswith(("ppo.", "self_play.", "evaluation.", "phases.")):
+    if options[0].startswith(("ppo.", "self_play.", "evaluation.", "phases.", "network.")):
         return load(["+run=quickstart", *options])
     return load(["+run=diplomacy_clone", *options]) if "model.name" in "".join(options) else grpo(*options)
 

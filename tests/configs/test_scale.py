@@ -24,7 +24,16 @@ from tests.configs.run_configs import PPO, run_config
 
 IN_PHASES = {"updates", "stages.at", "randomization.at", "randomization.over", "randomization.steps", "events.at"}
 LEFT = {
-    *("seed", "threads", "keep_states", "env.last_year", "env.action_repeat", "network.hidden", "network.blocks"),
+    *(
+        "seed",
+        "threads",
+        "keep_states",
+        "env.last_year",
+        "env.action_repeat",
+        "network.hidden",
+        "network.blocks",
+        "network.styles",
+    ),
     *("evaluation.video_every", "evaluation.exploit_moves", "ppo.epochs", "self_play.pool_size", "self_play.slots"),
     *("model.max_prompt_tokens", "model.batch_size", "model.lora_rank"),
     *("clone.hidden", "clone.layers", "clone.heads", "clone.batch_tokens", "distill.batch_size", "distill.workers"),
