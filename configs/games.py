@@ -49,6 +49,8 @@ ROLE = Form(
 )
 PROGRAM = Form(r"[^\x00\n]+", "a UCI engine: the name of a program on PATH, or its path")
 PATH = Form(r"[^\x00\n]+", "a path")
+APPENDED = ("observe_physics", "observe_ground")
+"""Options, and keys of a contract, that append columns to an observation; policies without them play all the same."""
 MEMORY = ("network.memory", "ppo.sequence_length")
 """Options of recurrent networks."""
 EXPLOITED = ("evaluation.exploit_every", "evaluation.exploit_moves")

@@ -26,10 +26,9 @@ from sparring.agents.policies.checkpoint import game_of_policy, is_old, load_che
 from sparring.agents.policies.networks import PolicyNetwork
 from sparring.agents.policies.styles import draw_styles, style_columns
 from sparring.configs.core.errors import InputError
+from sparring.configs.games import APPENDED
 from sparring.envs.game import load
 
-APPENDED = ("observe_physics", "observe_ground")
-"""Keys of a contract for columns that matches append to an observation."""
 OBSERVATION_KEYS = ("obs_dim", *APPENDED)
 ACTION_KEYS = ("continuous", "binary")
 """Numbers of actions of each kind; matches constrain only their sum."""

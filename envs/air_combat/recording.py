@@ -1,7 +1,8 @@
 """Recorded matches of `AirCombatBatch`: samples of the state once a step, what flew from the aircraft, and the result.
 
 A recorder reads the batch's state after every step and needs nothing of the kernels. The state at the very end of a
-match is gone by then, since the next match is on. Its last sample is the one before, moved on by at most one step.
+match is gone by then, since the next match is on. Its last sample is the one before, moved on by at most one step, in a
+duel to the height that was last observed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from sparring.envs.air_combat.batch import AirCombatBatch
 
 _KEPT = ("pos", "vel", "nose", "up", "load", "roll_rate", "alpha", "power", "hp", "rounds")
+_HEIGHT = rules.OBSERVATION.index("height")
 _STORES = {"missiles": "missile", "flares": "flare"}
 FLARE_TICKS = round(FLARE_BURN_S * rules.TICKS_PER_SECOND)
 """Ticks that a flare burns."""
@@ -118,7 +120,9 @@ class AirRecorder:
             if row.outcome >= 0:
                 continue
             if (outcome := int(batch.outcome[index])) >= 0:
-                row.finish(outcome, int(batch.length[index]), batch.final_hp[index].cpu().numpy())
+                # A lost aircraft of a team observes zeros; it is where it was lost.
+                height = batch.final_obs[index, :, _HEIGHT].cpu().numpy() * 10_000.0 if batch.seats == 2 else None
+                row.finish(outcome, int(batch.length[index]), batch.final_hp[index].cpu().numpy(), height)
             else:
                 row.add(state, index)
 
@@ -188,8 +192,8 @@ class _Row:
             if name in state:
                 self._add_stores(tick, kind, state[name][index])
 
-    def finish(self, outcome: int, length: int, hp: np.ndarray) -> None:
-        """Add the sample of the end: the last one moved on with its velocity and acceleration."""
+    def finish(self, outcome: int, length: int, hp: np.ndarray, height: np.ndarray | None) -> None:
+        """Add the sample of the end: the last one moved on with its velocity and acceleration, at its `height` in m."""
         # With teams an outcome has a bit for every seat of the side that won.
         self.outcome = outcome if outcome <= 0 else 1 if outcome & 1 else 2
         last, before = self.samples[-1].copy(), self.samples[max(len(self.samples) - 2, 0)]
@@ -197,6 +201,8 @@ class _Row:
         passed = max(self.ticks[-1] - self.ticks[max(len(self.ticks) - 2, 0)], 1) * rules.DT
         gained = (last["vel"] - before["vel"]) / passed * seconds
         last["pos"] += (last["vel"] + 0.5 * gained) * seconds
+        if height is not None:
+            last["pos"][..., 2] = -height
         last["pos"][..., 2] = np.minimum(last["pos"][..., 2], -rules.FLOOR)
         last["vel"] += gained
         last["hp"] = hp

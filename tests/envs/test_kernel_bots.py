@@ -50,13 +50,13 @@ TABLES = {
     "diplomacy.batch": ("diplomacy.board.codes", "tuple"),
 }
 """The module that builds a game's kernels: that of its table, and the type of the table."""
-WEAVER = """\
+DRIFTER = """\
 import importlib, os, torch, warp
 from sparring.configs.core.errors import ConfigError
 def error_of(game, rules, kind, at):
     module = importlib.import_module(f"sparring.envs.{rules}")
     names = list(BOTS := module.BOTS)
-    names.insert(at % (len(names) + 1), "weaver")
+    names.insert(at % (len(names) + 1), "drifter")
     module.BOTS = eval(kind, {"BOTS": BOTS})(names)
     try:
         importlib.import_module(f"sparring.envs.{game}")
@@ -74,9 +74,9 @@ for game, table in TABLES.items():
 
 def test_a_name_without_a_branch_keeps_a_game_from_loading():
     """Wherever it stands in the table: before, it flew as another bot or sat still."""
-    script = f"TABLES = {TABLES}\n{WEAVER}"
+    script = f"TABLES = {TABLES}\n{DRIFTER}"
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     lines = ended.stdout.splitlines()
     assert [line.split()[0] for line in lines] == [game for game in TABLES for _ in range(3)]
-    assert [line for line in lines if "bots=weaver: no branch in " not in line] == []
+    assert [line for line in lines if "bots=drifter: no branch in " not in line] == []

@@ -25,6 +25,8 @@ PASS_DISTANCE = 400.0
 """Metres: a nearest approach within it is an event."""
 FIRE_GAP = 30
 """Ticks without a new burst that end an event of firing."""
+GROUND_WITHIN = 5.0
+"""Metres: an aircraft that is lost within it of the ground has met it, as the last sample is not exact with teams."""
 HIT_GAP = 15
 """Ticks without damage that end an event of being hit."""
 FLARE_GAP = 90
@@ -209,7 +211,7 @@ def _hits(recording: AirRecording, seat: int) -> Iterator[Event]:
     lost = -np.diff(hp, prepend=hp[0])
     height = -float(recording.planes["pos"][-1, seat, 2])
     down = int(np.argmax(hp <= 0.0)) if (hp <= 0.0).any() else None
-    cause = "ground" if height < rules.FLOOR + 60.0 else "ceiling" if height > rules.CEILING - 60.0 else "gun"
+    cause = "ground" if height < rules.FLOOR + GROUND_WITHIN else "ceiling" if height > rules.CEILING - 60.0 else "gun"
     struck = {
         int(np.searchsorted(recording.ticks, release.ticks[-1])): int(release.ticks[-1])
         for release in recording.releases

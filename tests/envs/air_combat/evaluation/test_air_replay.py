@@ -101,6 +101,24 @@ def test_the_ground_is_a_cause_of_its_own_and_no_hit():
     assert events[-1]["cause"] == "ground"
 
 
+def test_what_is_shot_near_the_ground_was_not_lost_to_it():
+    """Near the ground with another behind it: the gun, where that fires; the ground, where it pushes its nose down."""
+    batch = AirCombatBatch(1, threads=1, seed=1, max_ticks=600)
+    planes = batch.snapshot()["planes"]
+    planes["pos"], planes["vel"], planes["nose"], planes["up"] = 0.0, (250.0, 0, 0), (1.0, 0, 0), (0, 0, -1.0)
+    planes["pos"][..., 2], planes["pos"][0, 1, 0], planes["hp"][0, 1] = -55.0, 400.0, 0.05
+    for pilot, push, cause in (("deck", 0.0, "gun"), ("straight", -1.0, "ground")):
+        batch.assign(torch.tensor([[rules.bot_id(pilot), rules.ACTIONS]]), torch.ones(1, dtype=torch.bool))
+        batch.load({"planes": planes})
+        recorder = AirRecorder(batch)
+        while not recorder.done:
+            batch.step(torch.tensor([[[0.0] * 4, [push, 0.0, 0.0, -1.0]]]))
+            recorder(batch)
+        (recording,) = recorder.recordings(("a", "b"))
+        down = [e for e in encode(recording)["events"] if e["kind"] == "down"]
+        assert [(e["seat"], e["cause"]) for e in down] == [(1, cause)]
+
+
 def test_a_pass_is_a_nearest_approach():
     ticks, planes = level_flight()
     planes["pos"][..., 2] = -3000.0

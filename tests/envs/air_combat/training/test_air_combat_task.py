@@ -162,6 +162,30 @@ def test_an_attack_begins_with_a_policy_of_the_same_options(whole, tmp_path):
         find_targets(both)
 
 
+def test_a_run_that_shows_the_ground_begins_with_a_policy_that_does_not_see_it(whole, tmp_path):
+    """It acts as before, whatever the new columns say; and the two meet in one evaluation, in either place."""
+    old = whole / "small" / "final.pt"
+    ground = {"observe_ground": True, "low_start": 0.5, "ground_limit": 60.0}
+    env = AirCombatEnvConfig(num_envs=4, action_repeat=60, **ground)
+    still = replace(small(tmp_path).ppo, learning_rate=1e-12)
+    train(small(tmp_path, env=env, ppo=still, init_from=str(old), max_updates=1))
+    new = tmp_path / "small" / "final.pt"
+    obs = torch.randn(8, 50)
+    actions = [open_player(path).contestant.act(obs) for path in (old, new)]
+    assert torch.allclose(*actions, atol=1e-5)
+    assert load_checkpoint(new).contract["observe_ground"]
+    for first, second in ((old, new), (new, old)):
+        options = AirCombatOptions(ckpt=str(first), opponents=(str(second), "weaver"), games=2, threads=1, quiet=True,
+                                   device="cpu", low_start=1.0)  # fmt: skip
+        evaluation = EVALUATION.evaluate(options)
+        assert '"low_start": 1.0' in evaluation.json
+        assert ('"ground_limit": 60.0' in evaluation.json) == (first == new)
+    for target, start in ((old, new), (new, old)):
+        options = ExploitOptions(players=(str(target),), steps=100_000, seeds=1, start=(str(start),))
+        (run,) = make_runs(options, find_targets(options), tmp_path / "responses")
+        assert run.config.env.observe_ground
+
+
 def test_a_run_begins_with_a_policy_of_its_options(whole, tmp_path):
     env = AirCombatEnvConfig(num_envs=4, action_repeat=60, missiles=2)
     with pytest.raises(ConfigError, match="was trained with no missiles, this run has missiles=2; begin with another"):
