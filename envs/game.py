@@ -157,6 +157,17 @@ class Game:
                 return True
         return False
 
+    def opponent(self, named: Any, contract: dict[str, Any], device: Any = "cpu") -> Any:
+        """Return a scripted player's name, or a player that can play matches of `contract` in an environment.
+
+        Raises `InputError` for an unknown name, for another contract, and for a policy with memory.
+        """
+        player = load(self.open_player)(named, device).opponent()
+        if not isinstance(player, str):
+            player.check(contract)
+            player.refuse_memory("which an environment does not carry for an opponent")
+        return player
+
     @property
     def language_models(self) -> bool:
         """True if language models can play it."""

@@ -172,9 +172,11 @@ def initial_policy(config: PPORunConfig) -> Path:
 def check_sb3(config: PPORunConfig) -> None:
     """Refuse options that SB3's PPO does not support here."""
     game = game_of(config.env.id)
-    if game and not game.vector_env:
-        able = ", ".join(game.id for game in games() if game.vector_env)
-        raise ConfigError(f"env.id={config.env.id}: trainer=sb3 plays {able} and Gymnasium's environments only")
+    able = [game.id for game in games() if game.vector_env and game.action_space]
+    if game and game.id not in able:
+        raise ConfigError(
+            f"env.id={config.env.id}: trainer=sb3 plays {', '.join(able)} and Gymnasium's environments only"
+        )
     if config.init_from:
         raise ConfigError(f"init_from={config.init_from}: trainer=sb3 begins with random weights; use trainer=ppo")
     if config.network.blocks:

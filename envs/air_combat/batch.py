@@ -244,6 +244,8 @@ def _battle_settings(options: game.CombatOptions) -> BattleSettings:
     settings = BattleSettings()
     settings.size, settings.missiles, settings.flares = options.team_size, options.missiles, options.flares
     settings.radar, settings.form = options.radar, game.FORMS.index(options.action_form)
+    settings.collisions, settings.load_limit = options.collisions, options.load_limit
+    settings.hard_deck = options.hard_deck
     settings.varied, settings.observe_physics = options.randomization != "none", options.observe_physics
     return settings
 

@@ -65,7 +65,14 @@ class AirCombatEnvConfig(EnvConfig):
     """Aircraft a side, all of the learner's flown by its one policy. env.num_envs counts those, and must be a multiple
     of two matches, 2 x team_size."""
     action_form: str = option("continuous", rules.FORMS)
-    """continuous; discrete: levels of pull, roll, throttle and trigger; manoeuvres: a manoeuvre, and weapons free."""
+    """continuous; discrete: levels of pull, roll, throttle and trigger; manoeuvres: a manoeuvre, and weapons free;
+    commands: changes of heading, altitude and speed for an autopilot, and the trigger."""
+    collisions: float = option(0.0, "[0, 100]")
+    """Distance in m at which two aircraft collide and both are lost; 0 for none."""
+    load_limit: float = option(0.0, "[0, 20]")
+    """Load factor in g, either way, beyond which an aircraft breaks; 0 for none."""
+    hard_deck: float = option(0.0, "[0, 3000]")
+    """Height in m at which an aircraft is lost; 0 for the ground."""
     randomization: str = option("none", rules.LEVELS)
     """Ranges from which the physics of each match are drawn, in training and in evaluations."""
     observe_physics: bool = True

@@ -20,7 +20,7 @@ from gymnasium.spaces import Box, MultiDiscrete
 from pettingzoo import ParallelEnv
 
 from sparring.configs.core.errors import InputError, choose
-from sparring.envs.air_combat import rules
+from sparring.envs.air_combat import rules, spaces
 from sparring.envs.air_combat.batch import AirCombatBatch
 from sparring.envs.air_combat.recording import AirRecorder
 from sparring.envs.air_combat.tacview import acmi_text
@@ -53,7 +53,6 @@ class AirCombatParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
     def __init__(self, *, opponent: str = "", render_mode: str | None = None, **options: Any) -> None:
         if render_mode not in (None, *RENDER_MODES):
             raise InputError(f"render_mode={render_mode}: must be None or acmi, the text of a Tacview file")
-        pilot = rules.bot_id(opponent) if opponent else rules.ACTIONS
         names = {entry.name for entry in fields(rules.CombatOptions)}
         for name in options:
             choose("option", name, (*names, *MATCH_OPTIONS))
@@ -61,20 +60,22 @@ class AirCombatParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
         plain = {name: value for name, value in options.items() if name not in names}
         self._batch = AirCombatBatch(1, threads=1, options=chosen, **plain)
         size, seats = chosen.team_size, self._batch.seats
-        self._batch.assign(torch.tensor([[rules.ACTIONS] * size + [pilot] * size]))
+        self.contract = self._batch.contract
+        self.seat_pilot(opponent)
         self._names = tuple(f"player_{seat}" for seat in range(seats))
         self.render_mode, self._recorder = render_mode, AirRecorder(self._batch)
         self.possible_agents = [f"player_{seat}" for seat in range(size if opponent else seats)]
         self.agents: list[str] = []
         self._random = np.random.default_rng()
-        observed, acted = self._batch.obs_dim, self._batch.action_size
-        self.observation_spaces = {
-            agent: Box(-np.inf, np.inf, (observed,), np.float32) for agent in self.possible_agents
-        }
-        self.action_spaces: dict[str, Box | MultiDiscrete] = {
-            agent: MultiDiscrete(list(chosen.choices)) if chosen.choices else Box(-1.0, 1.0, (acted,), np.float32)
-            for agent in self.possible_agents
-        }
+        self._bounds = spaces.observation_space(chosen)
+        self.observation_spaces = {agent: spaces.observation_space(chosen) for agent in self.possible_agents}
+        self.action_spaces = {agent: spaces.action_space(chosen) for agent in self.possible_agents}
+
+    def seat_pilot(self, name: str) -> None:
+        """Let a scripted pilot fly the other side from now on; an empty name leaves it to actions."""
+        size = self._batch.seats // 2
+        pilot = rules.bot_id(name) if name else rules.ACTIONS
+        self._batch.assign(torch.tensor([[rules.ACTIONS] * size + [pilot] * size]))
 
     def observation_space(self, agent: str) -> Box:
         """Return the agent's observation space, the same object at every call."""
@@ -137,7 +138,8 @@ class AirCombatParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
         self._batch.close()
 
     def _rows(self, obs: torch.Tensor) -> dict[str, np.ndarray]:
-        return {agent: obs[0, self._seat(agent)].numpy().copy() for agent in self.agents}
+        low, high = self._bounds.low, self._bounds.high
+        return {agent: np.clip(obs[0, self._seat(agent)].numpy(), low, high) for agent in self.agents}
 
     def _checked(self, agent: str, values: np.ndarray) -> np.ndarray:
         """Return an agent's action, float32 [A]; raises `ValueError` for another shape and for numbers out of range."""

@@ -122,8 +122,12 @@ observer is in the radar's field of view of an opponent, the nearest of which th
 """
 ACTION_NAMES_ARMED = ("launch", "flare")
 """Further columns of an action with missiles or flares, which act above 0."""
-FORMS = ("continuous", "discrete", "manoeuvres")
+FORMS = ("continuous", "discrete", "manoeuvres", "commands")
 """Forms of an action."""
+COMMAND_NAMES = ("heading", "altitude", "speed", "trigger")
+"""Columns of an action of the form `commands`, in [-1, 1]: parts of the greatest change, right and up positive."""
+HEADING_CHANGE, ALTITUDE_CHANGE, SPEED_CHANGE = math.pi, 2000.0, 100.0
+"""Greatest changes that a command asks for: rad, m and m/s."""
 DISCRETE = (
     (-0.25, 0.0, 0.25, 0.5, 1.0),
     (-1.0, -0.25, 0.0, 0.25, 1.0),
@@ -250,7 +254,14 @@ class CombatOptions:
     observe_ground: bool = option(False)
     """Append what is seen of the ground to the observation. A policy without it plays with the columns before."""
     action_form: str = option("continuous", FORMS)
-    """continuous; discrete: indices into `DISCRETE`; manoeuvres: an index into `MANOEUVRES`, and weapons free (1)."""
+    """continuous; discrete: indices into `DISCRETE`; manoeuvres: an index into `MANOEUVRES`, and weapons free (1);
+    commands: changes of heading, altitude and speed for an autopilot, and the trigger (`COMMAND_NAMES`)."""
+    collisions: float = option(0.0, "[0, 100]")
+    """Distance in m at which two aircraft collide and both are lost; 0 for none."""
+    load_limit: float = option(0.0, "[0, 20]")
+    """Load factor in g, either way, beyond which an aircraft breaks; 0 for none."""
+    hard_deck: float = option(0.0, "[0, 3000]")
+    """Height in m at which an aircraft is lost; 0 for the ground."""
 
     def __post_init__(self) -> None:
         """Refuse values out of range."""
@@ -258,6 +269,8 @@ class CombatOptions:
             value, allowed = getattr(self, entry.name), entry.metadata["allowed"]
             if type(entry.default) is int and type(value) is not int:
                 raise ConfigError(f"{entry.name}={value!r}: must be a whole number in {allowed}")
+            if type(entry.default) is float and type(value) not in (int, float):
+                raise ConfigError(f"{entry.name}={value!r}: must be a number in {allowed}")
             if type(entry.default) is bool and type(value) is not bool:
                 raise ConfigError(f"{entry.name}={value!r}: must be True or False")
             if allowed and (wrong := complaint(value, allowed)):
@@ -287,8 +300,8 @@ class CombatOptions:
 
     @property
     def choices(self) -> tuple[int, ...]:
-        """Number of choices of each column of an action; empty for continuous actions."""
-        if self.action_form == "continuous":
+        """Number of choices of each column of an action; empty for continuous actions and commands."""
+        if self.action_form in ("continuous", "commands"):
             return ()
         base = (len(MANOEUVRES), 2) if self.action_form == "manoeuvres" else tuple(map(len, DISCRETE))
         return base + ((2, 2) if self.armed else ())
@@ -329,8 +342,8 @@ class CombatOptions:
     @property
     def actions(self) -> tuple[str, ...]:
         """Names of the columns of an action."""
-        base = ("manoeuvre", "weapons_free") if self.action_form == "manoeuvres" else ACTION_NAMES
-        return base + (ACTION_NAMES_ARMED if self.armed else ())
+        named = {"manoeuvres": ("manoeuvre", "weapons_free"), "commands": COMMAND_NAMES}
+        return named.get(self.action_form, ACTION_NAMES) + (ACTION_NAMES_ARMED if self.armed else ())
 
 
 PLAIN = CombatOptions()

@@ -179,6 +179,8 @@ CASES = {
     "native": (native, play_native),
     "learner": (learner, play_learner),
     "diplomacy": (lambda: diplomacy_env(illegal="hold", opponents={"ITALY": "dumbbot"}, last_year=1902), play_agents),
+    "air combat in gymnasium": (lambda: gym.make("sparring/AirCombat-v1", opponent="brawler"), play_gym),
+    "air combat vector": (lambda: gym.make_vec("sparring/AirCombat-v1", 3, opponent=["ace", "evader"]), play_gym),
     "diplomacy in sb3": (lambda: make_sb3_env("diplomacy", 7), play_sb3),
     "chess": (chess_env, play_chess),
     "arbiter": (lambda: gym.make("sparring/ChessArbiter-v0"), lambda env, draw: env.reset()),
@@ -194,6 +196,8 @@ REGISTERED = {
     "sparring/Diplomacy-v0 batch": "diplomacy batch",
     "sparring/Chess-v0 aec_env": "chess",
     "sparring/ChessArbiter-v0": "arbiter",
+    "sparring/AirCombat-v1 env": "air combat in gymnasium",
+    "sparring/AirCombat-v1 vector_env": "air combat vector",
     "sparring/AirCombat-v1 parallel_env": "air combat",
     "sparring/AirCombat-v1 batch": "air combat batch",
 }

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Box, MultiDiscrete, Space
+from gymnasium.spaces import Box, Space
 
 from sparring.agents.opponents.duelists import DuelGame
 from sparring.configs.core.errors import choose, moved
-from sparring.envs.air_combat import GAME, rules
+from sparring.envs.air_combat import GAME, rules, spaces
 from sparring.envs.air_combat.batch import AirCombatBatch
 
 AUTO = "auto"
@@ -37,10 +37,7 @@ def contract_of(obs_dim: int, stated: Mapping[str, Any]) -> dict[str, Any] | Non
 def spaces_of(contract: Mapping[str, Any]) -> tuple[Box, Space[Any]]:
     """Return the spaces of matches of a contract, those of `AirCombatParallelEnv`."""
     options = rules.CombatOptions.of_contract(contract)
-    acted = (
-        MultiDiscrete([*options.choices]) if options.choices else Box(-1.0, 1.0, (len(options.actions),), np.float32)
-    )
-    return Box(-np.inf, np.inf, (contract["obs_dim"],), np.float32), acted
+    return spaces.observation_space(options), spaces.action_space(options)
 
 
 DUELS = DuelGame(

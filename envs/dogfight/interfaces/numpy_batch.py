@@ -26,7 +26,6 @@ from sparring.envs.dogfight.config import RewardConfig
 from sparring.envs.dogfight.frame import TICK
 from sparring.envs.dogfight.recording import short_names
 from sparring.envs.dogfight.rules import TRACE_FIELDS
-from sparring.envs.game import load
 from sparring.envs.launcher import Copyable
 
 if TYPE_CHECKING:
@@ -258,10 +257,7 @@ class NumpyBatch(Copyable):
             return opponent
         key = _key(opponent)
         if key not in self._open:
-            player = load(GAME.open_player)(opponent, self.batch.device).opponent()
-            if not isinstance(player, str):
-                player.check(self.batch.contract)
-                player.refuse_memory("which an environment does not carry for an opponent")
+            player = GAME.opponent(opponent, self.batch.contract, self.batch.device)
             self._open[key] = (player, opponent)  # the object is kept, so that its id stays its own
         return self._open[key][0]
 

@@ -1,4 +1,4 @@
-"""Actions that are choices: levels of the stick, and manoeuvres by name (`rules.MANOEUVRES`).
+"""Actions that are choices (levels of the stick, manoeuvres of `rules.MANOEUVRES`), and commands to an autopilot.
 
 A manoeuvre is flown for a step, from the present geometry, by the same `steer` as the scripted pilots. It is kept from
 the ground and below the ceiling as they are. With it the gun fires by itself where it is aimed, if weapons are free.
@@ -9,7 +9,17 @@ import warp as wp
 
 from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.kernels.state import Command, Plane
-from sparring.envs.air_combat.kernels.steering import MILITARY, aimed, cruise, keep_out, level, steer, track
+from sparring.envs.air_combat.kernels.steering import (
+    CRUISE,
+    CRUISE_SPEED,
+    MILITARY,
+    aimed,
+    cruise,
+    keep_out,
+    level,
+    steer,
+    track,
+)
 from sparring.envs.air_combat.kernels.view import direction_of, see
 
 LOAD_MOST, LOAD_LEAST = wp.constant(rules.LOAD_MOST), wp.constant(rules.LOAD_LEAST)
@@ -22,6 +32,9 @@ THROTTLE = wp.constant(wp.types.vector(length=len(LEVELS_THROTTLE), dtype=float)
 NAMES = tuple(rules.MANOEUVRES)
 PURE, LEAD, LAG, BREAK, SUSTAINED, HIGH, LOW, BEAM, EXTEND, CLIMB, DIVE = (
     wp.constant(NAMES.index(name)) for name in NAMES[1:]
+)
+HEADING, ALTITUDE, SPEED = (
+    wp.constant(most) for most in (rules.HEADING_CHANGE, rules.ALTITUDE_CHANGE, rules.SPEED_CHANGE)
 )
 LAG_BEHIND = wp.constant(300.0)  # m behind the opponent, where lag pursuit points.
 
@@ -50,6 +63,21 @@ def discrete_command(pull: float, roll: float, throttle: float, trigger: float) 
     c.throttle = 0.5 * (THROTTLE[k] + 1.0)
     c.trigger = trigger > 0.5
     return c
+
+
+@wp.func
+def autopilot(me: Plane, heading: float, altitude: float, speed: float) -> Command:
+    """Return the command that flies towards changes of heading (rad), altitude (m) and speed (m/s) from now on.
+
+    The climb or dive is in proportion to the change of altitude, 45 degrees for the greatest.
+    """
+    ahead = direction_of(me)
+    course = wp.atan2(ahead[1], ahead[0]) + heading
+    towards = wp.vec3(wp.cos(course), wp.sin(course), 0.0)
+    now = wp.length(me.vel)
+    # Drag of level flight grows with the square of the speed; 4 % more for each m/s that is missing.
+    throttle = CRUISE * (now / CRUISE_SPEED) * (now / CRUISE_SPEED) + 0.04 * speed
+    return keep_out(me, steer(me, level(towards, altitude / ALTITUDE), LOAD_MOST, wp.clamp(throttle, 0.0, 1.0)))
 
 
 @wp.func

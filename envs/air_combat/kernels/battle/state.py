@@ -47,6 +47,12 @@ class BattleSettings:
     radar: bool
     form: int
     """Index into `rules.FORMS`."""
+    collisions: float
+    """Distance, m, at which aircraft are lost; 0 for none, as below."""
+    load_limit: float
+    """g."""
+    hard_deck: float
+    """Height, m."""
 
 
 @wp.struct

@@ -21,7 +21,15 @@ from sparring.envs.air_combat.kernels.battle.conditions import (
     observe_conditions,
     scales_of,
 )
-from sparring.envs.air_combat.kernels.battle.manoeuvres import discrete_command, manoeuvre, whole
+from sparring.envs.air_combat.kernels.battle.manoeuvres import (
+    ALTITUDE,
+    HEADING,
+    SPEED,
+    autopilot,
+    discrete_command,
+    manoeuvre,
+    whole,
+)
 from sparring.envs.air_combat.kernels.battle.missile import fly_flares
 from sparring.envs.air_combat.kernels.battle.radar import MEMORY_TICKS, followed
 from sparring.envs.air_combat.kernels.battle.state import Battle, BattleSettings, SeatStep, begin_battle, opponent_of
@@ -63,6 +71,8 @@ SEEKER_RANGE = wp.constant(rules.OBSERVATION_ARMED.index("seeker_range"))
 SENSORS = wp.constant(1 - 2**31)  # Of no burst or gust.
 HANDS_OFF = wp.constant(0.54)  # Throttle of an action that is replaced.
 MAGAZINE = wp.constant(rules.MAGAZINE)
+COMMANDS = wp.constant(rules.FORMS.index("commands"))
+FATAL = wp.constant(2.0)  # Damage that ends any life.
 
 
 @wp.func
@@ -205,8 +215,13 @@ def observe_battle(
 
 
 @wp.func
-def read_orders(actions: wp.array3d[float], results: AirResults, match: int, seat: int, armed: bool) -> Orders:
-    """Return a seat's action as orders; a non-finite one counts as invalid and is hands off."""
+def read_orders(
+    actions: wp.array3d[float], results: AirResults, match: int, seat: int, armed: bool, commands: bool, me: Plane
+) -> Orders:
+    """Return a seat's action as orders; a non-finite one counts as invalid and is hands off.
+
+    With `commands` the first three numbers are changes for the autopilot, and hands off changes nothing.
+    """
     orders = Orders()
     pull = actions[match, seat, 0]
     roll = actions[match, seat, 1]
@@ -222,14 +237,18 @@ def read_orders(actions: wp.array3d[float], results: AirResults, match: int, sea
         results.invalid_actions[match] = results.invalid_actions[match] + 1
         pull = 0.0
         roll = 0.0
-        throttle = HANDS_OFF
+        throttle = wp.where(commands, 0.0, HANDS_OFF)
         trigger = -1.0
         launch = -1.0
         flare = -1.0
     pull = wp.clamp(pull, -1.0, 1.0)
     orders.command.load = 1.0 + pull * wp.where(pull > 0.0, LOAD_MOST - 1.0, 1.0 - LOAD_LEAST)
-    orders.command.roll_rate = wp.clamp(roll, -1.0, 1.0) * ROLL_MOST
-    orders.command.throttle = 0.5 * (wp.clamp(throttle, -1.0, 1.0) + 1.0)
+    roll = wp.clamp(roll, -1.0, 1.0)
+    throttle = wp.clamp(throttle, -1.0, 1.0)
+    orders.command.roll_rate = roll * ROLL_MOST
+    orders.command.throttle = 0.5 * (throttle + 1.0)
+    if commands:
+        orders.command = autopilot(me, pull * HEADING, roll * ALTITUDE, throttle * SPEED)
     orders.command.trigger = trigger > 0.0
     orders.launch = launch > 0.0
     orders.flare = flare > 0.0
@@ -286,9 +305,9 @@ def orders_of(
     """Return the orders of a seat for the step, by its scripted pilot or its action."""
     bot = world.bots[match, seat]
     armed = options.missiles + options.flares > 0
-    if bot < 0 and options.form == 0:
-        return read_orders(actions, results, match, seat, armed)
     me = world.planes[match, seat]
+    if bot < 0 and (options.form == 0 or options.form == COMMANDS):
+        return read_orders(actions, results, match, seat, armed, options.form == COMMANDS, me)
     it = world.planes[match, opponent_of(world.planes, match, seat, options.size)]
     if bot < 0:
         return read_choices(actions, results, match, seat, armed, options.form == 1, me, it, settings.single_rounds)
@@ -319,6 +338,31 @@ def next_air(world: Battle, match: int, seat: int, row: int, clock: AirClock, si
     rng = wp.rand_init(int(wp.rand_init(row, clock.matches)), -(2 * size * clock.tick + seat + 1))
     world.gusts[match, seat] = next_gust(world.gusts[match, seat], wp.length(me.vel - air), rng)
     return air
+
+
+@wp.func
+def nearest_in_tick(world: Battle, match: int, i: int, j: int) -> float:
+    """Return the least distance of two aircraft in this tick, in which both fly straight, m."""
+    gap = world.seats[match, j].place - world.seats[match, i].place
+    change = world.planes[match, j].pos - world.planes[match, i].pos - gap
+    part = wp.clamp(-wp.dot(gap, change) / wp.max(wp.dot(change, change), 1.0e-6), 0.0, 1.0)
+    return wp.length(gap + change * part)
+
+
+@wp.func
+def end_flights(world: Battle, match: int, options: BattleSettings) -> None:
+    """Deal fatal damage to aircraft that collided, broke, or are at the hard deck, where the options say so."""
+    for i in range(2 * options.size):
+        state = world.seats[match, i]
+        me = world.planes[match, i]
+        lost = options.load_limit > 0.0 and wp.abs(me.load) > options.load_limit
+        lost = lost or (options.hard_deck > 0.0 and -me.pos[2] <= options.hard_deck)
+        for j in range(2 * options.size):
+            if options.collisions > 0.0 and i != j and world.seats[match, j].alive:
+                lost = lost or nearest_in_tick(world, match, i, j) < options.collisions
+        if state.alive and lost:
+            state.damage = FATAL
+            world.seats[match, i] = state
 
 
 @wp.func
@@ -365,6 +409,7 @@ def play_tick(
             state = world.seats[match, seat]
             if state.alive and state.orders.command.trigger:
                 fire_gun(world, match, seat, row, clock, size, False)
+    end_flights(world, match, options)
     for seat in range(2 * size):
         me = world.planes[match, seat]
         me.hp = wp.max(me.hp - world.seats[match, seat].damage, 0.0)

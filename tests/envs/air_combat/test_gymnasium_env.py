@@ -1,0 +1,120 @@
+"""The Gymnasium environment of air combat: bounds over many steps, opponents, rendering, and a learner of SB3."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.error import ResetNeeded
+
+import sparring  # noqa: F401 - registers the games
+from sparring.configs.core.errors import ConfigError, InputError
+from sparring.envs.air_combat import rules, spaces
+from sparring.envs.air_combat.batch import AirCombatBatch
+from sparring.envs.air_combat.gymnasium_env import AirCombatEnv
+from sparring.envs.air_combat.training.opponents import spaces_of
+
+ID = "sparring/AirCombat-v1"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"model": "point_mass"},
+        {"model": "f16"},
+        {"model": "f16", "missiles": 4, "flares": 8, "radar": True, "team_size": 2, "randomization": "full"},
+    ],
+    ids=["point mass", "F-16", "options"],
+)
+def test_ten_thousand_random_steps_stay_within_the_bounds_without_clipping(options):
+    """Actions that last a second reach every corner: dives, stalls, passes and the ground."""
+    chosen = rules.CombatOptions(**{name: value for name, value in options.items() if name != "model"})
+    game = AirCombatBatch(50, model=options["model"], threads=1, seed=5, options=chosen)
+    space, random = spaces.observation_space(chosen), np.random.default_rng(5)
+    assert np.isfinite(space.low).all()
+    assert np.isfinite(space.high).all()
+    low, high = np.full(space.shape, np.inf), np.full(space.shape, -np.inf)
+    for step in range(200 * 2):
+        if step % 15 == 0:
+            corners = random.choice([-1.0, 0.0, 1.0], tuple(game.actions.shape))
+            game.actions.copy_(game.actions.new_tensor(corners))
+        game.step(game.actions)
+        for obs in (game.obs, game.final_obs):
+            rows = obs.flatten(0, 1).numpy()
+            low, high = np.minimum(low, rows.min(axis=0)), np.maximum(high, rows.max(axis=0))
+    outside = np.flatnonzero((low < space.low) | (high > space.high))
+    assert [chosen.observation[column] for column in outside] == []
+
+
+def test_observations_outside_the_bounds_are_clipped():
+    env = gym.make(ID).unwrapped
+    env.reset(seed=1)
+    env._match._batch.obs[0, 0, 0] = 100.0
+    assert env._match._rows(env._match._batch.obs)["player_0"][0] == env.observation_space.high[0]
+
+
+def test_interfaces_and_policies_have_the_same_spaces():
+    env = AirCombatEnv(action_form="discrete", missiles=2)
+    observed, acted = spaces_of({**env._match.contract})
+    assert (observed, acted) == (env.observation_space, env.action_space)
+
+
+def result_against(opponent, options=None, **arguments):
+    env = gym.make(ID, opponent=opponent, action_repeat=15, **arguments)
+    env.reset(seed=3, options=options)
+    for _ in range(600):
+        *_, terminated, truncated, info = env.step(np.array([0.0, 0.0, 0.54, -1.0], dtype=np.float32))
+        if terminated or truncated:
+            return info
+    raise AssertionError("the match did not end")
+
+
+def test_opponents_are_pilots_policies_and_python_objects():
+    """Hands off loses against a fighter, and meets nobody against one that does the same."""
+
+    class Hands:
+        def act(self, obs):
+            return np.tile(np.array([0.0, 0.0, 0.54, -1.0], dtype=np.float32), (len(obs), 1))
+
+    assert result_against("ace")["outcome"] == -1
+    assert result_against("do_nothing")["outcome"] == 0
+    assert result_against(Hands().act)["outcome"] == 0
+    assert result_against("do_nothing", options={"opponent": "ace"})["outcome"] == -1
+
+
+def test_an_opponent_of_one_match_goes_with_the_next_reset():
+    env = AirCombatEnv(opponent="do_nothing")
+    env.reset(seed=1, options={"opponent": "ace"})
+    assert env._match._batch.bots.tolist() == [[rules.ACTIONS, rules.bot_id("ace")]]
+    env.reset()
+    assert env._match._batch.bots.tolist() == [[rules.ACTIONS, rules.bot_id("do_nothing")]]
+
+
+def test_what_cannot_be_played_is_refused():
+    with pytest.raises(InputError, match="nobody"):
+        gym.make(ID, opponent="nobody")
+    with pytest.raises(ConfigError, match="team_size=2: must be 1 here"):
+        gym.make(ID, team_size=2)
+    env = AirCombatEnv()
+    with pytest.raises(ResetNeeded):
+        env.step(np.zeros(4, dtype=np.float32))
+    with pytest.raises(InputError, match=r"reset option.*opponnet"):
+        env.reset(options={"opponnet": "ace"})
+    env.reset(seed=1)
+    with pytest.raises(ValueError, match="must be 4 finite numbers"):
+        env.step(np.array([np.nan, 0.0, 0.0, 0.0], dtype=np.float32))
+
+
+def test_render_is_the_match_as_a_tacview_file():
+    env = gym.make(ID, render_mode="acmi")
+    env.reset(seed=1)
+    env.step(env.action_space.sample())
+    assert env.render().startswith("FileType=text/acmi/tacview")
+    assert AirCombatEnv().render() is None
+
+
+def test_stable_baselines_learns_in_it():
+    stable_baselines3 = pytest.importorskip("stable_baselines3")
+    env = gym.make(ID, opponent="straight", action_repeat=6)
+    model = stable_baselines3.PPO("MlpPolicy", env, n_steps=64, batch_size=32, n_epochs=1, seed=1, device="cpu")
+    before = [parameter.clone() for parameter in model.policy.parameters()]
+    model.learn(128)
+    assert any(not (old == new).all() for old, new in zip(before, model.policy.parameters(), strict=True))
