@@ -33,6 +33,7 @@ AIR = {
     "missiles and teams": (CombatOptions(missiles=2, flares=8, team_size=2), {"blocks": 1}),
     "discrete": (CombatOptions(action_form="discrete"), {"activation": "tanh"}),
     "manoeuvres with missiles": (CombatOptions(action_form="manoeuvres", missiles=2), {}),
+    "commands": (CombatOptions(action_form="commands"), {}),
     "gru": (CombatOptions(), {"memory": "gru"}),
     "lstm of choices": (CombatOptions(action_form="discrete", flares=8), {"memory": "lstm"}),
 }
