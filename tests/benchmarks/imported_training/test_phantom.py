@@ -128,6 +128,23 @@ def test_values_are_those_of_a_plain_search(game):
                 assert values.exploitability >= 0
 
 
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+@pytest.mark.parametrize("game", GAMES)
+@pytest.mark.parametrize("abrupt", [False, True])
+def test_values_of_uniform_play_are_those_of_a_plain_search(game, abrupt):
+    for cells in (CELLS, LINE):
+        tree = PhantomGame(game, abrupt=abrupt, cells=cells, flags=("-O0",))
+        policies = []
+        for player in (0, 1):
+            keys, legal = tree.sequences(player)
+            policies.append(dict(zip(keys.tolist(), legal / legal.sum(1, keepdims=True), strict=True)))
+        tree.close()
+        plain = Plain(game, abrupt, cells, policies)
+        values = phantom.uniform_values(game, abrupt=abrupt, cells=cells, flags=("-O0",))
+        assert values.first == pytest.approx(plain.value(), abs=1e-12)
+        assert values.responses == pytest.approx([plain.response(player) for player in (0, 1)], abs=1e-12)
+
+
 def test_tables_of_another_size_are_refused_before_the_code_reads_them():
     if shutil.which("g++") is None:
         pytest.skip("needs g++")
