@@ -93,18 +93,19 @@ struct Walk {
     }
 };
 
-// Uniform play depends on the cells that a player tried, not on their order. So what the other player may know of it is
-// a weight for each set of its stones and each set of cells that it tried, and no table of sequences is needed.
-struct AgainstUniform {
+// A policy of sets depends on the cells that a player tried and on its stones, not on their order. So what the other
+// player may know of it is a weight for each pair of sets, and no table of sequences is needed.
+struct AgainstSets {
     struct Place {
         unsigned stones, tried;
         double weight;
     };
     typedef std::vector<Place> Belief;
 
-    bool abrupt, best;  // best: the player responds as well as it can; else it plays uniformly, too
+    bool abrupt, best;  // best: the player responds as well as it can; else by its own policy of sets
     unsigned cells;
-    const uint8_t* wins[2];  // of the player and of the other one, [512]
+    const uint8_t* wins[2];    // of the player and of the other one, [512]
+    const double* chances[2];  // of the cells, by stones and tried cells, [512, 512, 9]
     std::vector<double> sums = std::vector<double>(512 * 512, 0.0);
     std::vector<std::array<Belief, 3>> kept = std::vector<std::array<Belief, 3>>(64);  // of each depth
 
@@ -112,9 +113,9 @@ struct AgainstUniform {
     double decide(unsigned own, unsigned tried, const Belief& belief, int depth) {
         if (belief.empty()) return 0.0;
         auto& [taken, open, after] = kept[depth];
-        double highest = -1e300, sum = 0.0;
-        int count = 0;
-        for (unsigned left = cells & ~tried; left; left &= left - 1, ++count) {
+        const double* chance = chances[0] + (own << 9 | tried) * 9;
+        double highest = -1e300, mean = 0.0;
+        for (unsigned left = cells & ~tried; left; left &= left - 1) {
             const unsigned bit = left & -left, stones = own | bit;
             double value = 0.0;
             taken.clear(), open.clear();
@@ -129,9 +130,9 @@ struct AgainstUniform {
             if (!abrupt) value += decide(own, tried | bit, taken, depth + 1);
             if (abrupt && !taken.empty()) value += answer(own, tried | bit, taken, after, depth);
             if (!open.empty()) value += answer(stones, tried | bit, open, after, depth);
-            highest = std::max(highest, value), sum += value;
+            highest = std::max(highest, value), mean += chance[__builtin_ctz(bit)] * value;
         }
-        return best ? highest : sum / count;
+        return best ? highest : mean;
     }
 
     // The other player decides, and then the player.
@@ -151,10 +152,11 @@ struct AgainstUniform {
 
     // The weight with which the other player wins by its move; where the game goes on is added to `after`.
     double move(unsigned own, const Place& place, Belief& after) {
+        const double* chance = chances[1] + (place.stones << 9 | place.tried) * 9;
         double won = 0.0;
-        const double weight = place.weight / __builtin_popcount(cells & ~place.tried);
         for (unsigned left = cells & ~place.tried; left; left &= left - 1) {
             const unsigned bit = left & -left, stones = place.stones | bit;
+            const double weight = place.weight * chance[__builtin_ctz(bit)];
             if (own & bit) {
                 const Place next{place.stones, place.tried | bit, weight};
                 if (abrupt)
@@ -175,12 +177,12 @@ struct AgainstUniform {
 
 extern "C" {
 
-// What a player's best response to uniform play returns, or uniform play itself.
-double against_uniform(int abrupt, int cells, int player, int best, const uint8_t* first_wins,
-                       const uint8_t* second_wins) {
-    const uint8_t* wins[2] = {first_wins, second_wins};
-    AgainstUniform one{abrupt != 0, best != 0, static_cast<unsigned>(cells), {wins[player], wins[1 - player]}};
-    AgainstUniform::Belief after, start{{0, 0, 1.0}};
+// What a player's best response to a policy of sets returns, or the policy itself; chances [2, 512, 512, 9].
+double against_sets(int abrupt, int cells, int player, int best, const uint8_t* wins, const double* chances) {
+    const int other = 1 - player, each = 512 * 512 * 9;
+    AgainstSets one{abrupt != 0, best != 0, static_cast<unsigned>(cells),
+                    {wins + player * 512, wins + other * 512}, {chances + player * each, chances + other * each}};
+    AgainstSets::Belief after, start{{0, 0, 1.0}};
     return player ? one.answer(0, 0, start, after, 0) : one.decide(0, 0, start, 0);
 }
 

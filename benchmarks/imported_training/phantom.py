@@ -7,8 +7,8 @@ The players do not see each other's stones: a player names a cell, which is take
 player goes on (classical), or the turn passes (abrupt). What a player knows is the sequence of its moves and of how
 they ended, some four million of them (abrupt: more), in 2e10 histories. That is too much for the tree of
 `sparring.envs.imported.tree`, so phantom.cpp, compiled by g++ (or `CXX`), visits the histories: some minutes on one
-core. Sequences are a superset of those that happen; the others have probability 0 and change nothing. Uniform play
-depends on the cells that a player tried, not on their order, so its value takes seconds and no tables.
+core. Sequences are a superset of those that happen; the others have probability 0 and change nothing. A policy that
+depends on sets, as uniform play does, and not on the order of moves, has its value in seconds and without tables.
 
 Exploitability is the mean of what two best responses win: 0.916 for uniform play in classical dark hex, as exp-a-spiel
 has it (https://github.com/gabrfarina/exp-a-spiel), the referee of arXiv:2502.08938.
@@ -212,8 +212,8 @@ def _compiled(flags: tuple[str, ...]) -> tuple[ctypes.CDLL, tempfile.TemporaryDi
     library.count_sequences.argtypes = [address, number]
     library.copy_sequences.argtypes = [address, number, address, address]
     library.evaluate.argtypes = [address] * 4
-    library.against_uniform.restype = ctypes.c_double
-    library.against_uniform.argtypes = [number] * 4 + [address] * 2
+    library.against_sets.restype = ctypes.c_double
+    library.against_sets.argtypes = [number] * 4 + [address] * 2
     return library, folder
 
 
@@ -253,15 +253,27 @@ def lanes_that_fit(*, abrupt: bool) -> int:
     return max(lanes for lanes in (1, 2, MOST_LANES) if lanes == 1 or there >= game + lanes * each)
 
 
-def uniform_values(game: str, *, abrupt: bool, cells: int = ALL_CELLS, flags: Sequence[str] = FLAGS) -> Values:
-    """Return what uniform play is worth with `cells` in play, without tables of sequences: some seconds, no memory."""
+def uniform_chances(cells: int = ALL_CELLS) -> np.ndarray:
+    """Return uniform play as a policy of sets: probabilities, float64 [2, 512, 512, 9], of the cells of each player.
+
+    By its stones and by the cells that it tried, numbers of nine bits; 0 of cells that it tried.
+    """
+    free = cells & ~np.arange(ALL_CELLS + 1)
+    legal = (free[:, None] >> np.arange(CELLS) & 1).astype(float)
+    return np.tile(legal / np.maximum(legal.sum(1, keepdims=True), 1.0), (2, ALL_CELLS + 1, 1, 1))
+
+
+def values_of_sets(
+    game: str, chances: np.ndarray, *, abrupt: bool, cells: int = ALL_CELLS, flags: Sequence[str] = FLAGS
+) -> Values:
+    """Return what a policy as in `uniform_chances` is worth with `cells` in play: some seconds, and no tables."""
     library, _ = _compiled((*flags, "-DLANES=1"))
-    wins = winning_sets(game)
-    first, *responses = (
-        library.against_uniform(int(abrupt), cells, player, best, *(_address(one) for one in wins))
+    wins, chances = winning_sets(game), np.ascontiguousarray(chances, dtype=np.float64)
+    first, one, other = (
+        library.against_sets(int(abrupt), cells, player, best, _address(wins), _address(chances))
         for player, best in ((0, 0), (0, 1), (1, 1))
     )
-    return Values(first, (responses[0], responses[1]))
+    return Values(first, (one, other))
 
 
 def measure(game: str, *, abrupt: bool, networks: Sequence[Any]) -> list[Values]:
@@ -271,7 +283,7 @@ def measure(game: str, *, abrupt: bool, networks: Sequence[Any]) -> list[Values]
     """
     if None in networks:
         others = measure(game, abrupt=abrupt, networks=[one for one in networks if one is not None])
-        rest, uniform = iter(others), uniform_values(game, abrupt=abrupt)
+        rest, uniform = iter(others), values_of_sets(game, uniform_chances(), abrupt=abrupt)
         return [uniform if one is None else next(rest) for one in networks]
     if not networks:
         return []
