@@ -7,6 +7,7 @@
 // to the first. Both hold LANES policies side by side, [n, 9, LANES], for which the histories are visited once.
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -92,9 +93,98 @@ struct Walk {
     }
 };
 
+// A policy of sets depends on the cells that a player tried and on its stones, not on their order. So what the other
+// player may know of it is a weight for each pair of sets, and no table of sequences is needed.
+struct AgainstSets {
+    struct Place {
+        unsigned stones, tried;
+        double weight;
+    };
+    typedef std::vector<Place> Belief;
+
+    bool abrupt, best;  // best: the player responds as well as it can; else by its own policy of sets
+    unsigned cells;
+    const uint8_t* wins[2];    // of the player and of the other one, [512]
+    const double* chances[2];  // of the cells, by stones and tried cells, [512, 512, 9]
+    std::vector<double> sums = std::vector<double>(512 * 512, 0.0);
+    std::vector<std::array<Belief, 3>> kept = std::vector<std::array<Belief, 3>>(64);  // of each depth
+
+    // The player decides: what the game is worth to it, times the weight of the belief.
+    double decide(unsigned own, unsigned tried, const Belief& belief, int depth) {
+        if (belief.empty()) return 0.0;
+        auto& [taken, open, after] = kept[depth];
+        const double* chance = chances[0] + (own << 9 | tried) * 9;
+        double highest = -1e300, mean = 0.0;
+        for (unsigned left = cells & ~tried; left; left &= left - 1) {
+            const unsigned bit = left & -left, stones = own | bit;
+            double value = 0.0;
+            taken.clear(), open.clear();
+            for (const Place& place : belief) {
+                if (place.stones & bit)
+                    taken.push_back(place);
+                else if (wins[0][stones])
+                    value += place.weight;
+                else if ((stones | place.stones) != cells)
+                    open.push_back(place);
+            }
+            if (!abrupt) value += decide(own, tried | bit, taken, depth + 1);
+            if (abrupt && !taken.empty()) value += answer(own, tried | bit, taken, after, depth);
+            if (!open.empty()) value += answer(stones, tried | bit, open, after, depth);
+            highest = std::max(highest, value), mean += chance[__builtin_ctz(bit)] * value;
+        }
+        return best ? highest : mean;
+    }
+
+    // The other player decides, and then the player.
+    double answer(unsigned own, unsigned tried, const Belief& belief, Belief& after, int depth) {
+        double value = 0.0;
+        after.clear();
+        for (const Place& place : belief) value -= move(own, place, after);
+        Belief merged;
+        for (const Place& place : after) sums[place.stones << 9 | place.tried] += place.weight;
+        for (const Place& place : after)
+            if (double& weight = sums[place.stones << 9 | place.tried]; weight > 0.0) {
+                merged.push_back({place.stones, place.tried, weight});
+                weight = 0.0;
+            }
+        return value + decide(own, tried, merged, depth + 1);
+    }
+
+    // The weight with which the other player wins by its move; where the game goes on is added to `after`.
+    double move(unsigned own, const Place& place, Belief& after) {
+        const double* chance = chances[1] + (place.stones << 9 | place.tried) * 9;
+        double won = 0.0;
+        for (unsigned left = cells & ~place.tried; left; left &= left - 1) {
+            const unsigned bit = left & -left, stones = place.stones | bit;
+            const double weight = place.weight * chance[__builtin_ctz(bit)];
+            if (own & bit) {
+                const Place next{place.stones, place.tried | bit, weight};
+                if (abrupt)
+                    after.push_back(next);
+                else
+                    won += move(own, next, after);
+            } else if (wins[1][stones]) {
+                won += weight;
+            } else if ((own | stones) != cells) {
+                after.push_back({stones, place.tried | bit, weight});
+            }
+        }
+        return won;
+    }
+};
+
 }  // namespace
 
 extern "C" {
+
+// What a player's best response to a policy of sets returns, or the policy itself; chances [2, 512, 512, 9].
+double against_sets(int abrupt, int cells, int player, int best, const uint8_t* wins, const double* chances) {
+    const int other = 1 - player, each = 512 * 512 * 9;
+    AgainstSets one{abrupt != 0, best != 0, static_cast<unsigned>(cells),
+                    {wins + player * 512, wins + other * 512}, {chances + player * each, chances + other * each}};
+    AgainstSets::Belief after, start{{0, 0, 1.0}};
+    return player ? one.answer(0, 0, start, after, 0) : one.decide(0, 0, start, 0);
+}
 
 Game* make_game(int abrupt, int cells, const uint8_t* first_wins, const uint8_t* second_wins) {
     auto* game = new Game{abrupt != 0, static_cast<unsigned>(cells), {first_wins, second_wins}, {}, {}, {}, {}};

@@ -7,7 +7,8 @@ The players do not see each other's stones: a player names a cell, which is take
 player goes on (classical), or the turn passes (abrupt). What a player knows is the sequence of its moves and of how
 they ended, some four million of them (abrupt: more), in 2e10 histories. That is too much for the tree of
 `sparring.envs.imported.tree`, so phantom.cpp, compiled by g++ (or `CXX`), visits the histories: some minutes on one
-core. Sequences are a superset of those that happen; the others have probability 0 and change nothing.
+core. Sequences are a superset of those that happen; the others have probability 0 and change nothing. A policy that
+depends on sets, as uniform play does, and not on the order of moves, has its value in seconds and without tables.
 
 Exploitability is the mean of what two best responses win: 0.916 for uniform play in classical dark hex, as exp-a-spiel
 has it (https://github.com/gabrfarina/exp-a-spiel), the referee of arXiv:2502.08938.
@@ -148,11 +149,6 @@ def policy_table(network: Any, game: str, player: int, keys: np.ndarray, legal: 
         table[some] = part / part.sum(1, keepdims=True)  # float32 leaves a sum of 1 only to seven digits
 
 
-def uniform_table(legal: np.ndarray) -> np.ndarray:
-    """Return the probabilities of uniform play, float64 [n, 9]."""
-    return legal / legal.sum(1, keepdims=True)
-
-
 def _line(cells: int, player: int) -> bool:
     return any(all(cells >> one & 1 for one in line) for line in LINES)
 
@@ -216,6 +212,8 @@ def _compiled(flags: tuple[str, ...]) -> tuple[ctypes.CDLL, tempfile.TemporaryDi
     library.count_sequences.argtypes = [address, number]
     library.copy_sequences.argtypes = [address, number, address, address]
     library.evaluate.argtypes = [address] * 4
+    library.against_sets.restype = ctypes.c_double
+    library.against_sets.argtypes = [number] * 4 + [address] * 2
     return library, folder
 
 
@@ -255,11 +253,40 @@ def lanes_that_fit(*, abrupt: bool) -> int:
     return max(lanes for lanes in (1, 2, MOST_LANES) if lanes == 1 or there >= game + lanes * each)
 
 
+def uniform_chances(cells: int = ALL_CELLS) -> np.ndarray:
+    """Return uniform play as a policy of sets: probabilities, float64 [2, 512, 512, 9], of the cells of each player.
+
+    By its stones and by the cells that it tried, numbers of nine bits; 0 of cells that it tried.
+    """
+    free = cells & ~np.arange(ALL_CELLS + 1)
+    legal = (free[:, None] >> np.arange(CELLS) & 1).astype(float)
+    return np.tile(legal / np.maximum(legal.sum(1, keepdims=True), 1.0), (2, ALL_CELLS + 1, 1, 1))
+
+
+def values_of_sets(
+    game: str, chances: np.ndarray, *, abrupt: bool, cells: int = ALL_CELLS, flags: Sequence[str] = FLAGS
+) -> Values:
+    """Return what a policy as in `uniform_chances` is worth with `cells` in play: some seconds, and no tables."""
+    library, _ = _compiled((*flags, "-DLANES=1"))
+    wins, chances = winning_sets(game), np.ascontiguousarray(chances, dtype=np.float64)
+    first, one, other = (
+        library.against_sets(int(abrupt), cells, player, best, _address(wins), _address(chances))
+        for player, best in ((0, 0), (0, 1), (1, 1))
+    )
+    return Values(first, (one, other))
+
+
 def measure(game: str, *, abrupt: bool, networks: Sequence[Any]) -> list[Values]:
     """Return what the policies `networks`, where None is uniform play, are worth against themselves and best responses.
 
     Up to four share a visit of the histories, as far as their tables fit into the memory.
     """
+    if None in networks:
+        others = measure(game, abrupt=abrupt, networks=[one for one in networks if one is not None])
+        rest, uniform = iter(others), values_of_sets(game, uniform_chances(), abrupt=abrupt)
+        return [uniform if one is None else next(rest) for one in networks]
+    if not networks:
+        return []
     most = lanes_that_fit(abrupt=abrupt)
     if len(networks) > most:
         rest = measure(game, abrupt=abrupt, networks=networks[most:])
@@ -270,10 +297,7 @@ def measure(game: str, *, abrupt: bool, networks: Sequence[Any]) -> list[Values]
         keys, legal = tree.sequences(player)
         both = np.zeros((len(keys), CELLS, tree.lanes))
         for lane, network in enumerate(networks):
-            if network is None:
-                both[..., lane] = uniform_table(legal)
-            else:
-                policy_table(network, game, player, keys, legal, both[..., lane])
+            policy_table(network, game, player, keys, legal, both[..., lane])
         tables.append(both)
     values = tree.evaluate(tables)
     tree.close()

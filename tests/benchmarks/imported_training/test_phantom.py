@@ -128,6 +128,30 @@ def test_values_are_those_of_a_plain_search(game):
                 assert values.exploitability >= 0
 
 
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+@pytest.mark.parametrize("game", GAMES)
+@pytest.mark.parametrize("abrupt", [False, True])
+def test_values_of_a_policy_of_sets_are_those_of_a_plain_search(game, abrupt):
+    """It has other probabilities for each pair of a player's stones and tried cells."""
+    for cells in (CELLS, LINE):
+        chances = phantom.uniform_chances(cells) * np.random.default_rng(cells).random((2, 512, 512, 9))
+        chances /= np.maximum(chances.sum(3, keepdims=True), 1e-300)
+        tree = PhantomGame(game, abrupt=abrupt, cells=cells, flags=("-O0",))
+        policies = []
+        for player in (0, 1):
+            keys, legal = tree.sequences(player)
+            moved, placed = moves_of(keys)
+            bits = np.where(moved >= 0, 1 << np.maximum(moved, 0), 0)
+            table = chances[player, (bits * placed).sum(1), bits.sum(1)]
+            assert np.array_equal(table > 0, legal)
+            policies.append(dict(zip(keys.tolist(), table, strict=True)))
+        tree.close()
+        plain = Plain(game, abrupt, cells, policies)
+        values = phantom.values_of_sets(game, chances, abrupt=abrupt, cells=cells, flags=("-O0",))
+        assert values.first == pytest.approx(plain.value(), abs=1e-12)
+        assert values.responses == pytest.approx([plain.response(player) for player in (0, 1)], abs=1e-12)
+
+
 def test_tables_of_another_size_are_refused_before_the_code_reads_them():
     if shutil.which("g++") is None:
         pytest.skip("needs g++")

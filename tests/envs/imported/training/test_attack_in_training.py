@@ -49,7 +49,7 @@ def test_gain_has_an_interval_and_agrees_with_the_exact_value(attacked):
     assert last["exploit/gain_low"] < last["exploit/gain"] < last["exploit/gain_high"]
     assert last["exploit/exact"] == last["eval/exploitability"]
     assert abs(last["exploit/gain"] - last["exploit/exact"]) < 0.1  # 1,000 games of each seat
-    assert 4000 <= last["exploit/moves"] < 4500
+    assert 0 < last["exploit/moves"] < 4000  # it met every history
 
 
 def test_training_is_the_same_without_the_attack(attacked, tmp_path):
