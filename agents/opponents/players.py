@@ -69,11 +69,12 @@ def find_checkpoint(text: str, game: Game | None = None) -> Path:
     """Find the file named by `text`.
 
     Accepts a file, ONNX agents included (`.pt` may be left out), or a run's folder (its final.pt). Searches the working
-    directory, the repository and its checkpoints folder, so a run's name or `released/<name>` suffices. The bare word
-    final.pt is that of the run that saved last. Raises `UnknownNameError` with the choices of this game and the
-    nearest match.
+    directory, the repository and its checkpoints folder, so a run's name suffices, and that of a released policy unless
+    a run has it. The bare word final.pt is that of the run that saved last. Raises `UnknownNameError` with the choices
+    of this game and the nearest match.
     """
-    candidates = [folder / path for path in (text, f"{text}/{FINAL}", f"{text}.pt") for folder in _places(text)]
+    paths = text, f"{text}/{FINAL}", f"{text}.pt", f"{RELEASED}/{text}.pt"
+    candidates = [folder / path for path in paths for folder in _places(path)]
     file = next((candidate for candidate in candidates if holds(candidate.is_file)), None)
     if file is None and text == FINAL:
         finals = CHECKPOINTS.glob(f"*/{FINAL}")  # the newest; of equally old ones the last by name

@@ -148,6 +148,16 @@ class Target:
     """`(sampled)`: register such a player as an opponent of runs, and return its name."""
 
 
+def check_weights(text: str, player: Any, options: ResponseOptions) -> None:
+    """Raise `InputError` for an attack that needs a checkpoint of a player that is not one."""
+    if isinstance(player, Path) and player.suffix == ".pt":
+        return
+    if WARM in options.start:
+        raise InputError(f"{text}: only a checkpoint has weights to begin with; add --start {COLD}")
+    if STOCHASTIC in options.target:
+        raise InputError(f"{text}: only a checkpoint samples its actions; leave out --target {STOCHASTIC}")
+
+
 def no_plans(options: ResponseOptions, targets: Sequence[Target]) -> list[MatchRecord]:
     """Return no games of planners."""
     return []
@@ -191,7 +201,7 @@ class ResponseGame:
     clone: Callable[[Any, Sequence[Target], bool, Path], str] = no_clone
     """`(options, targets, sampled, folder)`: a checkpoint in the folder that imitates the policy's own play."""
     facts: Callable[..., tuple[dict[str, Any], str]] = no_facts
-    """`(options, targets, runs, label)`: entries of exploit.json, and text below the report."""
+    """`(options, targets, runs, labels)`: entries of exploit.json, and text below the report."""
 
 
 def steps_per_update(config: NamedOpponentsRunConfig) -> int:

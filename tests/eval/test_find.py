@@ -64,10 +64,16 @@ def empty(tmp_path, monkeypatch):
         ("final.pt", "calm-raven-quickstart/final.pt"),
         ("released/dogfight_bots_only", "released/dogfight_bots_only.pt"),
         ("released/dogfight_bots_only.pt", "released/dogfight_bots_only.pt"),
+        ("dogfight_bots_only", "released/dogfight_bots_only.pt"),
     ],
 )
 def test_found_by_name_from_any_folder(root, text, found):
     assert find_checkpoint(text) == find_player(text) == find_opponent(text) == root / found
+
+
+def test_run_comes_before_a_released_policy_of_its_name(root):
+    run = saved(root / "dogfight_bots_only" / "final.pt")
+    assert find_checkpoint("dogfight_bots_only") == run
 
 
 def test_a_path_from_the_working_directory_comes_first(root, tmp_path):

@@ -7,6 +7,7 @@ from itertools import product
 from pathlib import Path
 
 from sparring.agents.opponents.players import planner_samples
+from sparring.configs.core.errors import InputError
 from sparring.envs.game import HELD_OUT_PREFIX
 from sparring.eval.command import use_machine
 from sparring.eval.paired.response_game import STOCHASTIC, ResponseOptions, Target
@@ -40,7 +41,8 @@ def plan_all(options: ResponseOptions, targets: Sequence[Target]) -> list[MatchR
     records = []
     for attacker, mode in attacks:
         policy = open_player(targets[0].against, device, deterministic=mode != STOCHASTIC).contestant
-        assert isinstance(policy, Policy)
+        if not isinstance(policy, Policy):
+            raise InputError(f"--attacker {attacker}: {targets[0].name} has no weights to plan with; leave it out")
         setting = make_setting([policy], device=device, threads=threads)
         plan = Plan(DuelMatches(setting), options.games + options.games % 2, PLAN_SEED)
         planner = PlannerPlayer(planner_samples(attacker) or 0, name=attacker, device=device)

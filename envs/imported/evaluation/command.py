@@ -270,17 +270,16 @@ def extras(options: ImportedOptions, opened: PairedPlayers, plan: Plan, played: 
 
 def exact_values(player: NetworkSeats, game: ImportedGame) -> dict[str, Any]:
     """Return the exploitability of the policy and of uniform play in a game that can be traversed, else nothing."""
-    from sparring.agents.policies.networks import PolicyNetwork
-
-    if game.package != "openspiel" or not isinstance(player.network, PolicyNetwork):
+    if game.package != "openspiel":
         return {}
+    from sparring.agents.opponents.onnx_actor import OnnxActor
     from sparring.agents.play.exploitability import policy_table
     from sparring.envs.imported.tree import game_tree
 
     tree = game_tree(game.id, game.kwargs, game.observation, game.roles)
     if tree is None:
         return {}
-    kinds = {"sampled": False, "deterministic": True}
+    kinds = {"deterministic": True} | ({} if isinstance(player.network, OnnxActor) else {"sampled": False})
     values = {kind: tree.exploitability(policy_table(player, tree, deterministic=sure)) for kind, sure in kinds.items()}
     return {"exploitability": values | {"uniform": tree.exploitability(tree.uniform())}}
 

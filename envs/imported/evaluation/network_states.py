@@ -1,26 +1,42 @@
-"""The policy of a network in copies of the states of an OpenSpiel game, as attacks by sampling need it."""
+"""Networks as policies in copies of the states of an OpenSpiel game: this project's, and layers of others."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from sparring.agents.opponents.onnx_actor import ActionForm, OnnxActor
+from sparring.agents.opponents.onnx_file import OnnxForm, read_contract, read_onnx
+from sparring.agents.opponents.players import find_checkpoint
 from sparring.agents.play.exploitability import probabilities
+from sparring.configs.core.errors import InputError
+from sparring.configs.games import is_imported
+from sparring.envs.imported.evaluation.http_player import tensor_of
+from sparring.envs.imported.evaluation.policy import ImportedGame, load_policy
 from sparring.envs.imported.rows import SeatRows
-from sparring.envs.imported.states import first_state, rows_of
+from sparring.envs.imported.states import first_state, rows_of, whole
+from sparring.envs.imported.training.opponents import NetworkSeats
 from sparring.eval.paired.response_game import Choices, StateGame, StatePolicy
+
+TENSORS = ("information_state", "observation")
+TablePolicy = Callable[[Sequence[Any]], Sequence[Mapping[int, float]]]
+"""From states to the probability of each action, for the player who decides; actions left out have probability 0."""
 
 
 def network_states(match: Any, encoder: SeatRows, network: Any) -> StateGame:
     """Return the game of `match` with the choices of a network without memory, as it samples."""
-    game = match.game
-    policy = network_choices(match, encoder, network, deterministic=False)
-    return StateGame(
-        lambda: first_state(game), game.num_players(), game.min_utility(), game.max_utility(), policy, str(game)
-    )
+    return state_game(match.game, network_choices(match, encoder, network, deterministic=False))
+
+
+def state_game(game: Any, policy: StatePolicy) -> StateGame:
+    """Return a game of OpenSpiel with the policy that is exploited."""
+    ends = game.min_utility(), game.max_utility()
+    return StateGame(lambda: first_state(game), game.num_players(), *ends, policy, str(game))
 
 
 def network_choices(match: Any, encoder: SeatRows, network: Any, *, deterministic: bool) -> StatePolicy:
@@ -29,9 +45,85 @@ def network_choices(match: Any, encoder: SeatRows, network: Any, *, deterministi
 
     @torch.no_grad()
     def choices(states: Sequence[Any]) -> list[Choices]:
+        if not states:
+            return []
         rows, legal = rows_of(match, encoder, states)
         seen = torch.from_numpy(rows).to(device)
         table = probabilities(network, seen, seen[:, :0], legal, deterministic=deterministic)
         return [[(int(k), float(row[k])) for k in np.flatnonzero(row)] for row in table]
 
     return choices
+
+
+def policy_choices(player: NetworkSeats, game: ImportedGame, *, sampled: bool) -> StatePolicy:
+    """Return the choices of a policy in states of its game.
+
+    Raises `InputError` for one with memory, and for draws of an ONNX model, which gives one action.
+    """
+    if sampled and isinstance(player.network, OnnxActor):
+        raise InputError(f"{player.name}: an ONNX model does not draw its actions")
+    if player.memory_size:
+        raise InputError(f"{player.name} has memory, which copies of a state lack")
+    match: Any = game.match()
+    return network_choices(match, game.rows(match), player.network, deterministic=not sampled)
+
+
+def read_policy(text: str, game: Any) -> TablePolicy:
+    """Return a policy of this project in its game; a checkpoint draws its actions. Raises `InputError` elsewhere."""
+    player, trained = load_policy(find_checkpoint(text), "cpu")
+    own: Any = trained.match() if trained.package == "openspiel" else None
+    if own is None or str(own.game) != str(game):
+        raise InputError(f"{text}: plays {trained.name}, and the game is {game}; name a policy of this game")
+    choices = policy_choices(player, trained, sampled=not isinstance(player.network, OnnxActor))
+    return lambda states: [dict(each) for each in choices(states)]
+
+
+def tensors_of(game: Any) -> dict[str, int]:
+    """Return the size of the tensor of the information state, and of the observation, where a game has them."""
+    kind = game.get_type()
+    return {name: math.prod(getattr(game, f"{name}_tensor_shape")()) for name in TENSORS if tensor_of(kind, name)}
+
+
+def tensor_sizes(game: Any) -> str:
+    """Return these sizes in words."""
+    sizes = tensors_of(game).items()
+    return " or ".join(f"{size} ({name.replace('_', ' ')})" for name, size in sizes) or "no tensor"
+
+
+def tensor_policy(game: Any, inputs: int, logits: Callable[[Tensor], Tensor]) -> TablePolicy:
+    """Return the softmax over legal actions of `logits` [B, K] of OpenSpiel's tensor with `inputs` numbers [B, D]."""
+    tensor = next(f"{name}_tensor" for name, size in tensors_of(game).items() if size == inputs)
+
+    @torch.no_grad()
+    def policy(states: Sequence[Any]) -> list[dict[int, float]]:
+        if not states:
+            return []
+        rows = [getattr(played, tensor)(player) for played, player in map(whole, states)]
+        answers = logits(torch.from_numpy(np.array(rows, dtype=np.float32))).double()
+        legal = [state.legal_actions() for state in states]
+        return [
+            dict(zip(actions, row[actions].softmax(0).tolist(), strict=True))
+            for actions, row in zip(legal, answers, strict=True)
+        ]
+
+    return policy
+
+
+def read_model(text: str, game: Any) -> TablePolicy:
+    """Return the policy of an ONNX file: one that this project exported, or a model of OpenSpiel's tensors.
+
+    Its answer is a number for each action of the game, of which the legal ones count as logits.
+    """
+    path = find_checkpoint(text)
+    if is_imported(read_contract(path)):
+        return read_policy(text, game)
+    count, sizes = game.num_distinct_actions(), tensors_of(game).values()
+    wanted = (
+        f"input float32 [1, D] or [N, D] with D of {tensor_sizes(game)} in {game}, output float32 [1, {count}] or "
+        f"[N, {count}], a logit for each action"
+    )
+    form = {"continuous": count, "binary": 0, "categorical": 0}
+    file = read_onnx(path, OnnxForm(lambda size, _: form | {"obs_dim": size} if size in sizes else None, wanted))
+    ends = np.full(count, np.inf, np.float32)
+    actor = OnnxActor(file, ActionForm(-ends, ends, 0, "logits"))
+    return tensor_policy(game, file.obs_dim, lambda rows: actor.act(rows)[0])

@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
 from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
@@ -27,14 +29,13 @@ from sparring.curriculum.opponents import label_of
 from sparring.envs.imported.evaluation.clone import imitate
 from sparring.envs.imported.evaluation.command import exact_values
 from sparring.envs.imported.evaluation.matches import seats_of
-from sparring.envs.imported.evaluation.network_states import network_choices
+from sparring.envs.imported.evaluation.network_states import policy_choices, state_game
 from sparring.envs.imported.evaluation.policy import ImportedGame, load_policy
 from sparring.envs.imported.evaluation.state_players import CheckedPlayer, open_player, table_of
 from sparring.envs.imported.evaluation.state_seats import StateSeats, mixed
 from sparring.envs.imported.match import make_match
 from sparring.envs.imported.openspiel import is_zero_sum
-from sparring.envs.imported.states import check_copies, first_state
-from sparring.envs.imported.training.opponents import NetworkSeats
+from sparring.envs.imported.states import check_copies
 from sparring.envs.imported.tree import game_tree
 from sparring.eval.paired.response_game import (
     DETERMINISTIC,
@@ -44,6 +45,7 @@ from sparring.eval.paired.response_game import (
     StateGame,
     StatePolicy,
     Target,
+    check_weights,
     steps_per_update,
 )
 
@@ -60,24 +62,22 @@ LEARNING = (
 
 
 def read(responses: ResponseGame, text: str, options: ResponseOptions) -> Target:
-    """Read a policy. Raises `InputError` for a mixture of them, and a module that is not named."""
+    """Read a policy. Raises `InputError` for a module that is not named, and an attack that needs a checkpoint."""
     if options.id:
         return read_foreign(responses, text, options)
-    if len(options.players) > 1:
-        raise InputError(
-            f"{options.players[1]}: a mixture is of the dogfight's policies, or of players with --id; name one policy"
-        )
     path = find_checkpoint(text)
+    check_weights(text, path, options)
     player, game = load_policy(path, "cpu", options.modules)
     seats = len(seats_of(game))
     games = -(-options.games // math.lcm(2, seats)) * math.lcm(2, seats)
     settings = [*game_settings(game, seats), f"evaluation.games={games}"]
-    shape = player.network.shape
+    shape = getattr(player.network, "shape", {})
     network = [f"network.{key}={shape[key]}" for key in SHAPE if key in shape]
-    network += ["network.encoder=none"] if player.contract["picture"] and "picture" not in shape else []
+    network += ["network.encoder=none"] if shape and player.contract["picture"] and "picture" not in shape else []
     digest = sha256(path.read_bytes()).hexdigest()
     name = label_of(str(path))
-    return Target(str(path), name, digest, responses, {}, settings, network, player.contract)
+    matches = {key: str(value) for key, value in asdict(game).items()}
+    return Target(str(path), name, digest, responses, matches, settings, network, player.contract)
 
 
 def game_settings(game: ImportedGame, seats: int) -> list[str]:
@@ -122,16 +122,17 @@ def rounded_steps(kind: type[NamedOpponentsRunConfig], settings: Sequence[str], 
 
 
 def facts(
-    options: ResponseOptions, targets: Sequence[Target], runs: Sequence[Any], label: str
+    options: ResponseOptions, targets: Sequence[Target], runs: Sequence[Any], labels: Sequence[str]
 ) -> tuple[dict[str, Any], str]:
     """Return the game, the mean rewards of the best responses, and exact values where there are some; and text."""
     if targets[0].player is not None:
-        return foreign_facts(options, [target.player for target in targets])
+        return foreign_facts(options, targets)
     player, game = load_policy(Path(targets[0].against), "cpu", options.modules)
     rewards: dict[str, list[float | None]] = {}
     for run in runs:
-        rewards.setdefault(run.start, []).append(_last_reward(run.folder, label))
-    about = {"env": game.name, "kwargs": dict(game.kwargs), "mean_rewards": rewards, **exact_values(player, game)}
+        rewards.setdefault(run.start, []).append(_last_reward(run.folder, labels))
+    about: dict[str, Any] = {"env": game.name, "kwargs": dict(game.kwargs), "mean_rewards": rewards}
+    about |= exact_values(player, game) if len(targets) == 1 else exact_mixture(options, targets, game)
     if game.package == "openspiel" and is_zero_sum(game.id, game.kwargs):  # the policy alone returns 0, over all seats
         means = {attack: [value for value in values if value is not None] for attack, values in rewards.items()}
         about["gains"] = {attack: float(np.mean(values)) for attack, values in means.items() if values}
@@ -140,18 +141,42 @@ def facts(
         for attack, values in rewards.items()
     ]
     text = f"\nMean reward of the best response at the end, by seed. {'; '.join(lines)}.\n" if lines else ""
-    if exact := about.get("exploitability"):
-        text += (
-            f"\nExact: a best response gains {exact['deterministic']:.4f} on the deterministic policy and "
-            f"{exact['sampled']:.4f} on its sampled actions, the mean over seats.\n"
-        )
-    return about, text
+    return about, text + exact_text(about, "policy")
 
 
-def _last_reward(folder: Path, label: str) -> float | None:
-    """Return the mean reward of the best response in a run's last evaluation."""
+def exact_mixture(options: ResponseOptions, targets: Sequence[Target], game: ImportedGame) -> dict[str, Any]:
+    """Return the exploitability of several players as one policy, and of uniform play, as `exact_values` does.
+
+    Without any of a game that cannot be traversed, and of policies with memory.
+    """
+    tree = game_tree(game.id, game.kwargs, game.observation, game.roles) if game.package == "openspiel" else None
+    if tree is None:
+        return {}
+    exact = {"uniform": tree.exploitability(tree.uniform())}
+    ways = {"sampled": True, "deterministic": False}
+    for way, sampled in ways.items():
+        with suppress(InputError):
+            exact[way] = tree.exploitability(table_of(tree, states(options, targets, sampled).policy))
+    return {"exploitability": exact}
+
+
+def exact_text(about: Mapping[str, Any], noun: str) -> str:
+    """Return exact values in words, empty without any."""
+    exact = about.get("exploitability", {})
+    ways = {
+        "sampled": f"on the {noun} as it acts",
+        "deterministic": "on its likeliest actions",
+        "uniform": "on uniform play",
+    }
+    values = ", ".join(f"{exact[way]:.4f} {words}" for way, words in ways.items() if way in exact)
+    return f"\nExact: a best response gains {values}, the mean over seats.\n" if values else ""
+
+
+def _last_reward(folder: Path, labels: Sequence[str]) -> float | None:
+    """Return the mean reward of the best response against all of a mixture, in a run's last evaluation."""
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-    rewards = [row[f"eval/{label}/reward"] for row in rows if f"eval/{label}/reward" in row]
+    keys = [f"eval/{label}/reward" for label in labels]
+    rewards = [float(np.mean([row[key] for key in keys])) for row in rows if all(key in row for key in keys)]
     return rewards[-1] if rewards else None
 
 
@@ -161,23 +186,22 @@ def states(options: ResponseOptions, targets: Sequence[Target], sampled: bool) -
     Raises `InputError` for a game of PettingZoo, one without texts of information states, and a policy with memory.
     """
     if targets[0].player is not None:
-        return foreign_states(options, [target.player for target in targets], sampled)
-    player, game = load_policy(Path(targets[0].against), "cpu", options.modules)
+        match: Any = make_match("openspiel", options.id, {})
+        players = [target.player for target in targets]
+        return state_game(match.game, mixed(match.game, [p if sampled else p.likeliest for p in players]))
+    opened = [load_policy(Path(target.against), "cpu", options.modules) for target in targets]
+    _, game = opened[0]
     if game.package != "openspiel":
         raise InputError(f"{game.name} does not copy its states")
-    if player.memory_size:
-        raise InputError(f"{targets[0].name} has memory, which copies of a state lack")
-    match: Any = game.match()
+    match = game.match()
     check_copies(match.game)
-    return state_game(match.game, policy_choices(player, game, sampled=sampled))
+    policies = [policy_choices(player, game, sampled=sampled) for player, game in opened]
+    return state_game(match.game, mixed(match.game, policies))
 
 
 def seated(options: ResponseOptions, file: Path) -> StatePolicy:
     """Return the likeliest choices of the policy in a file. Raises `InputError` for one with memory."""
-    player, game = load_policy(file, "cpu", options.modules)
-    if player.memory_size:
-        raise InputError(f"{file}: has memory, which copies of a state lack; give network.memory=none")
-    return policy_choices(player, game, sampled=False)
+    return policy_choices(*load_policy(file, "cpu", options.modules), sampled=False)
 
 
 def clone(options: ResponseOptions, targets: Sequence[Target], sampled: bool, folder: Path) -> str:
@@ -190,42 +214,14 @@ def clone(options: ResponseOptions, targets: Sequence[Target], sampled: bool, fo
     return str(file)
 
 
-def policy_choices(player: NetworkSeats, game: ImportedGame, *, sampled: bool) -> StatePolicy:
-    """Return the choices of a policy without memory in states of its game."""
-    match: Any = game.match()
-    return network_choices(match, game.rows(match), player.network, deterministic=not sampled)
-
-
-def state_game(game: Any, policy: StatePolicy) -> StateGame:
-    """Return a game of OpenSpiel with the policy that is exploited."""
-    ends = game.min_utility(), game.max_utility()
-    return StateGame(lambda: first_state(game), game.num_players(), *ends, policy, str(game))
-
-
-def foreign_states(options: ResponseOptions, players: Sequence[CheckedPlayer], sampled: bool) -> StateGame:
-    """Return the game with players of others, which draw their actions or take the likeliest."""
-    match: Any = make_match("openspiel", options.id, {})
-    return state_game(match.game, mixed(match.game, players, sampled=sampled))
-
-
-def foreign_facts(options: ResponseOptions, players: Sequence[CheckedPlayer]) -> tuple[dict[str, Any], str]:
+def foreign_facts(options: ResponseOptions, targets: Sequence[Target]) -> tuple[dict[str, Any], str]:
     """Return the game of players of others, and their exact exploitability where it can be computed; and text."""
     about: dict[str, Any] = {"env": f"openspiel:{options.id}"}
+    players: list[CheckedPlayer] = [target.player for target in targets]
     if slow := {player.name: player.seconds / player.decisions for player in players if player.remark}:
         about["seconds_a_decision"] = slow
-    text = "".join(f"\n{player.remark}\n" for player in players if player.remark)
-    tree = game_tree(options.id, {})
-    if tree is None:
-        return about, text
-    game: Any = make_match("openspiel", options.id, {})
-    exact = {"uniform": tree.exploitability(tree.uniform())}
-    for kind, sampled in (("sampled", True), ("deterministic", False)):
-        exact[kind] = tree.exploitability(table_of(tree, mixed(game.game, players, sampled=sampled)))
-    text += (
-        f"\nExact: a best response gains {exact['sampled']:.4f} on the player as it acts, {exact['deterministic']:.4f} "
-        f"on its likeliest actions and {exact['uniform']:.4f} on uniform play, the mean over seats.\n"
-    )
-    return {**about, "exploitability": exact}, text
+    about |= exact_mixture(options, targets, ImportedGame("openspiel", options.id))
+    return about, "".join(f"\n{player.remark}\n" for player in players if player.remark) + exact_text(about, "player")
 
 
 RESPONSES = ResponseGame(

@@ -166,11 +166,9 @@ def more_tables(seats: Sequence[str], records: Sequence[SeatRecord], teams: Sequ
 
 def exact_line(exact: Mapping[str, float]) -> str:
     """Return the exploitability in words."""
-    return (
-        f"Exploitability: {exact['sampled']:.6f} as it samples its actions, {exact['deterministic']:.6f} "
-        f"deterministic, {exact['uniform']:.6f} for uniform play (exact: the mean over players of what a best "
-        "response gains)."
-    )
+    ways = {"sampled": "as it samples its actions", "deterministic": "deterministic", "uniform": "for uniform play"}
+    values = ", ".join(f"{exact[way]:.6f} {words}" for way, words in ways.items() if way in exact)
+    return f"Exploitability: {values} (exact: the mean over players of what a best response gains)."
 
 
 def repetition_notes(records: Sequence[SeatRecord]) -> list[str]:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -28,11 +27,9 @@ from sparring.agents.policies.sb3_files import (
 )
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.tensor_file import unpack
-from sparring.envs.imported.evaluation.http_player import tensor_of
-from sparring.envs.imported.states import whole
+from sparring.envs.imported.evaluation.network_states import TablePolicy, tensor_policy, tensor_sizes, tensors_of
 
 MASKABLE_CLASS = "sb3_contrib.common.maskable.policies.MaskableActorCriticPolicy"
-TENSORS = ("information_state", "observation")
 SPACE = re.compile(r"gym(nasium)?\.spaces\.(?:box\.(?P<Box>Box)|discrete\.(?P<Discrete>Discrete))")
 LAYERS = ("mlp_extractor.policy_net.", "mlp_extractor.value_net.", "action_net.", "value_net.")
 HIDDEN = re.compile(r"mlp_extractor\.policy_net\.(\d+)\.weight")
@@ -81,18 +78,16 @@ def sizes_of(data: Mapping[str, Any]) -> tuple[int, int]:
     return math.prod(observation["_shape"]), int(numbers(action["n"]))
 
 
-def read_sb3(text: str, game: Any) -> Callable[[Sequence[Any]], list[dict[int, float]]]:
+def read_sb3(text: str, game: Any) -> TablePolicy:
     """Return the policy of a zip in a game. Raises `InputError` for one that was trained in other spaces."""
     path = Path(text)
     if not path.is_file():
         raise InputError(f"{text}: no such file; save a model with model.save({text!r})")
     network = converted(path, ChoiceNetwork)
-    kind = game.get_type()
-    sizes = {name: math.prod(getattr(game, f"{name}_tensor_shape")()) for name in TENSORS if tensor_of(kind, name)}
-    tensor = next((f"{name}_tensor" for name, size in sizes.items() if size == network.inputs), "")
-    if not tensor:
-        these = " or ".join(f"{size} ({name.replace('_', ' ')})" for name, size in sizes.items()) or "no tensor"
-        raise InputError(f"{text}: observes {network.inputs} numbers, and {game} gives {these}; train it on these")
+    if network.inputs not in tensors_of(game).values():
+        raise InputError(
+            f"{text}: observes {network.inputs} numbers, and {game} gives {tensor_sizes(game)}; train it on these"
+        )
     if network.actions != game.num_distinct_actions():
         raise InputError(
             f"{text}: has {network.actions} actions, and {game} has {game.num_distinct_actions()}; train it there"
@@ -102,17 +97,4 @@ def read_sb3(text: str, game: Any) -> Callable[[Sequence[Any]], list[dict[int, f
         raise InputError(f"{text}: was trained under VecNormalize; save its statistics as {path.stem}_vecnormalize.pkl")
     statistics = read_statistics(file, network.inputs) if file else None
 
-    @torch.no_grad()
-    def policy(states: Sequence[Any]) -> list[dict[int, float]]:
-        if not states:
-            return []
-        rows = [getattr(played, tensor)(player) for played, player in map(whole, states)]
-        observations = torch.from_numpy(np.array(rows, dtype=np.float32))
-        logits = network(statistics(observations) if statistics else observations).double()
-        legal = [state.legal_actions() for state in states]
-        return [
-            dict(zip(actions, row[actions].softmax(0).tolist(), strict=True))
-            for actions, row in zip(legal, logits, strict=True)
-        ]
-
-    return policy
+    return tensor_policy(game, network.inputs, lambda rows: network(statistics(rows) if statistics else rows))

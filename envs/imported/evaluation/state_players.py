@@ -1,7 +1,7 @@
 """Players of others in OpenSpiel's games: each a function from states to the probabilities of its actions.
 
     openspiel:uniform   openspiel:cfr:ITERATIONS   openspiel:cfr+:ITERATIONS   openspiel:mcts:SIMULATIONS
-    openspiel:ismcts:SIMULATIONS   module:Name   http://HOST:PORT/PATH   model.zip
+    openspiel:ismcts:SIMULATIONS   module:Name   http://HOST:PORT/PATH   model.zip   model.onnx   RUN
 
 `READERS` has one for each kind. A reader gets the text and the game, and returns the function. What it answers is
 checked at every decision, and `CheckedPlayer.replay` asks twice: the attack is on one policy, which does not change.
@@ -22,18 +22,17 @@ from zlib import crc32
 
 import numpy as np
 
-from sparring.configs.core.errors import InputError, choose
+from sparring.configs.core.errors import InputError, UnknownNameError, choose
 from sparring.configs.core.files import read_json
 from sparring.configs.opponents import is_code, named_source
 from sparring.envs.imported.evaluation.http_player import HttpPlayer
+from sparring.envs.imported.evaluation.network_states import TablePolicy, read_model, read_policy
 from sparring.envs.imported.evaluation.sb3_player import read_sb3
 from sparring.envs.imported.match import raised_where
 from sparring.envs.imported.states import first_state, text_of, whole
 from sparring.envs.imported.tree import GameTree
 from sparring.eval.paired.response_game import FORMAT, Choices
 
-StatePolicy = Callable[[Sequence[Any]], Sequence[Mapping[int, float]]]
-"""From states to the probability of each action, for the player who decides; actions left out have probability 0."""
 REPLAYED, WALKS = 100, 1000
 """Decisions that are asked for twice, and the random games that may be played to meet them."""
 SUM_TOLERANCE, CHANGE = 1e-3, 1e-6
@@ -43,7 +42,6 @@ SLOW = 0.01
 CONSTANT = 2.0
 """UCT constant of OpenSpiel's searches, as in its own examples."""
 MEMORY_MB = 100
-SAVED, SB3 = ".json", ".zip"
 MOST = 1_000_000
 """Iterations or simulations."""
 
@@ -51,7 +49,7 @@ MOST = 1_000_000
 class CheckedPlayer:
     """A player of others, whose answers are checked and timed."""
 
-    def __init__(self, name: str, policy: StatePolicy) -> None:
+    def __init__(self, name: str, policy: TablePolicy) -> None:
         self.name, self._policy = name, policy
         self.decisions, self.seconds = 0, 0.0
 
@@ -149,17 +147,18 @@ def met_states(game: Any, most: int) -> dict[str, list[Any]]:
 def open_player(text: str, game: Any) -> CheckedPlayer:
     """Return the player that `text` names, in a `pyspiel.Game`. Raises `InputError` for an unknown one."""
     kind = text.partition(":")[0]
-    if text.endswith(SAVED):
-        return CheckedPlayer(text, read_saved(text, game))
-    if text.endswith(SB3):
-        return CheckedPlayer(text, read_sb3(text, game))
-    if kind not in READERS and not is_code(text):
-        kinds = f"{', '.join(NAMED)}, an address, a saved response, an SB3 zip or module:Name"
-        raise InputError(f"{text}: expected {kinds}; name one of them")
-    return CheckedPlayer(text, READERS.get(kind, read_object)(text, game))
+    if kind in READERS or is_code(text):
+        return CheckedPlayer(text, READERS.get(kind, read_object)(text, game))
+    if reader := FILES.get(Path(text).suffix):
+        return CheckedPlayer(text, reader(text, game))
+    try:
+        return CheckedPlayer(text, read_policy(text, game))
+    except UnknownNameError as error:
+        kinds = f"{', '.join(NAMED)}, an address, a saved response, an SB3 zip, an ONNX file, module:Name or a run"
+        raise InputError(f"{text}: expected {kinds}; name one of them") from error
 
 
-def read_named(text: str, game: Any) -> StatePolicy:
+def read_named(text: str, game: Any) -> TablePolicy:
     """Return a player of OpenSpiel itself."""
     _, _, rest = text.partition(":")
     name, _, number = rest.partition(":")
@@ -170,7 +169,7 @@ def read_named(text: str, game: Any) -> StatePolicy:
         return uniform
     if not (number.isdecimal() and number.isascii() and 1 <= int(number) <= MOST):
         raise InputError(f"{text}: expected openspiel:{name}:N with N in [1, {MOST}], such as openspiel:{name}:100")
-    policy: StatePolicy = reader(text, game, int(number))
+    policy: TablePolicy = reader(text, game, int(number))
     return policy
 
 
@@ -179,7 +178,7 @@ def uniform(states: Sequence[Any]) -> list[dict[int, float]]:
     return [dict.fromkeys(legal, 1.0 / len(legal)) for legal in (state.legal_actions() for state in states)]
 
 
-def read_cfr(text: str, game: Any, iterations: int) -> StatePolicy:
+def read_cfr(text: str, game: Any, iterations: int) -> TablePolicy:
     """Return the average policy of counterfactual regret minimization, OpenSpiel's tabular solver, or of CFR+."""
     import pyspiel
 
@@ -193,7 +192,7 @@ def read_cfr(text: str, game: Any, iterations: int) -> StatePolicy:
     return lambda states: [dict(average.action_probabilities(text_of(state))) for state in states]
 
 
-def read_mcts(text: str, game: Any, simulations: int) -> StatePolicy:
+def read_mcts(text: str, game: Any, simulations: int) -> TablePolicy:
     """Return OpenSpiel's tree search with random playouts, which sees the whole state."""
     import pyspiel
 
@@ -208,7 +207,7 @@ def read_mcts(text: str, game: Any, simulations: int) -> StatePolicy:
     return lambda states: [{action(state): 1.0} for state in states]
 
 
-def read_ismcts(text: str, game: Any, simulations: int) -> StatePolicy:
+def read_ismcts(text: str, game: Any, simulations: int) -> TablePolicy:
     """Return OpenSpiel's search in information sets, which acts in proportion to its visits."""
     import pyspiel
 
@@ -240,7 +239,7 @@ def refuse_unless(text: str, game: Any, **needed: str | tuple[str, ...]) -> None
             raise InputError(f"{text}: needs a game with {key} {names}, and this game has {value}; name another player")
 
 
-def read_saved(text: str, game: Any) -> StatePolicy:
+def read_saved(text: str, game: Any) -> TablePolicy:
     """Return a response that `sparring exploit --save` wrote; it acts uniformly where the search never was."""
     try:
         content = read_json(Path(text))
@@ -264,7 +263,7 @@ def read_saved(text: str, game: Any) -> StatePolicy:
     return policy
 
 
-def read_object(text: str, game: Any) -> StatePolicy:
+def read_object(text: str, game: Any) -> TablePolicy:
     """Return an object of the user's module with `action_probabilities(state, player)` or `step(state)`.
 
     A class or function that makes the player is called, with the game if it takes an argument.
@@ -296,7 +295,7 @@ def made(text: str, source: Any, game: Any) -> Any:
         raise InputError(f"{text}: raised {raised_where(error)} when made; mend the player") from error
 
 
-def refuse_rlcard(text: str, game: Any) -> StatePolicy:
+def refuse_rlcard(text: str, game: Any) -> TablePolicy:
     """Refuse models of rlcard, whose rules are those of none of OpenSpiel's games; its trained ones are pickles."""
     raise InputError(
         f"{text}: rlcard's poker has blinds of 1 and 2 chips, and {game.get_type().short_name} has other rules; "
@@ -312,9 +311,16 @@ PLAYERS: dict[str, Any] = {
     "ismcts": read_ismcts,
 }
 NAMED = tuple(f"openspiel:{name}{'' if reader is uniform else ':N'}" for name, reader in PLAYERS.items())
-READERS: dict[str, Callable[[str, Any], StatePolicy]] = {
+READERS: dict[str, Callable[[str, Any], TablePolicy]] = {
     "openspiel": read_named,
     "http": HttpPlayer,
     "https": HttpPlayer,
     "rlcard": refuse_rlcard,
 }
+FILES: dict[str, Callable[[str, Any], TablePolicy]] = {
+    ".json": read_saved,
+    ".zip": read_sb3,
+    ".onnx": read_model,
+    ".pt": read_policy,
+}
+"""Readers by the suffix of a file."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from sparring.agents.opponents.players import OpponentError
 from sparring.configs.core.errors import InputError
-from sparring.envs.imported.evaluation.state_players import CheckedPlayer, open_player
+from sparring.envs.imported.evaluation.state_players import open_player
 from sparring.envs.imported.match import make_match
 from sparring.envs.imported.states import TurnState, first_state, has_text, text_of
 from sparring.eval.paired.response_game import Choices, StatePolicy
@@ -77,13 +77,12 @@ def open_state_seats(text: str, contract: Mapping[str, Any], seed: int) -> State
     return StateSeats(open_player(text, match.game), text, seed)
 
 
-def mixed(game: Any, players: Sequence[CheckedPlayer], *, sampled: bool) -> StatePolicy:
-    """Return the policy that draws one of the players for each seat before the game, in equal shares.
+def mixed(game: Any, policies: Sequence[StatePolicy]) -> StatePolicy:
+    """Return the policy that draws one of several for each seat before the game, in equal shares.
 
     At an information state the choice is a mean of theirs, weighted by how probable the seat's own actions on the way
     were for each. By Kuhn's theorem (1953) no opponent can tell the difference where players remember all.
     """
-    policies = [player if sampled else player.likeliest for player in players]
     if len(policies) == 1:
         return policies[0]
     answers: dict[tuple[int, str], list[dict[int, float]]] = {}

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+import sparring
 from sparring.configs.core.errors import InputError
 from sparring.configs.opponents import forget_opponent, register_opponent
 from sparring.envs.imported.evaluation.state_players import open_player, read_object, table_of
@@ -106,6 +107,16 @@ def test_results_of_a_player_that_may_change_are_not_reused(tmp_path, monkeypatc
     second = exploited(f"{MINE}:Fold", "kuhn_poker", tmp_path, moves=4000)
     assert first["sampled"][0]["gain"] == 1.0
     assert second["sampled"][0]["gain"] < 0.6
+
+
+def test_budget_is_another_name_for_the_moves_that_attacks_share(tmp_path):
+    by_name = [
+        sparring.exploit("openspiel:uniform", id="kuhn_poker", out=tmp_path / name, **{name: 2000})
+        for name in ("moves", "budget")
+    ]
+    assert by_name[0].data["sampled"][0]["moves"] == by_name[1].data["sampled"][0]["moves"] == by_name[1].moves
+    with pytest.raises(InputError, match="budget=1: stands in place of moves=2; leave one out"):
+        sparring.exploit("openspiel:uniform", id="kuhn_poker", budget=1, moves=2)
 
 
 def test_slow_player_is_told_how_long_it_takes(tmp_path):

@@ -1,0 +1,90 @@
+"""Policies of this project and models of ONNX as players of OpenSpiel's states, beside any other player."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pyspiel")
+
+import pyspiel
+
+from sparring.configs.core.errors import InputError
+from sparring.envs.imported.evaluation.network_states import network_states
+from sparring.envs.imported.evaluation.policy import load_policy
+from sparring.envs.imported.evaluation.state_players import met_states, open_player
+from sparring.eval.exploit import exploit_policy, main
+from tests.envs.imported.evaluation.saved import DUEL, save_run
+
+LEDUC = pyspiel.load_game("leduc_poker")
+
+
+def model(folder, **options):
+    """A matrix as a model, and its file."""
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    from tests.eval.onnx_export.onnx_models import linear
+
+    made = linear(**options)
+    onnx.save(made, folder / "model.onnx")
+    return onnx.numpy_helper.to_array(made.graph.initializer[0]), str(folder / "model.onnx")
+
+
+def leduc_states():
+    return [states[0] for states in met_states(LEDUC, 60).values()]
+
+
+@pytest.mark.parametrize(("size", "tensor"), [(30, "information_state_tensor"), (16, "observation_tensor")])
+def test_model_of_logits_acts_as_the_softmax_of_its_legal_outputs(tmp_path, size, tensor):
+    weights, path = model(tmp_path, size=size)
+    states = leduc_states()
+    for state, choices in zip(states, open_player(path, LEDUC)(states), strict=True):
+        logits = np.array(getattr(state, tensor)(state.current_player())) @ weights
+        odds = {action: np.exp(logits[action]) for action in state.legal_actions()}
+        assert dict(choices) == pytest.approx({a: value / sum(odds.values()) for a, value in odds.items()}, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        ({"size": 31}, "D of 30 (information state) or 16 (observation) in leduc_poker"),
+        ({"size": 30, "outputs": 4}, "output float32 [1, 3] or [N, 3], a logit for each action"),
+    ],
+)
+def test_model_of_other_sizes_is_one_line(tmp_path, capsys, options, part):
+    _, path = model(tmp_path, **options)
+    assert main([path, "--id", "leduc_poker", "--out", str(tmp_path / "out")]) == 2
+    assert part in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_policy_of_a_run_draws_its_actions_as_in_its_own_matches(tmp_path):
+    path = save_run(tmp_path / "leduc", "openspiel", "leduc_poker")
+    player, game = load_policy(path, "cpu")
+    match = game.match()
+    states = leduc_states()
+    expected = network_states(match, game.rows(match), player.network).policy(states)
+    asked = open_player(str(path), LEDUC)(states)
+    assert [dict(choices) for choices in asked] == [pytest.approx(dict(choices)) for choices in expected]
+    assert any(len(choices) > 1 for choices in asked)
+
+
+def test_mixture_may_be_of_a_run_and_of_a_player_of_openspiel(tmp_path):
+    path = save_run(tmp_path / "kuhn", "openspiel", "kuhn_poker")
+    values = [
+        exploit_policy(players, id="kuhn_poker", moves=2000, out=tmp_path / str(number)).exact
+        for number, players in enumerate(([path, "openspiel:cfr:100"], path, "openspiel:cfr:100"))
+    ]
+    mixture, run, solver = values
+    assert solver < mixture < (run + solver) / 2 + 1e-9  # NashConv is convex in the mixture
+
+
+@pytest.mark.parametrize(
+    ("package", "game", "options", "message"),
+    [
+        ("openspiel", "kuhn_poker", {}, "plays openspiel:kuhn_poker, and the game is leduc_poker"),
+        ("openspiel", "leduc_poker", {"memory": "gru"}, "has memory, which copies of a state lack"),
+        ("pettingzoo", DUEL, {}, "runs the code of the module"),
+    ],
+)
+def test_policy_that_cannot_play_the_game_is_one_line(tmp_path, package, game, options, message):
+    path = save_run(tmp_path / "run", package, game, **options)
+    with pytest.raises(InputError, match=message):
+        open_player(str(path), LEDUC)
