@@ -10,6 +10,7 @@ import inspect
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, is_dataclass
+from functools import cache
 from importlib import import_module
 from textwrap import wrap
 from typing import Any, get_args, get_type_hints
@@ -151,13 +152,16 @@ def option_keys() -> list[str]:
     return [*_options()]
 
 
+_type_hints = cache(get_type_hints)  # the same sections for hundreds of options
+
+
 def meaning(key: str) -> str:
     """Return the docstring of an option by its bare key, such as `phases.floor`, on one line; empty without one."""
     for kind in owners(key):
         section: Any = kind
         *sections, name = key.split(".")
         for part in sections:
-            hint = get_type_hints(section)[part]
+            hint = _type_hints(section)[part]
             section = next(part_type for part_type in (hint, *get_args(hint)) if is_dataclass(part_type))
         for owner in inspect.getmro(section):
             if text := field_texts(owner).get(name):
