@@ -76,7 +76,7 @@ SMALL = {
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_it_runs(page, tmp_path, monkeypatch, capsys):
+def test_every_block_of_a_page_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     if page == "language_model.md":

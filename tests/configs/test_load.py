@@ -108,13 +108,13 @@ def test_large_numbers_as_people_write_them():
         ("logger.wandb=onlin", "logger.wandb=onlin: choose from off, online, offline; did you mean 'online'?"),
     ],
 )
-def test_refusals(override, message):
+def test_a_wrong_override_is_refused_with_its_fix(override, message):
     head, _, hint = message.partition("; ")
     assert refusal("+run=quickstart", override).startswith(head)
     assert hint in refusal("+run=quickstart", override)
 
 
-def test_unknown_run():
+def test_an_unknown_run_is_answered_with_the_choices():
     message = refusal("+run=quikstart", kind=UnknownNameError)
     assert message.startswith("unknown run 'quikstart': did you mean 'quickstart'? choose from air_combat_f16, ")
     assert message.endswith(f" and {len(runs()) - 12} more")

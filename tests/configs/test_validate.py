@@ -97,7 +97,7 @@ def phase(**entries):
         ),
     ],
 )
-def test_ranges_and_choices(plain, message):
+def test_a_value_out_of_range_is_refused(plain, message):
     assert refusal(**plain).startswith(message)
 
 
@@ -149,7 +149,7 @@ def test_options_that_concern_each_other(plain, message):
         {"phases": [phase(events=[{"at": 9, "snapshot": "pre_brawler", "log_std": -2.0}])]},
     ],
 )
-def test_what_is_fine(plain):
+def test_options_that_agree_are_accepted(plain):
     validate(from_plain(plain))
 
 

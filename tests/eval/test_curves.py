@@ -129,11 +129,9 @@ def test_the_line_that_a_live_run_is_writing_is_left_out(make_run):
 
 
 @pytest.mark.parametrize("line", ["", "{", '{"env_steps": 1', "\0", "[" * 100_000, "[1]", "{}", '{"env_steps": 1.5}'])
-def test_a_damaged_line_is_named(line, make_run, capsys):
+def test_a_damaged_line_is_named(line, make_run, error_line):
     folder = make_run("a", [0.1, 0.2], end=f'{line}\n{{"env_steps": 4000000}}\n')
-    assert main(["a"]) == 2
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
+    err = error_line(main, ["a"])
     assert err.startswith(f"eval/curves.py: {folder / 'metrics.jsonl'}, line 3: is no")
 
 
@@ -334,16 +332,12 @@ def test_the_same_runs_give_the_same_bytes(form, make_run, monkeypatch):
         ([f"{i}=a" for i in range(22)], "22 groups: at most 21 can be told apart"),
     ],
 )
-def test_bad_input_is_one_line(arguments, words, make_run, tmp_path, capsys):
+def test_bad_input_is_one_line(arguments, words, make_run, tmp_path, error_line):
     make_run("a", [0.1, 0.2], train__kl=[0.0, -1.0], train__never=[None, None])
     make_run("b", [0.1, 0.2])
     make_run("other", [0.1], "train/kl")
     make_run("empty", [])
-    assert main(arguments) == 2
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
-    assert err.startswith("eval/curves.py: ")
-    assert words in err
+    assert words in error_line(main, arguments)
     assert not list(tmp_path.glob("*.png"))
 
 
@@ -354,12 +348,11 @@ def test_a_run_may_be_named_by_its_folder(make_run, tmp_path, drawn, capsys):
         assert cells(capsys.readouterr().out, "a")[1:3] == ["1", "2"]
 
 
-def test_a_missing_package_is_named(make_run, monkeypatch, capsys):
+def test_a_missing_package_is_named(make_run, monkeypatch, error_line):
     make_run("a", [0.1])
     monkeypatch.delitem(sys.modules, "sparring.eval.analysis.plots.panels")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert main(["a"]) == 2
-    assert capsys.readouterr().err == ("eval/curves.py: matplotlib is not installed; run `sparring install plots`\n")
+    assert error_line(main, ["a"]) == "eval/curves.py: matplotlib is not installed; run `sparring install plots`\n"
 
 
 def test_help_is_narrow_and_neither_it_nor_drawing_needs_torch(capsys, monkeypatch):
@@ -375,7 +368,7 @@ def test_help_is_narrow_and_neither_it_nor_drawing_needs_torch(capsys, monkeypat
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
-def test_the_defaults():
+def test_the_defaults_of_curves():
     options = parse(CurveOptions, ["a", "two words=b,c"])
     assert options.groups == (("", ("a",)), ("two words", ("b", "c")))
     assert (options.metrics, options.log, options.smooth, options.no_events) == ((), (), 5, False)

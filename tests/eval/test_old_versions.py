@@ -62,10 +62,9 @@ def test_todays_policies_have_no_note(make_checkpoint, capsys):
     assert json.loads((path.parent / "eval.json").read_text())["notes"] == []
 
 
-def test_a_run_against_its_past_requires_env_version(veteran, capsys):
+def test_a_run_against_its_past_requires_env_version(veteran, error_line):
     arguments = ["--ckpt", "veteran", "--opponents", "ace", *QUICK]
-    assert payoff.main([*arguments, "--quiet"]) == 2
-    assert "--env-version 0" in capsys.readouterr().err
+    assert "--env-version 0" in error_line(payoff.main, [*arguments, "--quiet"])
     assert payoff.main([*arguments, "--env-version", "0"]) == 0
     assert f"Note: {NOTE}." in (veteran.parent / "payoff.md").read_text()
 
@@ -80,6 +79,7 @@ def test_an_agent_exported_from_an_old_policy_is_old(veteran, capsys):
     assert notes == [NOTE.replace("veteran", "veteran/final.onnx")]
 
 
-def test_other_versions_do_not_exist(capsys):
-    assert main(["--ckpt", "bot:ace", "--env-version", "2"]) == 2
-    assert "unknown --env-version '2': choose from 0, 1" in capsys.readouterr().err
+def test_other_versions_do_not_exist(error_line):
+    assert "unknown --env-version '2': choose from 0, 1" in error_line(
+        main, ["--ckpt", "bot:ace", "--env-version", "2"]
+    )

@@ -201,12 +201,10 @@ def test_bad_input_is_one_line(arguments, parts, make_checkpoint, capsys):
         ("--device", "gpu", "cuda:1"),
     ],
 )
-def test_values_out_of_range_are_one_line(option, value, allowed, capsys):
-    assert main(["--ckpt", "bot:ace", option, value]) == 2
-    err = capsys.readouterr().err
+def test_values_out_of_range_are_one_line(option, value, allowed, error_line):
+    err = error_line(main, ["--ckpt", "bot:ace", option, value])
     assert option in err
     assert allowed in err
-    assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize(("options", "shown"), [([], True), (["--quiet"], False)])
@@ -238,7 +236,7 @@ def test_a_damaged_checkpoint_is_named_as_such(make_checkpoint, capsys):
     assert "is damaged" in capsys.readouterr().err
 
 
-def test_the_defaults():
+def test_the_defaults_of_an_evaluation():
     options = parse(EvaluationOptions, ["--ckpt", "final.pt"])
     assert (options.games, options.regimes, options.opponents) == (400, ("none",), BOTS + HELD_OUT)
     assert parse(EvaluationOptions, ["--ladder"]).opponents == BOTS
@@ -324,9 +322,8 @@ def test_the_bar_of_a_sequential_test_promises_no_end(checkpoints, capsys):
         (["--max-games", "1"], "--max-games 1: must be in [2, 1000000]"),
     ],
 )
-def test_options_that_do_not_go_together(arguments, words, capsys):
-    assert main(["--ckpt", "bot:ace", *arguments]) == 2
-    assert words in capsys.readouterr().err
+def test_options_that_do_not_go_together(arguments, words, error_line):
+    assert words in error_line(main, ["--ckpt", "bot:ace", *arguments])
 
 
 def test_an_evaluation_numbers_earlier_results_and_names_its_run(make_checkpoint, capsys):
@@ -352,10 +349,8 @@ def test_results_that_are_a_fifo_are_replaced_and_not_waited_for(tmp_path):
 
 
 @pytest.mark.parametrize("game", ["dogfight", "diplomacy"])
-def test_a_replay_without_the_suffix_html_is_refused_before_playing(game, capsys):
-    assert main(["--env", game, "--ckpt", "final.pt", "--replay", "match.gif"]) == 2
-    line = capsys.readouterr().err
-    assert line.count("\n") == 1
+def test_a_replay_without_the_suffix_html_is_refused_before_playing(game, error_line):
+    line = error_line(main, ["--env", game, "--ckpt", "final.pt", "--replay", "match.gif"])
     assert "--replay 'match.gif': is a page for a browser; give a name that ends in .html" in line
     assert ("--gif match.gif" in line) is (game == "dogfight")
 

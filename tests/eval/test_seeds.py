@@ -105,23 +105,19 @@ def test_several_regimes_get_a_table_each_and_one_over_all(make_results, capsys)
         ({"records": 3}, ["b/eval.json: records=3: must be a valid list"]),
     ],
 )
-def test_what_cannot_be_compared_is_one_line(changes, parts, make_results, capsys):
+def test_what_cannot_be_compared_is_one_line(changes, parts, make_results, error_line):
     make_results("a", (10, 4))
     make_results("b", (10, 4), **changes)
-    assert main(["a", "b"]) == 2
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
-    assert err.startswith("eval/seeds.py: ")
+    err = error_line(main, ["a", "b"])
     assert [part for part in parts if part not in err] == []
 
 
-def test_records_with_and_without_a_regime_are_refused(make_results, tmp_path, capsys):
+def test_records_with_and_without_a_regime_are_refused(make_results, tmp_path, error_line):
     for name in ("a", "b"):
         make_results(name, (10, 4))
     path = tmp_path / "b" / "eval.json"
     path.write_text(path.read_text().replace('"regime": "none", ', "", 1))
-    assert main(["a", "b"]) == 2
-    assert "b/eval.json: records: some have a regime and others do not" in capsys.readouterr().err
+    assert "b/eval.json: records: some have a regime and others do not" in error_line(main, ["a", "b"])
 
 
 @pytest.mark.parametrize(
@@ -135,16 +131,13 @@ def test_records_with_and_without_a_regime_are_refused(make_results, tmp_path, c
         (["a", "b", "--resamples", "1"], "--resamples 1: must be in [100, 1000000]"),
     ],
 )
-def test_bad_input_is_one_line(arguments, words, make_results, capsys):
+def test_bad_input_is_one_line(arguments, words, make_results, error_line):
     make_results("a", (10, 4))
     make_results("b", (10, 4))
-    assert main(arguments) == 2
-    err = capsys.readouterr().err
-    assert words in err
-    assert err.count("\n") == 1
+    assert words in error_line(main, arguments)
 
 
-def test_the_defaults():
+def test_the_defaults_of_seeds():
     options = parse(SeedOptions, ["a", "b"])
     assert (options.seed, options.resamples, options.against, options.out) == (0, 9999, (), None)
 
@@ -173,12 +166,11 @@ def test_mean_returns_are_summed_up_where_there_are_no_opponents(make_results, t
         *("{id: sparring/AirCombat-v1}", "{package: openspiel, id: leduc_poker}"),
     ],
 )
-def test_the_error_for_a_run_without_results_names_the_command_that_makes_them(env, make_results, tmp_path, capsys):
+def test_the_error_for_a_run_without_results_names_the_command_that_makes_them(env, make_results, tmp_path, error_line):
     make_results("a", (10, 4))
     (tmp_path / "wolf").mkdir()
     (tmp_path / "wolf" / "config.yaml").write_text(f"env: {env}")
-    assert main(["a", "wolf"]) == 2
-    assert "wolf: no eval.json there or in checkpoints/wolf; make one" in capsys.readouterr().err
+    assert "wolf: no eval.json there or in checkpoints/wolf; make one" in error_line(main, ["a", "wolf"])
 
 
 @pytest.mark.parametrize(
@@ -217,7 +209,7 @@ def test_every_game_is_summed_up_without_regimes(changes, words, make_results, t
     assert (overall[3], overall[5], overall[6]) == ("70.0", "70.0", "40.0")
 
 
-def test_a_game_of_many_seats_has_its_own_score(make_results, tmp_path, capsys):
+def test_a_game_of_many_seats_has_its_own_score(make_results, tmp_path, capsys, error_line):
     """Of seven powers the share of squares, not (wins + draws / 2) / games."""
     for name, share in {"a": 0.25, "b": 0.15}.items():
         make_results(name, (1, 2), kind="diplomacy", schema_version=2, last_year=1905)
@@ -229,5 +221,4 @@ def test_a_game_of_many_seats_has_its_own_score(make_results, tmp_path, capsys):
     assert main(["a", "b"]) == 0
     assert row(capsys.readouterr().out, "ace")[1:4] == ["20.0", "40.0", "10.0"]
     path.write_text(path.read_text().replace("0.15", "1.5"))
-    assert main(["a", "b"]) == 2
-    assert "records: 1.5 is not a share in [0, 1]" in capsys.readouterr().err
+    assert "records: 1.5 is not a share in [0, 1]" in error_line(main, ["a", "b"])

@@ -114,7 +114,7 @@ def test_a_crash_while_saving_leaves_the_old_policy_loadable(tmp_path, monkeypat
     assert torch.equal(load_checkpoint(path).network.actor[0].weight, network().actor[0].weight)
 
 
-def test_missing_file(tmp_path):
+def test_a_missing_checkpoint_is_named(tmp_path):
     with pytest.raises(CheckpointError, match=r"absent\.pt: no such checkpoint"):
         load_checkpoint(tmp_path / "absent.pt")
 
@@ -142,7 +142,7 @@ def test_a_well_formed_file_that_is_not_the_listed_one(tmp_path):
         load_checkpoint(path)
 
 
-def test_something_else(tmp_path):
+def test_another_file_is_refused_as_a_checkpoint(tmp_path):
     text = tmp_path / "notes.pt"
     text.write_text("hello")
     with pytest.raises(CheckpointError, match=r"notes\.pt: is not a file of tensors"):
@@ -257,10 +257,10 @@ def test_an_old_policy_is_refused_with_the_reason_and_what_to_do(size):
     path = OLD_POLICIES[size]
     policy = Policy.load(path)
     assert is_old(policy.contract)
-    with pytest.raises(PolicyError) as refusal:
+    with pytest.raises(PolicyError) as error_line:
         play(policy, "ace", games=2, seed=0, setting=setting(size, path))
     advice = f"train a new policy under {ENV_ID}, or let this one play with eval/run.py --env-version 0"
-    assert str(refusal.value) == f"{path}: {WHY}; {advice}" == old_version_message(path)
+    assert str(error_line.value) == f"{path}: {WHY}; {advice}" == old_version_message(path)
 
 
 @sizes
@@ -283,12 +283,12 @@ def test_an_old_policy_opened_for_todays_version_is_refused_in_other_matches():
 def test_an_old_challenge_policy_never_plays(tmp_path):
     path = challenger(tmp_path / "final.pt")
     why = f"{WHY}: it learned from other numbers than {ENV_ID} shows and cannot play; train a new policy"
-    with pytest.raises(OldVersionError) as refusal:
+    with pytest.raises(OldVersionError) as error_line:
         todays(path)
-    assert str(refusal.value) == f"{path}: {why}"
-    with pytest.raises(PolicyError) as refusal:
+    assert str(error_line.value) == f"{path}: {why}"
+    with pytest.raises(PolicyError) as error_line:
         play(Policy.load(path), "ace", games=2, seed=0, setting=MatchSettings(**QUICK, rules="challenge"))
-    assert str(refusal.value) == f"{path}: {why}"
+    assert str(error_line.value) == f"{path}: {why}"
 
 
 def test_a_policy_of_today_passes_unchanged():
@@ -312,11 +312,9 @@ def contents(folder):
 @pytest.mark.parametrize(
     "begin", ["resume=small", "name=small +run=quickstart", "name=small +run=bots_only trainer=sb3"]
 )
-def test_an_old_run_is_not_continued_and_left_as_it_is(old_run, capsys, begin):
+def test_an_old_run_is_not_continued_and_left_as_it_is(old_run, error_line, begin):
     before = contents(old_run)
-    assert train.main([*begin.split(), f"checkpoint_dir={old_run.parent}", "logger.progress=false"]) == 2
-    line = capsys.readouterr().err
-    assert line.count("\n") == 1
+    line = error_line(train.main, [*begin.split(), f"checkpoint_dir={old_run.parent}", "logger.progress=false"])
     if "sb3" in begin:
         assert "name=small: was started, and trainer=sb3 cannot resume; choose another name" in line
     else:

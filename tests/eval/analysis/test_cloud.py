@@ -56,7 +56,7 @@ def test_a_history_has_rows_and_events(server, tmp_path):
     assert cloud(tmp_path).artifacts("id2") == []
 
 
-def test_twenty_thousand_rows(server, tmp_path):
+def test_a_history_of_many_rows_is_read_in_pages(server, tmp_path):
     server.runs_ = [run_of("long", 1, rows=MANY)]
     history = cloud(tmp_path).history("long")
     np.testing.assert_array_equal(history.columns["train/loss"], np.arange(MANY) / 8)
@@ -89,7 +89,7 @@ def test_a_server_that_is_not_there(server, tmp_path, monkeypatch):
         cloud(tmp_path, timeout=2).runs()
 
 
-def test_an_unknown_run(server, tmp_path):
+def test_an_unknown_run_is_answered_with_the_nearest(server, tmp_path):
     with pytest.raises(RunNotFoundError, match="did you mean calm-cat"):
         cloud(tmp_path).record("calm-cut")
 

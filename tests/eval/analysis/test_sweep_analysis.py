@@ -249,12 +249,10 @@ def test_runs_are_analysed_by_name_or_prefix(root, capsys, names):
         ("mine-sweep/sweep.yaml", b"[: {", "sweep.yaml: not YAML of plain data"),
     ],
 )
-def test_a_damaged_file_is_named_in_one_line(root, capsys, file, text, message):
+def test_a_damaged_file_is_named_in_one_line(root, error_line, file, text, message):
     with (root / file).open("ab") as stream:
         stream.write(text)
-    assert runs.main(["analyze-sweep", "mine", "--dir", str(root)]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert message in line
+    assert message in error_line(runs.main, ["analyze-sweep", "mine", "--dir", str(root)])
 
 
 def test_text_in_place_of_a_rating_is_ignored(root):

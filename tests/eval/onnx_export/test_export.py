@@ -192,16 +192,12 @@ def test_the_command_writes_beside_the_checkpoint(make_checkpoint, capsys):
         (["--ckpt", "pupil", "--out", "nowhere/x.onnx"], "cannot be written"),
     ],
 )
-def test_bad_input_is_one_line(arguments, message, make_checkpoint, capsys):
+def test_bad_input_is_one_line(arguments, message, make_checkpoint, error_line):
     make_checkpoint()
-    assert main(arguments) == 2
-    line = capsys.readouterr().err
-    assert message in line
-    assert line.count("\n") == 1
+    assert message in error_line(main, arguments)
 
 
-def test_a_missing_package_is_named(make_checkpoint, monkeypatch, capsys):
+def test_a_missing_package_is_named(make_checkpoint, monkeypatch, error_line):
     make_checkpoint()
     monkeypatch.setitem(sys.modules, "onnx", None)
-    assert main(["--ckpt", "pupil"]) == 2
-    assert "onnx is not installed; run `sparring install export`" in capsys.readouterr().err
+    assert "onnx is not installed; run `sparring install export`" in error_line(main, ["--ckpt", "pupil"])

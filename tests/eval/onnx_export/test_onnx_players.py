@@ -118,18 +118,15 @@ def test_notes_about_an_agent_are_in_the_results(checkpoints, capsys):
         (224, ["--rules", "classic"], ["agent.onnx was trained with rules=challenge"]),
     ],
 )
-def test_what_cannot_play_is_one_line(size, options, parts, checkpoints, tmp_path, capsys):
+def test_what_cannot_play_is_one_line(size, options, parts, checkpoints, tmp_path, error_line):
     save(linear(size), tmp_path / "agent.onnx")
     arguments = ["--ckpt", "bot:ace", "--opponents", str(tmp_path / "agent.onnx"), "--games", "2", "--quiet"]
-    assert main([*arguments, *options, *QUICK]) == 2
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
+    err = error_line(main, [*arguments, *options, *QUICK])
     assert [part for part in parts if part not in err] == []
 
 
-def test_an_agent_and_a_policy_need_the_same_rules(exported, checkpoints, tmp_path, capsys):
+def test_an_agent_and_a_policy_need_the_same_rules(exported, checkpoints, tmp_path, error_line):
     exported()
     save(linear(224), tmp_path / "agent.onnx")
     arguments = ["--ckpt", "pupil", "--opponents", str(tmp_path / "agent.onnx"), "--games", "2", "--quiet"]
-    assert main([*arguments, *QUICK]) == 2
-    assert "agent.onnx was trained with rules=challenge" in capsys.readouterr().err
+    assert "agent.onnx was trained with rules=challenge" in error_line(main, [*arguments, *QUICK])

@@ -217,19 +217,17 @@ def test_the_same_command_writes_the_same_bytes(make_run, tmp_path):
     assert written[0] == written[1]
 
 
-def test_a_damaged_snapshot_is_named(make_run, capsys):
+def test_a_damaged_snapshot_is_named(make_run, error_line):
     path = make_run() / "pool" / "snapshot_000003.pt"
     path.write_bytes(path.read_bytes()[:-1] + b"x")
-    assert main(["--ckpt", "pupil", *QUICK]) == 2
-    assert "snapshot_000003.pt: is damaged" in capsys.readouterr().err
+    assert "snapshot_000003.pt: is damaged" in error_line(main, ["--ckpt", "pupil", *QUICK])
 
 
-def test_a_checkpoint_without_an_age_is_named(make_run, capsys):
+def test_a_checkpoint_without_an_age_is_named(make_run, error_line):
     folder = make_run()
     contract = load_checkpoint(folder / "final.pt").contract
     save_checkpoint(folder / "odd.pt", network(1), contract=contract, training={})
-    assert main(["--ckpt", "pupil", *QUICK]) == 2
-    assert "odd.pt: its training summary lacks env_steps" in capsys.readouterr().err
+    assert "odd.pt: its training summary lacks env_steps" in error_line(main, ["--ckpt", "pupil", *QUICK])
 
 
 @EVERY
@@ -314,7 +312,7 @@ def test_table_and_picture_call_everyone_alike(make_run, monkeypatch):
     assert [player["name"] for player in content["players"]] == labels
 
 
-def test_the_defaults():
+def test_the_defaults_of_a_payoff_matrix():
     options = read(["--ckpt", "x"])
     assert (options.games, options.snapshots, options.regimes, len(options.opponents)) == (100, 10, ("none",), 5)
 

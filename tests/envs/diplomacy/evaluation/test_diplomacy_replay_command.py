@@ -303,13 +303,12 @@ def test_the_page_tells_all_of_a_saved_game():
 
 
 @pytest.mark.parametrize("trainer", ["grpo", "clone"])
-def test_a_language_model_is_refused_with_the_command_that_plays_it(tmp_path, capsys, monkeypatch, trainer):
+def test_a_language_model_is_refused_with_the_command_that_plays_it(tmp_path, error_line, monkeypatch, trainer):
     monkeypatch.setattr(players, "CHECKPOINTS", tmp_path)
     (tmp_path / "wolf").mkdir()
     (tmp_path / "wolf" / "config.yaml").write_text(f"trainer: {trainer}")
     (tmp_path / "wolf" / "step_000010.pt").touch()
     for name in ("wolf", "wolf/step_000010.pt"):
-        assert main(["--out", str(tmp_path / "game.html"), "--players", f"FRANCE={name}", "dumbbot"]) == 2
-        (line,) = capsys.readouterr().err.splitlines()
+        line = error_line(main, ["--out", str(tmp_path / "game.html"), "--players", f"FRANCE={name}", "dumbbot"])
         assert f"--players {name}: is a language model" in line
         assert f"python eval/run.py --env diplomacy --ckpt {name} --opponents dumbbot --replay game.html" in line

@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("transformers")
 pytest.importorskip("chess")
 
+from sparring.agents.language.models.adapters import load_adapter
 from tests.agents.language.grpo.overfit.faults import FAULTS
 from tests.agents.language.grpo.overfit.small_check import failures, pay, run_check
 
@@ -32,7 +33,8 @@ def test_it_passes_without_a_fault(model, tmp_path):
 @pytest.mark.parametrize("greedy", ["true", "false"])
 def test_a_rate_of_zero_fails(model, tmp_path, greedy):
     """The smallest rate that the options allow leaves every answer what it was, and with sampling each draw, too."""
-    code, report = run_check(model, tmp_path, "still", "grpo.learning_rate=1e-12", f"overfit.greedy={greedy}")
+    still = ("grpo.learning_rate=1e-12", f"overfit.greedy={greedy}", "grpo.steps=8")
+    code, report = run_check(model, tmp_path, "still", *still)
     assert (code, report["verdict"]) == (1, "FAIL")
     assert "reward slope" in failures(report)
     assert [one["after"] for one in report["steps"]] == [one["control"] for one in report["steps"]]
@@ -53,3 +55,20 @@ def test_a_fault_fails_its_own_criterion(fault, model, tmp_path):
 def test_a_trainer_that_reads_or_computes_differently_ends_the_run(fault, model, tmp_path):
     with FAULTS[fault]():
         assert run_check(model, tmp_path, fault) == (1, {})
+
+
+def timeless(report):
+    return [{key: value for key, value in row.items() if key != "seconds"} for row in report["steps"]]
+
+
+def test_cut_and_uncut_are_equal(model, no_picture, tmp_path, monkeypatch):
+    monkeypatch.setattr("sparring.envs.chess.rollouts.task.reward_of", pay)
+    short = ("grpo.steps=3", "overfit.window=2")  # the window reaches over the cut
+    whole = run_check(model, tmp_path, "whole", *short)
+    run_check(model, tmp_path, "cut", *short, "max_updates=1")
+    cut = run_check(model, tmp_path, "cut", *short)
+    assert cut[0] == whole[0]
+    assert timeless(cut[1]) == timeless(whole[1])
+    assert len(cut[1]["steps"]) == 3
+    first, second = (load_adapter(tmp_path / name / "final.pt").weights for name in ("whole", "cut"))
+    assert all(first[name].equal(second[name]) for name in first)
