@@ -114,11 +114,6 @@ def test_a_crash_while_saving_leaves_the_old_policy_loadable(tmp_path, monkeypat
     assert torch.equal(load_checkpoint(path).network.actor[0].weight, network().actor[0].weight)
 
 
-def test_a_missing_checkpoint_is_named(tmp_path):
-    with pytest.raises(CheckpointError, match=r"absent\.pt: no such checkpoint"):
-        load_checkpoint(tmp_path / "absent.pt")
-
-
 def cut(path):
     path.write_bytes(path.read_bytes()[:-200])
 
@@ -219,7 +214,7 @@ def test_a_path_may_be_text(tmp_path):
     path = saved(tmp_path / "final.pt")
     assert Policy.load(str(path)).name == str(path)
     assert load_checkpoint(str(path)).path == path
-    with pytest.raises(CheckpointError, match="no such checkpoint"):
+    with pytest.raises(CheckpointError, match=r"none\.pt: no such checkpoint"):
         Policy.load(str(tmp_path / "none.pt"))
 
 
@@ -257,10 +252,10 @@ def test_an_old_policy_is_refused_with_the_reason_and_what_to_do(size):
     path = OLD_POLICIES[size]
     policy = Policy.load(path)
     assert is_old(policy.contract)
-    with pytest.raises(PolicyError) as error_line:
+    with pytest.raises(PolicyError) as refusal:
         play(policy, "ace", games=2, seed=0, setting=setting(size, path))
     advice = f"train a new policy under {ENV_ID}, or let this one play with eval/run.py --env-version 0"
-    assert str(error_line.value) == f"{path}: {WHY}; {advice}" == old_version_message(path)
+    assert str(refusal.value) == f"{path}: {WHY}; {advice}" == old_version_message(path)
 
 
 @sizes
@@ -283,12 +278,12 @@ def test_an_old_policy_opened_for_todays_version_is_refused_in_other_matches():
 def test_an_old_challenge_policy_never_plays(tmp_path):
     path = challenger(tmp_path / "final.pt")
     why = f"{WHY}: it learned from other numbers than {ENV_ID} shows and cannot play; train a new policy"
-    with pytest.raises(OldVersionError) as error_line:
+    with pytest.raises(OldVersionError) as refusal:
         todays(path)
-    assert str(error_line.value) == f"{path}: {why}"
-    with pytest.raises(PolicyError) as error_line:
+    assert str(refusal.value) == f"{path}: {why}"
+    with pytest.raises(PolicyError) as refusal:
         play(Policy.load(path), "ace", games=2, seed=0, setting=MatchSettings(**QUICK, rules="challenge"))
-    assert str(error_line.value) == f"{path}: {why}"
+    assert str(refusal.value) == f"{path}: {why}"
 
 
 def test_a_policy_of_today_passes_unchanged():
