@@ -39,7 +39,8 @@ logging.getLogger().addHandler(logging.lastResort)
 
 TESTS = Path(__file__).parent
 LONG = ("test_tutorials.py", "test_wheel.py", "test_site.py", "test_fuzz.py", "test_every_run.py", "test_gpu.py")
-LONG += ("test_architecture.py", "test_api_page.py")  # tests of 15 s, which would come last of all
+LONG += ("test_architecture.py", "test_api_page.py", "test_division.py", "test_live.py", "test_exploitability.py")
+LONG += ("test_torture.py", "test_other_package.py", "test_grid.py")  # each with a test of 15 s or more
 """Files whose tests take longest. They come first: at the end, one process would wait for the other's last."""
 NOWHERE = "http://127.0.0.1:9"
 LOCAL_NAMES = {"localhost", "localhost.localdomain", "ip6-localhost", socket.gethostname(), "", None}
@@ -199,6 +200,17 @@ def error_line(capsys):
         own = re.fullmatch(r"train\.py|eval/\w+\.py", script)  # a game's command is called by the script
         assert err.startswith(f"{script}: " if own else ("eval/", "sparring")), err
         return err
+
+    return call
+
+
+@pytest.fixture
+def printed(capsys):
+    """A function that calls a command which succeeds, and returns what it printed on stdout."""
+
+    def call(main, words):
+        assert main(words) == 0
+        return capsys.readouterr().out
 
     return call
 

@@ -179,15 +179,10 @@ def test_every_regime_of_a_ladder_is_rated_from_the_anchor(checkpoints, capsys):
         (["--ckpt", "bot:ace", "--anchor", "ace"], ["--anchor goes with --ladder only"]),
     ],
 )
-def test_bad_input_is_one_line(arguments, parts, make_checkpoint, capsys):
+def test_bad_input_is_one_line(arguments, parts, make_checkpoint, error_line):
     make_checkpoint()
-    assert run(*arguments) == 2
-    out, err = capsys.readouterr()
-    err = err.removeprefix(f"{status.LOADING}\n")  # where it takes more than the command line to know
-    assert out == ""
-    assert err.startswith("eval/run.py: ")
-    assert err.count("\n") == 1
-    assert [part for part in parts if part not in err] == []
+    line = error_line(main, [*arguments, *QUICK])
+    assert [part for part in parts if part not in line] == []
 
 
 @pytest.mark.parametrize(
@@ -227,13 +222,12 @@ def test_an_unknown_name_creates_no_folder(checkpoints, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-def test_a_damaged_checkpoint_is_named_as_such(make_checkpoint, capsys):
+def test_a_damaged_checkpoint_is_named_as_such(make_checkpoint, error_line):
     path = make_checkpoint()
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(bytes(data))
-    assert run("--ckpt", "pupil") == 2
-    assert "is damaged" in capsys.readouterr().err
+    assert "is damaged" in error_line(main, ["--ckpt", "pupil", *QUICK])
 
 
 def test_the_defaults_of_an_evaluation():
@@ -355,7 +349,7 @@ def test_a_replay_without_the_suffix_html_is_refused_before_playing(game, error_
     assert ("--gif match.gif" in line) is (game == "dogfight")
 
 
-def test_the_error_names_a_file_that_is_not_a_policy(tmp_path, capsys):
+def test_the_error_names_a_file_that_is_not_a_policy(tmp_path, error_line):
     (tmp_path / "README.md").write_text("# Read me")
-    assert main(["--ckpt", str(tmp_path / "README.md")]) == 2
-    assert "README.md: not a policy (.pt, .onnx, .zip); give one" in capsys.readouterr().err
+    line = error_line(main, ["--ckpt", str(tmp_path / "README.md")])
+    assert "README.md: not a policy (.pt, .onnx, .zip); give one" in line

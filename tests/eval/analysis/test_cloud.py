@@ -126,10 +126,9 @@ def test_a_damaged_cache_is_downloaded_again(server, tmp_path):
     assert len(cloud(tmp_path).runs()) == 5
 
 
-def test_commands_and_exit_codes(server, tmp_path, capsys, monkeypatch):
+def test_commands_and_exit_codes(server, tmp_path, capsys, monkeypatch, printed):
     options = ["--project", "ent/proj", "--source", "wandb", "--json"]
-    assert command.main(["list", *options]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(printed(command.main, ["list", *options]))
     assert [run["run_id"] for run in found["runs"]] == list(reversed(NAMES))
     assert found["cache"]["misses"] == 1
     assert command.main(["get-metrics", "--run-id", "calm-cat", "-m", "train/loss", *options]) == 0

@@ -68,12 +68,11 @@ def test_the_way_it_is_run_does_not_change_the_table(checkpoints):
     assert tables[0]["length"] == pytest.approx(tables[1]["length"], **WITHIN)
 
 
-def test_agents_are_opponents_and_are_watched(exported, tmp_path, capsys):
+def test_agents_are_opponents_and_are_watched(exported, tmp_path, printed):
     exported()
     page = tmp_path / "match.html"
     arguments = ["--ckpt", "bot:ace", "--opponents", "pupil/final.onnx,chaser", "--games", "2", "--replay", str(page)]
-    assert main([*arguments, *QUICK]) == 0
-    assert "| pupil/final.onnx " in capsys.readouterr().out
+    assert "| pupil/final.onnx " in printed(main, [*arguments, *QUICK])
     assert "ace vs pupil/final.onnx" in page.read_text()
 
 

@@ -201,10 +201,9 @@ def test_the_page_carries_everything_and_asks_for_nothing(page):
     assert "{{" not in page
 
 
-def test_the_tracked_page_is_the_one_of_the_command(tmp_path, capsys):
+def test_the_tracked_page_is_the_one_of_the_command(tmp_path, printed):
     """After a change of its parts: python eval/play.py --static docs/fly.html."""
-    assert play.main(["--static", str(tmp_path / "page.html")]) == 0
-    assert "Wrote" in capsys.readouterr().out
+    assert "Wrote" in printed(play.main, ["--static", str(tmp_path / "page.html")])
     assert (tmp_path / "page.html").read_text() == (ROOT / "docs" / "fly.html").read_text()
 
 
