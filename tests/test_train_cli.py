@@ -36,19 +36,15 @@ def test_the_trainer_gets_the_composed_configuration(trained):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (
-            ["+run=quickstart", "--lr", "3e-4"],
-            "'--lr': options are written KEY=VALUE, without dashes; did you mean ppo.le",
-        ),
+        (["+run=quickstart", "--lr", "3e-4"],
+         "'--lr': options are written KEY=VALUE, without dashes; did you mean ppo.le"),
         (["+run=quickstart", "--learning-rate=1"], "without dashes: ppo.learning_rate=VALUE"),
         (["+run=quickstart", "--seed=3"], "'--seed=3': options are written KEY=VALUE, without dashes: seed=VALUE"),
         (["+run=quickstart", "ppo.clip=7"], "ppo.clip=7: must be in (0, 1]"),
-        (
-            ["+run=quickstart", "--cgf"],
-            "unknown flag '--cgf': choose from --help, -h, --cfg, --multirun, -m; did you mean '--cfg'?",
-        ),
+        (["+run=quickstart", "--cgf"],
+         "unknown flag '--cgf': choose from --help, -h, --cfg, --multirun, -m; did you mean '--cfg'?"),
     ],
-)
+)  # fmt: skip
 def test_bad_input_is_one_line_and_exit_code_2(trained, error_line, arguments, words):
     assert words in error_line(train.main, arguments)
     assert trained == []

@@ -181,16 +181,12 @@ def same_but_command(first, second):
     ("options", "words"),
     [
         ({"opponents": "ace", "games": 4, "seed": 7}, ["--opponents", "ace", "--games", "4", "--seed", "7"]),
-        (
-            {"opponents": ["ace", "chaser"], "games": 2, "regimes": ["none", "full"], "stochastic": True},
-            ["--opponents", "ace,chaser", "--games", "2", "--regimes", "none", "full", "--stochastic"],
-        ),
-        (
-            {"opponents": "ace", "games": 2, "sprt": {"elo1": 500}, "max_games": 4},
-            ["--opponents", "ace", "--games", "2", "--sprt", "elo1=500", "--max-games", "4"],
-        ),
+        ({"opponents": ["ace", "chaser"], "games": 2, "regimes": ["none", "full"], "stochastic": True},
+         ["--opponents", "ace,chaser", "--games", "2", "--regimes", "none", "full", "--stochastic"]),
+        ({"opponents": "ace", "games": 2, "sprt": {"elo1": 500}, "max_games": 4},
+         ["--opponents", "ace", "--games", "2", "--sprt", "elo1=500", "--max-games", "4"]),
     ],
-)
+)  # fmt: skip
 def test_evaluate_gives_the_numbers_of_the_command_line(options, words, make_checkpoint, tmp_path, capsys):
     make_checkpoint()
     evaluation = sparring.evaluate("pupil", threads=1, **options)

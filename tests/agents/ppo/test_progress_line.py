@@ -31,15 +31,11 @@ PLAN = Schedule([PhaseConfig("any", 9, stages=[StageConfig(bots=["random", "ace"
     [
         (0.18, {"random": 0.49}, "", "win rate: random 49%, ace not yet; self-play 82% of matches"),
         (1.0, {"random": 0.49, "ace": 1.0}, "", "win rate: random 49%, ace 100%"),
-        (
-            0.5,
-            {},
-            "opponents 7% of play",
-            "win rate: random not yet, ace not yet; self-play 50% of matches; opponents 7% of play",
-        ),
+        (0.5, {}, "opponents 7% of play",
+         "win rate: random not yet, ace not yet; self-play 50% of matches; opponents 7% of play"),
         (0.0, {"random": 0.49}, "", "self-play 100% of matches"),
     ],
-)
+)  # fmt: skip
 def test_every_percentage_has_a_name(scripted, rates, cost, line):
     assert league_status(replace(PLAN, scripted_share=scripted), rates, {}, cost)[0] == line
 

@@ -18,13 +18,9 @@ FILE = {
     "primary": {"measure": "last(elo/base_model)", "goal": "lower"},
     "secondary": ["max(benchmark/grad_norm)"],
     "expected": ["B", "A", "C"],
-    "criteria": [
-        "every run: count(kl/mean) >= 2",
-        "every run: max(kl/max) < 1",
-        "some run: change(elo/base_model) < -50",
-        "between runs: final(game/win_bonus_rate) > 0.06",
-    ],
-}
+    "criteria": ["every run: count(kl/mean) >= 2", "every run: max(kl/max) < 1",
+     "some run: change(elo/base_model) < -50", "between runs: final(game/win_bonus_rate) > 0.06"],
+}  # fmt: skip
 
 
 def row(base, best, kl, win):

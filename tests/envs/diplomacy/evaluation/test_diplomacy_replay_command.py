@@ -47,10 +47,8 @@ def test_the_command_writes_page_and_log(tmp_path, capsys, printed):
     ("arguments", "complaint"),
     [
         ([], "--out is missing"),
-        (
-            ["--out", "game.json"],
-            "--out 'game.json': is a page for a browser; give a name that ends in .html, or --log",
-        ),
+        (["--out", "game.json"],
+         "--out 'game.json': is a page for a browser; give a name that ends in .html, or --log"),
         (["--out", "game"], "--out 'game': is a page"),
         (["--out", "html"], "--out 'html': is a page"),
         (["--out", ".html"], "--out '.html': is a page"),
@@ -62,19 +60,15 @@ def test_the_command_writes_page_and_log(tmp_path, capsys, printed):
         (["--out", "a.html", "--players", "FRANK=chaos,random"], "unknown power 'FRANK'.*did you mean 'FRANCE'"),
         (["--out", "a.html", "--players", "france=chaos", "FRANCE=random", "random"], "names FRANCE twice"),
         (["--out", "a.html", "--players", "FRANCE=", "random"], "--players FRANCE=: names no player"),
-        (
-            ["--out", "a.html", "--players", "FRANCE=chaos"],
-            "no player for AUSTRIA, ENGLAND, GERMANY, ITALY, RUSSIA, TURKEY",
-        ),
-        (
-            ["--out", "a.html", "--players", *(f"{power}=chaos" for power in POWERS), "random"],
-            "every power has a player",
-        ),
+        (["--out", "a.html", "--players", "FRANCE=chaos"],
+         "no player for AUSTRIA, ENGLAND, GERMANY, ITALY, RUSSIA, TURKEY"),
+        (["--out", "a.html", "--players", *(f"{power}=chaos" for power in POWERS), "random"],
+         "every power has a player"),
         (["--out", "a.html", "--players", ","], "--players is empty"),
         (["--out", "a.html", "--seed", "-1"], "--seed -1"),
         (["--out", "a.html", "--last-year", "1900"], r"--last-year 1900.*\[1901"),
     ],
-)
+)  # fmt: skip
 def test_slips_on_the_command_line(arguments, complaint):
     with pytest.raises(InputError, match=complaint):
         parse(ReplayOptions, arguments)

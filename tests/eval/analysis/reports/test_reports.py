@@ -173,18 +173,14 @@ def test_scripts_get_numbers_not_words(run_folder, capsys):
 @pytest.mark.parametrize(
     ("base", "other", "gap", "basis"),
     [
-        (
-            [(None, 10), (None, 12), (None, 11), (None, 0)],
-            [(None, 5), (None, 5.5), (None, 6), (None, 30)],
-            3.375,
-            "4 and 4 runs",
-        ),
+        ([(None, 10), (None, 12), (None, 11), (None, 0)], [(None, 5), (None, 5.5), (None, 6), (None, 30)], 3.375,
+         "4 and 4 runs"),
         ([(1, 10), (1, 0), (2, 10), (2, 0)], [(1, 5), (2, 5)], 0.0, "2 pairs of seeds, means of 6 runs"),
         ([(1, 1), (2, 2), (3, 9)], [(1, 2), (2, 4)], 1.5, "2 pairs of seeds; 1 run without a partner or a value"),
         ([(1, 1), (1, 3)], [(2, 4), (3, 6)], 3.0, "2 and 2 runs"),
     ],
     ids=["unknown seeds", "repeated seeds", "a seed without a partner", "no shared seed"],
-)
+)  # fmt: skip
 def test_all_runs_of_a_group_count(run_folder, base, other, gap, basis):
     """Expected differences are those of the means by hand."""
     names = []
