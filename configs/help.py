@@ -10,6 +10,7 @@ import inspect
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, is_dataclass
+from functools import cache
 from importlib import import_module
 from textwrap import wrap
 from typing import Any, get_args, get_type_hints
@@ -97,6 +98,7 @@ SECTIONS = {
 """Sections of --help, in one line each."""
 GENERAL = "general"
 """Section of the options without one."""
+_type_hints = cache(get_type_hints)  # the same sections for hundreds of options
 
 
 def help_on(name: str) -> str:
@@ -157,11 +159,10 @@ def meaning(key: str) -> str:
         section: Any = kind
         *sections, name = key.split(".")
         for part in sections:
-            hint = get_type_hints(section)[part]
+            hint = _type_hints(section)[part]
             section = next(part_type for part_type in (hint, *get_args(hint)) if is_dataclass(part_type))
-        for owner in inspect.getmro(section):
-            if text := field_texts(owner).get(name):
-                return text
+        if text := next(filter(None, (field_texts(owner).get(name) for owner in inspect.getmro(section))), ""):
+            return text
     return ""
 
 
@@ -197,14 +198,13 @@ def _option_line(key: str, option: Field[Any]) -> list[str]:
 def _meaning_lines(key: str) -> Iterator[str]:
     """Yield the lines below an option: its meaning, and what it needs to have an effect."""
     needs = declared(owners(key)[0])[key].metadata.get("needs", ())
-    text = " ".join([*([meaning(key)] if meaning(key) else []), *([f"Needs {', '.join(needs)}."] if needs else [])])
+    text = " ".join(filter(None, (meaning(key), f"Needs {', '.join(needs)}." if needs else "")))
     yield from wrap(text, WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6, break_on_hyphens=False)
 
 
 def _only(key: str) -> str:
     """Return the games or trainers of an option, empty if all have it."""
-    kinds = owners(key)
-    everywhere = len(kinds) == len(run_kinds())
+    everywhere = len(kinds := owners(key)) == len(run_kinds())
     policies = [kind for kind in run_kinds() if "ppo" in kind.trainers]
     if everywhere or kinds == policies:
         return "" if everywhere else "; ppo and sb3 only"

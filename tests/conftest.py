@@ -10,6 +10,7 @@ import ipaddress
 import logging
 import os
 import pickle
+import re
 import socket
 import sys
 from pathlib import Path
@@ -21,6 +22,7 @@ from hypothesis import settings
 from benchmarks.structure_parts.parts import CORE, PARTS, part_of_test
 from sparring.agents.distributed import pools, tasks
 from sparring.configs import opponents
+from sparring.configs.core import status
 
 # Drawn examples of a property: few in every run, many in `make slow`. A busy machine is no failure: no deadline.
 settings.register_profile("few", max_examples=25, deadline=None)
@@ -37,7 +39,8 @@ logging.getLogger().addHandler(logging.lastResort)
 
 TESTS = Path(__file__).parent
 LONG = ("test_tutorials.py", "test_wheel.py", "test_site.py", "test_fuzz.py", "test_every_run.py", "test_gpu.py")
-LONG += ("test_architecture.py", "test_api_page.py")  # tests of 15 s, which would come last of all
+LONG += ("test_architecture.py", "test_api_page.py", "test_division.py", "test_live.py", "test_exploitability.py")
+LONG += ("test_torture.py", "test_other_package.py", "test_grid.py")  # each with a test of 15 s or more
 """Files whose tests take longest. They come first: at the end, one process would wait for the other's last."""
 NOWHERE = "http://127.0.0.1:9"
 LOCAL_NAMES = {"localhost", "localhost.localdomain", "ip6-localhost", socket.gethostname(), "", None}
@@ -181,6 +184,35 @@ def pytest_collection_finish(session):
     gc.enable()
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def error_line(capsys):
+    """A function that calls a command with words it refuses, and returns its one line, which begins with its name."""
+
+    def call(main, words, code=2):
+        capsys.readouterr()
+        assert main(words) == code
+        out, err = capsys.readouterr()
+        err = err.removeprefix(f"{status.LOADING}\n")  # where it takes more than the command line to know
+        assert (out, err.count("\n")) == ("", 1), out + err
+        script = main.__module__.removeprefix("sparring.").replace(".", "/") + ".py"
+        own = re.fullmatch(r"train\.py|eval/\w+\.py", script)  # a game's command is called by the script
+        assert err.startswith(f"{script}: " if own else ("eval/", "sparring")), err
+        return err
+
+    return call
+
+
+@pytest.fixture
+def printed(capsys):
+    """A function that calls a command which succeeds, and returns what it printed on stdout."""
+
+    def call(main, words):
+        assert main(words) == 0
+        return capsys.readouterr().out
+
+    return call
 
 
 @pytest.fixture

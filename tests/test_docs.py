@@ -58,7 +58,7 @@ def by_page(pages, wrong):
     return {page: faults for page in pages if (faults := [*wrong(page, PAGES[page])])}
 
 
-def test_paths_exist():
+def test_every_path_on_a_page_exists():
     assert by_page(NOW, lambda _, text: {path for path in paths(text) if not (ROOT / path).exists()} - OTHERS) == {}
 
 
@@ -72,7 +72,7 @@ def test_files_named_without_a_folder_exist():
     assert by_page(NOW, missing) == {}
 
 
-def test_modules_exist():
+def test_every_module_on_a_page_exists():
     """`sparring.a.b.c` is a module or a name in one; `sparring.name` is public, or a group of entry points."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     groups = {group.removeprefix("sparring.") for group in project["entry-points"]}
@@ -101,7 +101,7 @@ def test_links_lead_to_files_and_headings():
     assert by_page(PAGES, dead_links) == {}
 
 
-def test_words_are_plain():
+def test_no_page_has_a_banned_word():
     assert by_page(PAGES, lambda _, text: BANNED.findall(text)) == {}
 
 

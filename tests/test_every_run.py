@@ -47,7 +47,7 @@ def need_packages(run):
 
 
 @pytest.mark.parametrize("run", ONE_OF_A_KIND)
-def test_two_updates(run, with_trial, tmp_path, capsys):
+def test_every_run_trains_two_updates(run, with_trial, tmp_path, capsys):
     """With the estimate of its length before them, which most tests leave out."""
     need_packages(run)
     final = train(load([f"+run={run}", *SMALL, f"checkpoint_dir={tmp_path}"]))

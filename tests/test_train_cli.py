@@ -36,26 +36,17 @@ def test_the_trainer_gets_the_composed_configuration(trained):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (
-            ["+run=quickstart", "--lr", "3e-4"],
-            "'--lr': options are written KEY=VALUE, without dashes; did you mean ppo.le",
-        ),
+        (["+run=quickstart", "--lr", "3e-4"],
+         "'--lr': options are written KEY=VALUE, without dashes; did you mean ppo.le"),
         (["+run=quickstart", "--learning-rate=1"], "without dashes: ppo.learning_rate=VALUE"),
         (["+run=quickstart", "--seed=3"], "'--seed=3': options are written KEY=VALUE, without dashes: seed=VALUE"),
         (["+run=quickstart", "ppo.clip=7"], "ppo.clip=7: must be in (0, 1]"),
-        (
-            ["+run=quickstart", "--cgf"],
-            "unknown flag '--cgf': choose from --help, -h, --cfg, --multirun, -m; did you mean '--cfg'?",
-        ),
+        (["+run=quickstart", "--cgf"],
+         "unknown flag '--cgf': choose from --help, -h, --cfg, --multirun, -m; did you mean '--cfg'?"),
     ],
-)
-def test_bad_input_is_one_line_and_exit_code_2(trained, capsys, arguments, words):
-    assert train.main(arguments) == 2
-    streams = capsys.readouterr()
-    assert words in streams.err
-    assert streams.err.startswith("train.py: ")
-    assert streams.err.count("\n") == 1
-    assert streams.out == ""
+)  # fmt: skip
+def test_bad_input_is_one_line_and_exit_code_2(trained, error_line, arguments, words):
+    assert words in error_line(train.main, arguments)
     assert trained == []
 
 
@@ -94,13 +85,13 @@ def test_what_the_trainer_would_refuse_is_refused_before_torch_is_loaded(tmp_pat
     assert sorted(path.name for path in folder.iterdir()) == ["config.yaml", "metrics.jsonl"]
 
 
-def test_bad_input_found_by_the_trainer_is_answered_alike(trained, monkeypatch, capsys):
+def test_bad_input_found_by_the_trainer_is_answered_alike(trained, monkeypatch, error_line):
     def refuse(config):
         raise InputError("device=cuda: there is none here; use device=cpu")
 
     monkeypatch.setattr(train, "train", refuse)
-    assert train.main(["+run=quickstart", "logger.progress=false"]) == 2
-    assert capsys.readouterr().err == "train.py: device=cuda: there is none here; use device=cpu\n"
+    line = error_line(train.main, ["+run=quickstart", "logger.progress=false"])
+    assert line == "train.py: device=cuda: there is none here; use device=cpu\n"
 
 
 @pytest.mark.parametrize(
@@ -138,9 +129,8 @@ def test_a_fault_of_the_program_keeps_its_traceback(trained, monkeypatch):
         train.main(["+run=quickstart"])
 
 
-def test_help_lists_runs_with_purpose_and_options_with_ranges(trained, capsys):
-    assert train.main(["--help", "all"]) == 0
-    text = capsys.readouterr().out
+def test_help_lists_runs_with_purpose_and_options_with_ranges(trained, printed):
+    text = printed(train.main, ["--help", "all"])
     for name, purpose in runs().items():
         assert f"{name} " in text
         assert purpose in text

@@ -47,36 +47,23 @@ SMALL = {
     "start.md": {"max_updates=20": "max_updates=1", "--games 40": "--games 2"},
     "first_agent.md": {"max_updates=60": "max_updates=1", "GAMES = 200": "GAMES = 4", "256, 200": "8, 20"},
     "own_reward.md": {"max_updates=60": "max_updates=1", "--games 40": "--games 2"},
-    "own_opponent.md": {
-        "GAMES = 100": "GAMES = 4",
-        "max_updates=40": "max_updates=1",
-        "max_updates=2": "max_updates=1",
-        "--games 40": "--games 2",
-        "last_year=1903": "last_year=1901",
-        "--last-year 1905": "--last-year 1901",
-    },
-    "your_game.md": {
-        "max_updates=20": "max_updates=10",
-        "max_updates=25": "max_updates=11",
-        "opponents=[gunmen:Trigger] max_updates=10": "opponents=[gunmen:Trigger] max_updates=1",
-    },
-    "tables.md": {
-        "GAMES = 400": "GAMES = 4",
-        "range(20)": "range(2)",
-        "--ladder --games 40": "--ladder --games 4 --opponents ace,brawler",
-        "--games 40": "--games 4",
-    },
-    "training.md": {
-        f"max_updates={long}": f"max_updates={short}" for long, short in ((40, 1), (80, 2), (90, 3), (95, 4))
-    },
+    "own_opponent.md": {"GAMES = 100": "GAMES = 4", "max_updates=40": "max_updates=1",
+     "max_updates=2": "max_updates=1", "--games 40": "--games 2", "last_year=1903": "last_year=1901",
+     "--last-year 1905": "--last-year 1901"},
+    "your_game.md": {"max_updates=20": "max_updates=10", "max_updates=25": "max_updates=11",
+     "opponents=[gunmen:Trigger] max_updates=10": "opponents=[gunmen:Trigger] max_updates=1"},
+    "tables.md": {"GAMES = 400": "GAMES = 4", "range(20)": "range(2)",
+     "--ladder --games 40": "--ladder --games 4 --opponents ace,brawler", "--games 40": "--games 4"},
+    "training.md": {f"max_updates={long}": f"max_updates={short}" for long,
+     short in ((40, 1), (80, 2), (90, 3), (95, 4))},
     "language_model.md": {"LAST_YEAR = 1905": "LAST_YEAR = 1901", "--games 70": "--games 7 --protocol alone"},
     "scaling.md": {"max_updates=40": "max_updates=1", "max_updates=60": "max_updates=2"},
-}
+}  # fmt: skip
 """Replacements in the text of each page, each of which must occur."""
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_it_runs(page, tmp_path, monkeypatch, capsys):
+def test_every_block_of_a_page_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     if page == "language_model.md":

@@ -283,8 +283,8 @@ def measure(game: str, *, abrupt: bool, networks: Sequence[Any]) -> list[Values]
     """
     if None in networks:
         others = measure(game, abrupt=abrupt, networks=[one for one in networks if one is not None])
-        rest, uniform = iter(others), values_of_sets(game, uniform_chances(), abrupt=abrupt)
-        return [uniform if one is None else next(rest) for one in networks]
+        left, uniform = iter(others), values_of_sets(game, uniform_chances(), abrupt=abrupt)
+        return [uniform if one is None else next(left) for one in networks]
     if not networks:
         return []
     most = lanes_that_fit(abrupt=abrupt)

@@ -9,7 +9,9 @@ import pytest
 
 from benchmarks import standard_tasks
 from benchmarks.command import run_script
+from benchmarks.release.__main__ import Report, Step, used
 from sparring.agents.run.folder import RunLock
+from sparring.configs.core.errors import InputError
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 SCRIPTS = [path.name for path in sorted(FOLDER.glob("*.py")) if "\nif __name__ ==" in path.read_text()]
@@ -17,9 +19,12 @@ SCRIPTS = [path.name for path in sorted(FOLDER.glob("*.py")) if "\nif __name__ =
 
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_every_script_is_run_in_the_shared_way(script):
-    last = ast.parse((FOLDER / script).read_text()).body[-1]
-    assert isinstance(last, ast.If)
-    assert [ast.unparse(line) for line in last.body] == ["sys.exit(run_script(main))"]
+    """From any folder: it finds the packages beside its own; tests/benchmarks/test_gpu.py starts one so."""
+    whole = ast.parse((FOLDER / script).read_text()).body
+    guarded = [[ast.unparse(line) for line in block.body] for block in whole if isinstance(block, ast.If)]
+    assert guarded[0] == ["sys.path[0] = str(Path(__file__).resolve().parents[1])"]
+    assert guarded[-1] == ["sys.exit(run_script(main))"]
+    assert isinstance(whole[-1], ast.If)
 
 
 def test_a_folder_in_use_is_one_line(tmp_path, monkeypatch, capsys):
@@ -55,3 +60,45 @@ def test_a_traceback_of_a_child_is_not_reported_as_bad_input():
 def test_exit_codes_of_measurements_are_passed_on():
     assert run_script(lambda: None) == 0
     assert run_script(lambda: 1) == 1
+
+
+@pytest.fixture
+def programs(tmp_path):
+    """A folder of programs with one, which is this Python."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").symlink_to(sys.executable)
+    return tmp_path / "bin"
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "exit_code", "result"),
+    [
+        ("print('ace')", "ace", 0, "ok"),
+        ("import sys; sys.exit('needs the extra train')", "needs the extra", 1, "one line, exit code 1"),
+        ("print('ace')", "chaser", 0, None),
+        ("1 / 0", "ZeroDivisionError", 1, None),
+        ("print('ace'); raise SystemExit(1)", "ace", 0, None),
+        ("import sys; sys.exit('needs the extra train\\nTwice')", "needs the extra", 1, None),
+    ],
+)
+def test_a_step_ends_and_says_what_it_should(code, text, exit_code, result, programs, tmp_path):
+    step = Step(("python", "-S", "-c", code), text, exit_code)
+    if result is None:
+        with pytest.raises(InputError):
+            used(programs, step, tmp_path)
+    else:
+        assert used(programs, step, tmp_path) == result
+
+
+def test_a_failure_is_a_row_and_the_exit_code(capsys):
+    report = Report()
+
+    def fails():
+        raise InputError("no wheel")
+
+    report.add("build", fails)
+    report.add("install", lambda: "26 packages")
+    assert (report.failed, [row[::2] for row in report.rows]) == (
+        True,
+        [("build", "**failed**: no wheel"), ("install", "26 packages")],
+    )

@@ -38,7 +38,7 @@ def checkout(tmp_path):
     return tmp_path
 
 
-def test_counts(checkout):
+def test_figures_of_a_small_checkout_by_hand(checkout):
     found = counts(checkout)
     assert found.keys() <= TARGETS.keys()
     assert found["imports from the core into parts"] == "1"
@@ -49,7 +49,7 @@ def test_counts(checkout):
     assert found["words of the main navigation"] == "11"
 
 
-def test_files_entered(checkout, tmp_path_factory, monkeypatch):
+def test_files_entered_by_a_run_are_counted(checkout, tmp_path_factory, monkeypatch):
     """With empty packages of other projects, whose import takes seconds."""
     packages = tmp_path_factory.mktemp("packages")
     for name in PACKAGES:

@@ -101,38 +101,24 @@ def test_a_run_started_with_such_a_pair_is_continued(tmp_path):
     [
         ("baseline_v1", ["trainer=sb3", "guard.enabled=false", "ppo.epochs=2"], "trainer=sb3: guard.enabled"),
         ("self_play", ["ppo.entropy_coefficient=0"], "ppo.entropy_coefficient=0.0: ppo.final_entropy_fraction"),
-        (
-            "bots_only",
-            ["ppo.adaptive_kl=0.01", "ppo.final_learning_rate_fraction=0.5"],
-            "ppo.adaptive_kl above 0: ppo.final_learning_rate_fraction",
-        ),
+        ("bots_only", ["ppo.adaptive_kl=0.01", "ppo.final_learning_rate_fraction=0.5"],
+         "ppo.adaptive_kl above 0: ppo.final_learning_rate_fraction"),
         ("bots_only", ["ppo.precision=fp32", "ppo.warmup_updates=3"], "ppo.precision=fp32: ppo.warmup_updates"),
-        (
-            "bots_only",
-            ["self_play.pool_size=5"],
-            "phases.scripted_start=1.0 and phases.scripted_end=1.0: self_play.pool_size",
-        ),
+        ("bots_only", ["self_play.pool_size=5"],
+         "phases.scripted_start=1.0 and phases.scripted_end=1.0: self_play.pool_size"),
         ("bots_only", ["env.reward.shaping=0"], "env.reward.shaping=0.0: env.reward.exposure"),
-        ("bots_only", ["env.rules=challenge", "env.observe_physics=false"], "env.rules=challenge: env.observe_physics"),
-        (
-            "baseline_v1",
-            ["evaluation.games=8"],
-            "evaluation.every=0 and evaluation.check_every=0 and evaluation.regimes_every=0: evaluation.games",
-        ),
-        (
-            "diplomacy_exp1",
-            ["grpo.kl_beta=0", "grpo.kl_beta_warmup_steps=3"],
-            "grpo.kl_beta=0.0: grpo.kl_beta_warmup_steps",
-        ),
+        ("bots_only", ["env.rules=challenge", "env.observe_physics=false"],
+         "env.rules=challenge: env.observe_physics"),
+        ("baseline_v1", ["evaluation.games=8"],
+         "evaluation.every=0 and evaluation.check_every=0 and evaluation.regimes_every=0: evaluation.games"),
+        ("diplomacy_exp1", ["grpo.kl_beta=0", "grpo.kl_beta_warmup_steps=3"],
+         "grpo.kl_beta=0.0: grpo.kl_beta_warmup_steps"),
         ("rookworld_overfit_r1", ["overfit.enabled=false"], "overfit.enabled=false: overfit.greedy, overfit.label"),
-        (
-            "diplomacy_exp1",
-            ["grpo.use_trajectory_level_rewards=true", "grpo.step_reward_weight=1"],
-            "grpo.use_trajectory_level_rewards=true: grpo.reward_discount_per, grpo.step_reward_weight",
-        ),
+        ("diplomacy_exp1", ["grpo.use_trajectory_level_rewards=true", "grpo.step_reward_weight=1"],
+         "grpo.use_trajectory_level_rewards=true: grpo.reward_discount_per, grpo.step_reward_weight"),
         ("diplomacy_quickstart", ["grpo.play=self_play"], "grpo.play=self_play: league.dumbbot_game_probability"),
     ],
-)
+)  # fmt: skip
 def test_what_is_switched_off_beside_its_parameters_is_named_at_the_start(run, options, line):
     assert idle_options(load([f"+run={run}", *options])) == [f"without effect with {line}"]
 

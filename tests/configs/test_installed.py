@@ -42,7 +42,7 @@ PathFinder.find_spec = without
 
 SERVER = """
 import contextlib, importlib, json, os, runpy, sys, tempfile, traceback
-for name in ("filelock", "gymnasium", "lark", "numpy", "PIL.Image", "pydantic", "rich.console", "typer", "yaml"):
+for name in ("gymnasium", "lark", "PIL.Image", "rich.console", "typer", "sparring.configs.help", "sparring.envs.game"):
     importlib.import_module(name)
 for line in sys.stdin:
     sys.argv = json.loads(line)

@@ -108,13 +108,13 @@ def test_large_numbers_as_people_write_them():
         ("logger.wandb=onlin", "logger.wandb=onlin: choose from off, online, offline; did you mean 'online'?"),
     ],
 )
-def test_refusals(override, message):
+def test_a_wrong_override_is_refused_with_its_fix(override, message):
     head, _, hint = message.partition("; ")
     assert refusal("+run=quickstart", override).startswith(head)
     assert hint in refusal("+run=quickstart", override)
 
 
-def test_unknown_run():
+def test_an_unknown_run_is_answered_with_the_choices():
     message = refusal("+run=quikstart", kind=UnknownNameError)
     assert message.startswith("unknown run 'quikstart': did you mean 'quickstart'? choose from air_combat_f16, ")
     assert message.endswith(f" and {len(runs()) - 12} more")
@@ -143,7 +143,7 @@ THEIRS = {"ppo.lr": 1e-4, "n_steps": 32, "+ent_coef": 0.25, "ppo.clip_range": 0.
 OURS = {"learning_rate": 1e-4, "rollout_steps": 32, "entropy_coefficient": 0.25, "clip": 0.3, "gae_lambda": 0.5}
 
 
-def test_a_name_that_means_the_same_is_ours_on_the_command_line_in_scripts_and_in_grids(capsys):
+def test_a_name_that_means_the_same_is_ours_on_the_command_line_in_scripts_and_in_grids(capsys, printed):
     texts = [f"{key}={value}" for key, value in THEIRS.items()]
     assert main(["+run=quickstart", *texts, "--cfg"]) == 0
     said = capsys.readouterr()
@@ -153,8 +153,7 @@ def test_a_name_that_means_the_same_is_ours_on_the_command_line_in_scripts_and_i
     assert set(stored["ppo"]) == set(declared_section("ppo"))
     named = {key.lstrip("+"): value for key, value in THEIRS.items()}
     assert to_plain(load_named("quickstart", named)) == to_plain(load_named("quickstart", texts)) == stored
-    assert main(["--multirun", "+run=quickstart", "ppo.lr=1e-4,2e-4", "--cfg"]) == 0
-    runs = yaml.safe_load(capsys.readouterr().out)
+    runs = yaml.safe_load(printed(main, ["--multirun", "+run=quickstart", "ppo.lr=1e-4,2e-4", "--cfg"]))
     assert [run["ppo"]["learning_rate"] for run in runs.values()] == [1e-4, 2e-4]
     assert parse(ExploitOptions, ["final.pt", "ppo.lr=1e-4"]).options == ("ppo.learning_rate=1e-4",)
 

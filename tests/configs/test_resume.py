@@ -19,7 +19,7 @@ def grpo(**options):
     return DiplomacyGRPORunConfig(**options)
 
 
-def test_nothing_changed():
+def test_a_run_continued_unchanged_has_no_drift():
     assert drift(DogfightRunConfig(), DogfightRunConfig(name="x", resume="x", run="y")) == {}
 
 

@@ -88,7 +88,7 @@ def test_it_is_an_option_and_one_changes_nothing(run):
 
 
 @pytest.mark.parametrize("run", runs())
-def test_nothing_else_changes(run):
+def test_a_scale_changes_the_listed_options_only(run):
     whole, small = options(run_config(run)), options(scaled(run, 0.1))
     assert whole.keys() == small.keys()
     changed = {bare(key) for key in whole if whole[key] != small[key]}

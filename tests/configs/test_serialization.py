@@ -62,7 +62,7 @@ def test_plain_data_shares_nothing_with_the_configuration():
         ({"phases": [{"stages": [{"weights": ["x"]}]}]}, "phases.0.stages.0.weights.0=x: must be a number"),
     ],
 )
-def test_refusals(plain, message):
+def test_wrong_content_is_refused_in_one_line_with_its_fix(plain, message):
     head, _, hint = message.partition("; ")
     assert refusal(plain).startswith(head)
     assert hint in refusal(plain)
@@ -132,6 +132,6 @@ def test_integral_floats_are_read_as_integers_and_integers_as_floats():
     assert config.name == "7"
 
 
-def test_optional_values():
+def test_an_optional_value_may_be_null():
     plain = {"phases": [{"events": [{"log_std": None}, {"log_std": -1}]}]}
     assert [event.log_std for event in from_plain(plain).phases[0].events] == [None, -1.0]

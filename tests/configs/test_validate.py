@@ -97,44 +97,37 @@ def phase(**entries):
         ),
     ],
 )
-def test_ranges_and_choices(plain, message):
+def test_a_value_out_of_range_is_refused(plain, message):
     assert refusal(**plain).startswith(message)
 
 
 @pytest.mark.parametrize(
     ("plain", "message"),
     [
-        (
-            {"env": {"num_envs": 4}, "ppo": {"rollout_steps": 8, "minibatch_size": 33}},
-            "ppo.minibatch_size=33: must be at most 32, which is ppo.rollout_steps 8 x env.num_envs 4",
-        ),
+        ({"env": {"num_envs": 4}, "ppo": {"rollout_steps": 8, "minibatch_size": 33}},
+         "ppo.minibatch_size=33: must be at most 32, which is ppo.rollout_steps 8 x env.num_envs 4"),
         ({"network": {"log_std_init": 0.5}}, "network.log_std_init=0.5: must be in [-2.0, 0.0]"),
         ({"network": {"log_std_min": 1.0}}, "network.log_std_min=1.0: must be at most network.log_std_max, 0.0"),
         ({"phases": [phase(events=[{"log_std": 1.0}])]}, "phases.0.events.0.log_std=1.0: must be in [-2.0, 0.0]"),
         ({"phases": []}, "phases=[]: a run needs at least one phase"),
         ({"phases": [{}]}, "phases.0.stages: the first phase needs a stage at update 0"),
-        ({"phases": [phase(stages=[{"at": 1, **STAGE}])]}, "phases.0.stages: the first phase needs a stage at update"),
+        ({"phases": [phase(stages=[{"at": 1, **STAGE}])]},
+         "phases.0.stages: the first phase needs a stage at update"),
         ({"phases": [phase(stages=[STAGE, {"at": 10, **STAGE}])]}, "phases.0.stages.1.at=10: must be in [0, 10)"),
-        (
-            {"phases": [phase(stages=[STAGE, {"at": 5, **STAGE}, {"at": 5, **STAGE}])]},
-            "phases.0.stages.2.at=5: must be above 5",
-        ),
+        ({"phases": [phase(stages=[STAGE, {"at": 5, **STAGE}, {"at": 5, **STAGE}])]},
+         "phases.0.stages.2.at=5: must be above 5"),
         ({"phases": [phase(randomization=[{"at": 10}])]}, "phases.0.randomization.0.at=10: must be in [0, 10)"),
         ({"phases": [phase(randomization=[{"at": 4}, {"at": 3}])]}, "phases.0.randomization.1.at=3: must be above 4"),
         ({"phases": [phase(events=[{"at": 10, "log_std": -1}])]}, "phases.0.events.0.at=10: must be in [0, 10)"),
         ({"phases": [phase(events=[{"at": 3}])]}, "phases.0.events.0: does nothing"),
         ({"phases": [phase(stages=[{"bots": []}])]}, "phases.0.stages.0.bots=[]: a stage needs at least one bot"),
         ({"phases": [phase(stages=[{"bots": ["ace", "ace"]}])]}, "phases.0.stages.0.bots=[ace, ace]: name each bot"),
-        (
-            {"phases": [phase(stages=[{"bots": ["ace", "chaser"], "weights": [1.0]}])]},
-            "phases.0.stages.0.weights=[1.0]: give 2, one for each of ace, chaser",
-        ),
-        (
-            {"phases": [phase(events=[{"snapshot": "a"}]), phase(events=[{"snapshot": "a"}])]},
-            "phases.1.events.0.snapshot=a: is taken already",
-        ),
+        ({"phases": [phase(stages=[{"bots": ["ace", "chaser"], "weights": [1.0]}])]},
+         "phases.0.stages.0.weights=[1.0]: give 2, one for each of ace, chaser"),
+        ({"phases": [phase(events=[{"snapshot": "a"}]), phase(events=[{"snapshot": "a"}])]},
+         "phases.1.events.0.snapshot=a: is taken already"),
     ],
-)
+)  # fmt: skip
 def test_options_that_concern_each_other(plain, message):
     assert refusal(**plain).startswith(message)
 
@@ -149,7 +142,7 @@ def test_options_that_concern_each_other(plain, message):
         {"phases": [phase(events=[{"at": 9, "snapshot": "pre_brawler", "log_std": -2.0}])]},
     ],
 )
-def test_what_is_fine(plain):
+def test_options_that_agree_are_accepted(plain):
     validate(from_plain(plain))
 
 

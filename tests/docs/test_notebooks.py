@@ -26,7 +26,7 @@ def test_a_cell_that_fails_is_not_passed_over(hook):
 
 
 @pytest.mark.parametrize("name", sorted(NOTEBOOKS))
-def test_jupyter_opens_it(name):
+def test_a_notebook_has_the_format_that_jupyter_opens(name):
     """What the schema of format 4.5 demands; files stay small, and tell nothing of the machine that made them."""
     notebook = NOTEBOOKS[name]
     assert set(notebook) == {"cells", "metadata", "nbformat", "nbformat_minor"}

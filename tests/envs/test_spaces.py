@@ -25,12 +25,9 @@ OBSERVATIONS = (
     MultiDiscrete([2, 3]),
     MultiBinary((2, 2)),
     Tuple((Discrete(2), Box(-1.0, 1.0, (2, 2)))),
-    Dict(
-        place=Discrete(3),
-        velocity=Box(-np.inf, np.inf, (2,)),
-        inner=Dict(on=MultiBinary(2), which=MultiDiscrete([2, 2])),
-    ),
-)
+    Dict(place=Discrete(3), velocity=Box(-np.inf, np.inf, (2,)),
+     inner=Dict(on=MultiBinary(2), which=MultiDiscrete([2, 2]))),
+)  # fmt: skip
 ACTIONS = (
     Discrete(3, start=2),
     MultiDiscrete([2, 3]),

@@ -12,6 +12,7 @@ from scipy.stats import binomtest
 import sparring
 from sparring import InputError
 from sparring.agents.policies.policy import PolicyError
+from sparring.curriculum.score import score_interval
 from sparring.envs.diplomacy.evaluation.options import read_settings
 from sparring.envs.dogfight.training.matches import MatchSettings, play
 from sparring.envs.dogfight.training.opponents.load import load_policy
@@ -180,16 +181,12 @@ def same_but_command(first, second):
     ("options", "words"),
     [
         ({"opponents": "ace", "games": 4, "seed": 7}, ["--opponents", "ace", "--games", "4", "--seed", "7"]),
-        (
-            {"opponents": ["ace", "chaser"], "games": 2, "regimes": ["none", "full"], "stochastic": True},
-            ["--opponents", "ace,chaser", "--games", "2", "--regimes", "none", "full", "--stochastic"],
-        ),
-        (
-            {"opponents": "ace", "games": 2, "sprt": {"elo1": 500}, "max_games": 4},
-            ["--opponents", "ace", "--games", "2", "--sprt", "elo1=500", "--max-games", "4"],
-        ),
+        ({"opponents": ["ace", "chaser"], "games": 2, "regimes": ["none", "full"], "stochastic": True},
+         ["--opponents", "ace,chaser", "--games", "2", "--regimes", "none", "full", "--stochastic"]),
+        ({"opponents": "ace", "games": 2, "sprt": {"elo1": 500}, "max_games": 4},
+         ["--opponents", "ace", "--games", "2", "--sprt", "elo1=500", "--max-games", "4"]),
     ],
-)
+)  # fmt: skip
 def test_evaluate_gives_the_numbers_of_the_command_line(options, words, make_checkpoint, tmp_path, capsys):
     make_checkpoint()
     evaluation = sparring.evaluate("pupil", threads=1, **options)
@@ -301,3 +298,36 @@ def test_replays_are_recorded_by_suffix(cart, tmp_path):
         sparring.record(RELEASED, tmp_path / "match.mp4")
     with pytest.raises(InputError, match=r"cart.html: is not a replay of this game; give a name that ends in .gif$"):
         sparring.record(cart, tmp_path / "cart.html")
+
+
+GAMES = {
+    "dogfight": ("bot:ace", "held_out:runner", {"games": 2}),
+    "air_combat": ("bot:straight", "turning", {"games": 2}),
+    "chess": ("bot:random", "random", {"games": 2, "plies": 20}),
+    "diplomacy": ("bot:random", "random", {"games": 7, "last_year": 1902}),
+}
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_every_game_reports_score_and_decided_share(game):
+    """Drawn games: of two players that only flee or move at random, none wins in so short a time."""
+    player, opponent, options = GAMES[game]
+    asked = ["score>=0.05", f"win:{opponent}>=0", f"decided:{opponent}>=0.9", "score:worst>=0.9", f"{opponent}>=1"]
+    quick = {"device": "cpu", "threads": 1} if game != "chess" else {}
+    found = sparring.evaluate(player, env=game, opponents=opponent, require=asked, **options, **quick)
+    (record,) = found.data["records"]
+    assert (record["wins"], record["losses"] if game != "diplomacy" else 0) == (0, 0)
+    assert record["decided"] == 0.0
+    if game == "diplomacy":  # the score is the share of squares: an equal share is 1/7
+        assert record["score"] == record["alone"]["squares"]["value"]
+        assert 0.08 < record["score"] < 0.2
+    else:
+        assert record["score"] == 0.5
+        pairs = record.get("pairs") or (0, record["draws"], 0)
+        assert record["score_interval"] == pytest.approx(score_interval(pairs))
+    assert "score %" in found.markdown
+    assert "decided %" in found.markdown
+    lines = found.failures
+    assert [line.split("'")[1] for line in lines] == asked[2:]
+    with pytest.raises(sparring.InputError, match="unknown opponent in --require"):
+        sparring.evaluate(player, env=game, opponents=opponent, require=["score:nobody>=1"], **options, **quick)

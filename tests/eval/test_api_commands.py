@@ -72,7 +72,7 @@ def histories(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_curves_returns_numbers_and_draws_a_picture_if_requested(histories, capsys, monkeypatch):
+def test_curves_returns_numbers_and_draws_a_picture_if_requested(histories, printed, monkeypatch):
     monkeypatch.chdir(histories)
     report = sparring.curves({"both": ["a", "b"]}, metrics="rollout/win_rate", smooth=1)
     (group,) = report.data["metrics"]["rollout/win_rate"]
@@ -86,8 +86,7 @@ def test_curves_returns_numbers_and_draws_a_picture_if_requested(histories, caps
     assert not [*histories.glob("*.png")]
     sparring.curves(["a", "b"], out="curves.svg")
     assert (histories / "curves.svg").read_text().startswith("<?xml")
-    assert curves_command.main(["both=a,b", "--smooth", "1"]) == 0
-    assert capsys.readouterr().out == f"{report}\nWrote curves.png\n"
+    assert printed(curves_command.main, ["both=a,b", "--smooth", "1"]) == f"{report}\nWrote curves.png\n"
     with pytest.raises(InputError, match=r"runs: 'a' is one name; give a list"):
         sparring.curves("a")
 
@@ -100,14 +99,13 @@ def test_seeds_are_summed_up(histories):
         sparring.seeds(["a"])
 
 
-def test_recorded_runs_answer_as_data(histories, capsys):
+def test_recorded_runs_answer_as_data(histories, capsys, printed):
     (histories / "a" / "config.yaml").write_text("seed: 3\n")
     found = sparring.runs("get-metrics", run_id=str(histories / "a"), metrics=["rollout/win_rate", "none"], limit=2)
     assert found["metrics"]["rollout/win_rate"]["y"] == [0.2, 0.4]
     assert capsys.readouterr().out == ""
     words = ["get-metrics", "--run-id", str(histories / "a"), "-m", "rollout/win_rate", "-m", "none", "-n", "2"]
-    assert runs_command.main([*words, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == found
+    assert json.loads(printed(runs_command.main, [*words, "--json"])) == found
     with pytest.raises(InputError, match="unknown command 'watsch': choose from list, search"):
         sparring.runs("watsch")
     with pytest.raises(InputError, match="No such option"):

@@ -103,15 +103,14 @@ def test_the_mean_is_where_all_runs_have_a_value(make_run):
     assert points(mean(curves[:1])) == points(curves[0])
 
 
-def test_runs_whose_updates_are_of_unequal_length_have_a_mean_over_updates(make_run, capsys, tmp_path):
+def test_runs_whose_updates_are_of_unequal_length_have_a_mean_over_updates(make_run, printed, tmp_path):
     make_run("a", [0.0, 0.2, 0.4])
     make_run("b", [1.0, 1.0, None], every=STEPS + 7)
     curves = [read_history(name, by_update=True).curve(WIN) for name in "ab"]
     assert mean(curves).steps.tolist() == [1, 2]
     assert mean(curves).values.tolist() == pytest.approx([0.5, 0.6])
     out = tmp_path / "curves.svg"
-    assert main(["a,b", "--metrics", WIN, "--by-update", "--out", str(out)]) == 0
-    said = capsys.readouterr().out
+    said = printed(main, ["a,b", "--metrics", WIN, "--by-update", "--out", str(out)])
     assert "| updates |" in said
     assert "no env steps in common" not in said
     assert out.stat().st_size > 1000
@@ -129,11 +128,9 @@ def test_the_line_that_a_live_run_is_writing_is_left_out(make_run):
 
 
 @pytest.mark.parametrize("line", ["", "{", '{"env_steps": 1', "\0", "[" * 100_000, "[1]", "{}", '{"env_steps": 1.5}'])
-def test_a_damaged_line_is_named(line, make_run, capsys):
+def test_a_damaged_line_is_named(line, make_run, error_line):
     folder = make_run("a", [0.1, 0.2], end=f'{line}\n{{"env_steps": 4000000}}\n')
-    assert main(["a"]) == 2
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
+    err = error_line(main, ["a"])
     assert err.startswith(f"eval/curves.py: {folder / 'metrics.jsonl'}, line 3: is no")
 
 
@@ -150,12 +147,11 @@ def test_phases_and_stages_begin_where_the_rows_say_with_the_names_of_the_events
     assert read_history("b").marks() == []
 
 
-def test_groups_are_summed_up_in_a_table_per_metric(make_run, drawn, capsys):
+def test_groups_are_summed_up_in_a_table_per_metric(make_run, drawn, printed):
     make_run("a", [0.0, 0.2, 0.4], train__kl_max=[1.0, 2.0, 0.01])
     make_run("b", [0.0, 0.6, 0.8], train__kl_max=[1.0, 2.0, 0.03])
     make_run("c", [0.0, 0.5], train__kl_max=[1.0, 12345.0])
-    assert main(["both = a, b", "c", "--metrics", WIN, "train/kl_max", "--smooth", "2"]) == 0
-    out = capsys.readouterr().out
+    out = printed(main, ["both = a, b", "c", "--metrics", WIN, "train/kl_max", "--smooth", "2"])
     first, second = out.split("## ")[1:]
     assert first.startswith(WIN)
     assert cells(first, "both") == ["both", "2", "3", "0.5", "0.3", "0.7"]
@@ -168,8 +164,7 @@ def test_groups_are_summed_up_in_a_table_per_metric(make_run, drawn, capsys):
         "values: each the mean of 2 updates; thin: one run, thick: the mean of its group, band: the mean's 95 % "
         "interval over runs; band of a single run: one standard deviation of its 2 updates"
     )
-    assert main(["all=a,b,c", "--smooth", "1"]) == 0
-    assert cells(capsys.readouterr().out, "all") == ["all", "3", "2 to 3", "0.5667", "0.4", "0.8"]
+    assert cells(printed(main, ["all=a,b,c", "--smooth", "1"]), "all") == ["all", "3", "2 to 3", "0.5667", "0.4", "0.8"]
 
 
 def test_runs_without_common_steps_get_a_note_instead_of_a_mean(make_run, capsys):
@@ -185,11 +180,10 @@ def test_runs_without_common_steps_get_a_note_instead_of_a_mean(make_run, capsys
 @pytest.mark.parametrize(
     "metric", ["rollout/win_rate", "rollout/recent_return", "rollout/reward", "benchmark/reward_mean"]
 )
-def test_the_usual_metric_is_one_that_the_runs_have(metric, make_run, drawn, capsys):
+def test_the_usual_metric_is_one_that_the_runs_have(metric, make_run, drawn, printed):
     make_run("a", [1.0, 2.0], metric)
     make_run("b", [1.0, 2.0], metric)
-    assert main(["a", "b"]) == 0
-    assert capsys.readouterr().out.startswith(f"## {metric}\n")
+    assert printed(main, ["a", "b"]).startswith(f"## {metric}\n")
     assert [panel.metric for panel in drawn[0].panels] == [metric]
 
 
@@ -334,32 +328,26 @@ def test_the_same_runs_give_the_same_bytes(form, make_run, monkeypatch):
         ([f"{i}=a" for i in range(22)], "22 groups: at most 21 can be told apart"),
     ],
 )
-def test_bad_input_is_one_line(arguments, words, make_run, tmp_path, capsys):
+def test_bad_input_is_one_line(arguments, words, make_run, tmp_path, error_line):
     make_run("a", [0.1, 0.2], train__kl=[0.0, -1.0], train__never=[None, None])
     make_run("b", [0.1, 0.2])
     make_run("other", [0.1], "train/kl")
     make_run("empty", [])
-    assert main(arguments) == 2
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
-    assert err.startswith("eval/curves.py: ")
-    assert words in err
+    assert words in error_line(main, arguments)
     assert not list(tmp_path.glob("*.png"))
 
 
-def test_a_run_may_be_named_by_its_folder(make_run, tmp_path, drawn, capsys):
+def test_a_run_may_be_named_by_its_folder(make_run, tmp_path, drawn, printed):
     make_run("elsewhere/a", [0.1, 0.2])
     for text in ("elsewhere/a", str(tmp_path / "elsewhere" / "a")):
-        assert main([text]) == 0
-        assert cells(capsys.readouterr().out, "a")[1:3] == ["1", "2"]
+        assert cells(printed(main, [text]), "a")[1:3] == ["1", "2"]
 
 
-def test_a_missing_package_is_named(make_run, monkeypatch, capsys):
+def test_a_missing_package_is_named(make_run, monkeypatch, error_line):
     make_run("a", [0.1])
     monkeypatch.delitem(sys.modules, "sparring.eval.analysis.plots.panels")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert main(["a"]) == 2
-    assert capsys.readouterr().err == ("eval/curves.py: matplotlib is not installed; run `sparring install plots`\n")
+    assert error_line(main, ["a"]) == "eval/curves.py: matplotlib is not installed; run `sparring install plots`\n"
 
 
 def test_help_is_narrow_and_neither_it_nor_drawing_needs_torch(capsys, monkeypatch):
@@ -375,7 +363,7 @@ def test_help_is_narrow_and_neither_it_nor_drawing_needs_torch(capsys, monkeypat
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
-def test_the_defaults():
+def test_the_defaults_of_curves():
     options = parse(CurveOptions, ["a", "two words=b,c"])
     assert options.groups == (("", ("a",)), ("two words", ("b", "c")))
     assert (options.metrics, options.log, options.smooth, options.no_events) == ((), (), 5, False)

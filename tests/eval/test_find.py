@@ -203,7 +203,7 @@ def test_a_run_is_its_folder_or_that_of_a_checkpoint_in_it(root):
         find_run("empty")
 
 
-def test_names_in_tables(root, tmp_path):
+def test_a_policy_has_a_short_name_in_tables(root, tmp_path):
     names = {"final.pt": "calm", "step_5.pt": "calm/step_5", "pool/snapshot_000003.pt": "calm/pool/snapshot_000003"}
     assert {file: display_name(root / "calm" / file) for file in names} == names
     assert display_name("ace") == "ace"

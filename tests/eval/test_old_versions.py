@@ -26,13 +26,6 @@ def veteran(make_checkpoint):
     return path
 
 
-def refused(arguments, capsys):
-    assert main([*arguments, "--quiet", *QUICK]) == 2
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
-    return err
-
-
 def test_an_old_policy_plays_with_env_version_and_the_results_note_it(veteran, capsys):
     assert main(["--ckpt", "veteran", "--opponents", "ace", "--env-version", "0", *QUICK]) == 0
     assert f"\n\nNote: {NOTE}.\n\n" in capsys.readouterr().out
@@ -50,36 +43,35 @@ def test_an_old_policy_is_an_opponent_without_env_version(veteran, make_checkpoi
         assert f"Note: {NOTE}." in (tmp_path / f"{name}.md").read_text()
 
 
-def test_a_ladder_requires_env_version_for_an_old_evaluated_policy(veteran, capsys):
-    err = refused(["--ladder", "--ckpt", "veteran", "--opponents", "ace,chaser"], capsys)
-    assert "--env-version 0" in err
+def test_a_ladder_requires_env_version_for_an_old_evaluated_policy(veteran, error_line):
+    arguments = ["--ladder", "--ckpt", "veteran", "--opponents", "ace,chaser", "--quiet", *QUICK]
+    assert "--env-version 0" in error_line(main, arguments)
 
 
-def test_todays_policies_have_no_note(make_checkpoint, capsys):
+def test_todays_policies_have_no_note(make_checkpoint, printed):
     path = make_checkpoint()
-    assert main(["--ckpt", "pupil", "--opponents", "ace", "--env-version", "0", *QUICK]) == 0
-    assert "Note" not in capsys.readouterr().out
+    assert "Note" not in printed(main, ["--ckpt", "pupil", "--opponents", "ace", "--env-version", "0", *QUICK])
     assert json.loads((path.parent / "eval.json").read_text())["notes"] == []
 
 
-def test_a_run_against_its_past_requires_env_version(veteran, capsys):
+def test_a_run_against_its_past_requires_env_version(veteran, error_line):
     arguments = ["--ckpt", "veteran", "--opponents", "ace", *QUICK]
-    assert payoff.main([*arguments, "--quiet"]) == 2
-    assert "--env-version 0" in capsys.readouterr().err
+    assert "--env-version 0" in error_line(payoff.main, [*arguments, "--quiet"])
     assert payoff.main([*arguments, "--env-version", "0"]) == 0
     assert f"Note: {NOTE}." in (veteran.parent / "payoff.md").read_text()
 
 
-def test_an_agent_exported_from_an_old_policy_is_old(veteran, capsys):
+def test_an_agent_exported_from_an_old_policy_is_old(veteran, error_line):
     checkpoint = load_checkpoint(veteran)
     agent = veteran.with_suffix(".onnx")
     agent.write_bytes(build(checkpoint.network, checkpoint.contract))
-    assert "--env-version 0" in refused(["--ckpt", str(agent), "--opponents", "ace"], capsys)
-    assert main(["--ckpt", str(agent), "--opponents", "ace", "--env-version", "0", "--quiet", *QUICK]) == 0
+    arguments = ["--ckpt", str(agent), "--opponents", "ace", "--quiet", *QUICK]
+    assert "--env-version 0" in error_line(main, arguments)
+    assert main([*arguments, "--env-version", "0"]) == 0
     notes = json.loads((agent.parent / "eval.final.onnx.json").read_text())["notes"]
     assert notes == [NOTE.replace("veteran", "veteran/final.onnx")]
 
 
-def test_other_versions_do_not_exist(capsys):
-    assert main(["--ckpt", "bot:ace", "--env-version", "2"]) == 2
-    assert "unknown --env-version '2': choose from 0, 1" in capsys.readouterr().err
+def test_other_versions_do_not_exist(error_line):
+    line = error_line(main, ["--ckpt", "bot:ace", "--env-version", "2"])
+    assert "unknown --env-version '2': choose from 0, 1" in line

@@ -179,15 +179,10 @@ def test_every_regime_of_a_ladder_is_rated_from_the_anchor(checkpoints, capsys):
         (["--ckpt", "bot:ace", "--anchor", "ace"], ["--anchor goes with --ladder only"]),
     ],
 )
-def test_bad_input_is_one_line(arguments, parts, make_checkpoint, capsys):
+def test_bad_input_is_one_line(arguments, parts, make_checkpoint, error_line):
     make_checkpoint()
-    assert run(*arguments) == 2
-    out, err = capsys.readouterr()
-    err = err.removeprefix(f"{status.LOADING}\n")  # where it takes more than the command line to know
-    assert out == ""
-    assert err.startswith("eval/run.py: ")
-    assert err.count("\n") == 1
-    assert [part for part in parts if part not in err] == []
+    line = error_line(main, [*arguments, *QUICK])
+    assert [part for part in parts if part not in line] == []
 
 
 @pytest.mark.parametrize(
@@ -201,12 +196,10 @@ def test_bad_input_is_one_line(arguments, parts, make_checkpoint, capsys):
         ("--device", "gpu", "cuda:1"),
     ],
 )
-def test_values_out_of_range_are_one_line(option, value, allowed, capsys):
-    assert main(["--ckpt", "bot:ace", option, value]) == 2
-    err = capsys.readouterr().err
+def test_values_out_of_range_are_one_line(option, value, allowed, error_line):
+    err = error_line(main, ["--ckpt", "bot:ace", option, value])
     assert option in err
     assert allowed in err
-    assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize(("options", "shown"), [([], True), (["--quiet"], False)])
@@ -229,16 +222,15 @@ def test_an_unknown_name_creates_no_folder(checkpoints, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-def test_a_damaged_checkpoint_is_named_as_such(make_checkpoint, capsys):
+def test_a_damaged_checkpoint_is_named_as_such(make_checkpoint, error_line):
     path = make_checkpoint()
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(bytes(data))
-    assert run("--ckpt", "pupil") == 2
-    assert "is damaged" in capsys.readouterr().err
+    assert "is damaged" in error_line(main, ["--ckpt", "pupil", *QUICK])
 
 
-def test_the_defaults():
+def test_the_defaults_of_an_evaluation():
     options = parse(EvaluationOptions, ["--ckpt", "final.pt"])
     assert (options.games, options.regimes, options.opponents) == (400, ("none",), BOTS + HELD_OUT)
     assert parse(EvaluationOptions, ["--ladder"]).opponents == BOTS
@@ -324,9 +316,8 @@ def test_the_bar_of_a_sequential_test_promises_no_end(checkpoints, capsys):
         (["--max-games", "1"], "--max-games 1: must be in [2, 1000000]"),
     ],
 )
-def test_options_that_do_not_go_together(arguments, words, capsys):
-    assert main(["--ckpt", "bot:ace", *arguments]) == 2
-    assert words in capsys.readouterr().err
+def test_options_that_do_not_go_together(arguments, words, error_line):
+    assert words in error_line(main, ["--ckpt", "bot:ace", *arguments])
 
 
 def test_an_evaluation_numbers_earlier_results_and_names_its_run(make_checkpoint, capsys):
@@ -352,15 +343,13 @@ def test_results_that_are_a_fifo_are_replaced_and_not_waited_for(tmp_path):
 
 
 @pytest.mark.parametrize("game", ["dogfight", "diplomacy"])
-def test_a_replay_without_the_suffix_html_is_refused_before_playing(game, capsys):
-    assert main(["--env", game, "--ckpt", "final.pt", "--replay", "match.gif"]) == 2
-    line = capsys.readouterr().err
-    assert line.count("\n") == 1
+def test_a_replay_without_the_suffix_html_is_refused_before_playing(game, error_line):
+    line = error_line(main, ["--env", game, "--ckpt", "final.pt", "--replay", "match.gif"])
     assert "--replay 'match.gif': is a page for a browser; give a name that ends in .html" in line
     assert ("--gif match.gif" in line) is (game == "dogfight")
 
 
-def test_the_error_names_a_file_that_is_not_a_policy(tmp_path, capsys):
+def test_the_error_names_a_file_that_is_not_a_policy(tmp_path, error_line):
     (tmp_path / "README.md").write_text("# Read me")
-    assert main(["--ckpt", str(tmp_path / "README.md")]) == 2
-    assert "README.md: not a policy (.pt, .onnx, .zip); give one" in capsys.readouterr().err
+    line = error_line(main, ["--ckpt", str(tmp_path / "README.md")])
+    assert "README.md: not a policy (.pt, .onnx, .zip); give one" in line

@@ -35,11 +35,10 @@ def row(text, first):
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
-def test_three_seeds_are_summed_up(make_results, capsys):
+def test_three_seeds_are_summed_up(make_results, printed):
     for name, wins in {"a": (10, 4), "b": (10, 6), "c": (10, 8)}.items():
         make_results(name, wins)
-    assert main(["a", "b", "c"]) == 0
-    out = capsys.readouterr().out
+    out = printed(main, ["a", "b", "c"])
     words = "sparring/Dogfight-v0, rules=classic, bot_rate=tick, action_repeat=10, deterministic; 10 games per opponent"
     assert out.startswith(f"# 3 runs: a, b, c\n\n{words}, seed 0")
     assert row(out, "ace") == ["ace", "100.0", "100.0", "100.0", "100.0 to 100.0", "100.0", "100.0"]
@@ -63,22 +62,20 @@ def test_the_same_files_give_the_same_bytes(make_results, tmp_path, capsys):
     assert (tmp_path / "new" / "seeds.md").read_text() in capsys.readouterr().out
 
 
-def test_two_groups_are_compared(make_results, capsys):
+def test_two_groups_are_compared(make_results, printed):
     for name, wins in {"a": (10, 9), "b": (10, 8), "x": (10, 3), "y": (10, 8)}.items():
         make_results(name, wins)
-    assert main(["a", "b", "--against", "x", "y"]) == 0
-    out = capsys.readouterr().out
+    out = printed(main, ["a", "b", "--against", "x", "y"])
     assert "against 2 runs: x, y" in out
     assert row(out, "ace")[-2:] == ["50.0", "50.0 to 50.0"]
     assert row(out, "brawler")[-2] == "87.5"  # Better in 3 of 4 pairings, equal in one.
     assert row(out, "overall")[-2] == "68.8"
 
 
-def test_several_regimes_get_a_table_each_and_one_over_all(make_results, capsys):
+def test_several_regimes_get_a_table_each_and_one_over_all(make_results, printed):
     for name, wins in {"a": (10, 9, 5, 5), "b": (10, 8, 5, 5)}.items():
         make_results(name, wins, regimes=("none", "full"))
-    assert main(["a", "b"]) == 0
-    out = capsys.readouterr().out
+    out = printed(main, ["a", "b"])
     assert [line for line in out.splitlines() if line.startswith("##")] == [
         *("## Physics: none", "## Physics: full", "## Physics: all")
     ]
@@ -105,23 +102,19 @@ def test_several_regimes_get_a_table_each_and_one_over_all(make_results, capsys)
         ({"records": 3}, ["b/eval.json: records=3: must be a valid list"]),
     ],
 )
-def test_what_cannot_be_compared_is_one_line(changes, parts, make_results, capsys):
+def test_what_cannot_be_compared_is_one_line(changes, parts, make_results, error_line):
     make_results("a", (10, 4))
     make_results("b", (10, 4), **changes)
-    assert main(["a", "b"]) == 2
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
-    assert err.startswith("eval/seeds.py: ")
+    err = error_line(main, ["a", "b"])
     assert [part for part in parts if part not in err] == []
 
 
-def test_records_with_and_without_a_regime_are_refused(make_results, tmp_path, capsys):
+def test_records_with_and_without_a_regime_are_refused(make_results, tmp_path, error_line):
     for name in ("a", "b"):
         make_results(name, (10, 4))
     path = tmp_path / "b" / "eval.json"
     path.write_text(path.read_text().replace('"regime": "none", ', "", 1))
-    assert main(["a", "b"]) == 2
-    assert "b/eval.json: records: some have a regime and others do not" in capsys.readouterr().err
+    assert "b/eval.json: records: some have a regime and others do not" in error_line(main, ["a", "b"])
 
 
 @pytest.mark.parametrize(
@@ -135,34 +128,29 @@ def test_records_with_and_without_a_regime_are_refused(make_results, tmp_path, c
         (["a", "b", "--resamples", "1"], "--resamples 1: must be in [100, 1000000]"),
     ],
 )
-def test_bad_input_is_one_line(arguments, words, make_results, capsys):
+def test_bad_input_is_one_line(arguments, words, make_results, error_line):
     make_results("a", (10, 4))
     make_results("b", (10, 4))
-    assert main(arguments) == 2
-    err = capsys.readouterr().err
-    assert words in err
-    assert err.count("\n") == 1
+    assert words in error_line(main, arguments)
 
 
-def test_the_defaults():
+def test_the_defaults_of_seeds():
     options = parse(SeedOptions, ["a", "b"])
     assert (options.seed, options.resamples, options.against, options.out) == (0, 9999, (), None)
 
 
-def test_mean_returns_are_summed_up_where_there_are_no_opponents(make_results, tmp_path, capsys):
+def test_mean_returns_are_summed_up_where_there_are_no_opponents(make_results, tmp_path, printed):
     """Of four runs the lowest and the highest are cut: (90 + 110) / 2. Of the pairs two are better, one is equal."""
     for name, mean in {"a": 20.0, "b": 90.0, "c": 110.0, "d": 500.0, "e": 10.0, "f": 90.0}.items():
         make_results(name, (10, 4), kind="episodes", **EPISODES | {"return": {"mean": mean}})
-    assert main(["a", "b", "c", "d", "--out", str(tmp_path / "new")]) == 0
-    out = capsys.readouterr().out
+    out = printed(main, ["a", "b", "c", "d", "--out", str(tmp_path / "new")])
     assert "\n\nCartPole-v1, deterministic; 100 episodes, seed 0\n\n" in out
     cells = row(out, "return")
     assert (cells[1], *cells[3:]) == ("100.00", "180.00", "20.00")
     assert "%" not in out.replace("95 %", "")
     (line,) = json.loads((tmp_path / "new" / "seeds.json").read_text())["rows"]
     assert (line["opponent"], line["mean_score"], line["mean_decided"]) == ("return", None, None)
-    assert main(["a", "b", "--against", "e", "f"]) == 0
-    better = row(capsys.readouterr().out, "return")
+    better = row(printed(main, ["a", "b", "--against", "e", "f"]), "return")
     assert (better[1], better[5], better[7]) == ("55.00", "50.00", "62.5")
 
 
@@ -173,12 +161,11 @@ def test_mean_returns_are_summed_up_where_there_are_no_opponents(make_results, t
         *("{id: sparring/AirCombat-v1}", "{package: openspiel, id: leduc_poker}"),
     ],
 )
-def test_the_error_for_a_run_without_results_names_the_command_that_makes_them(env, make_results, tmp_path, capsys):
+def test_the_error_for_a_run_without_results_names_the_command_that_makes_them(env, make_results, tmp_path, error_line):
     make_results("a", (10, 4))
     (tmp_path / "wolf").mkdir()
     (tmp_path / "wolf" / "config.yaml").write_text(f"env: {env}")
-    assert main(["a", "wolf"]) == 2
-    assert "wolf: no eval.json there or in checkpoints/wolf; make one" in capsys.readouterr().err
+    assert "wolf: no eval.json there or in checkpoints/wolf; make one" in error_line(main, ["a", "wolf"])
 
 
 @pytest.mark.parametrize(
@@ -199,7 +186,7 @@ def test_the_error_for_a_run_without_results_names_the_command_that_makes_them(e
         ),
     ],
 )
-def test_every_game_is_summed_up_without_regimes(changes, words, make_results, tmp_path, capsys):
+def test_every_game_is_summed_up_without_regimes(changes, words, make_results, tmp_path, printed):
     """Wins of 10 games: 10, 4 and 6, 8; four scores of which one is cut at either end: (0.6 + 0.8) / 2."""
     for name, wins in {"a": (10, 4), "b": (6, 8)}.items():
         make_results(name, wins, **changes)
@@ -208,8 +195,7 @@ def test_every_game_is_summed_up_without_regimes(changes, words, make_results, t
         for record in content["records"]:
             del record["regime"]
         path.write_text(json.dumps(content))
-    assert main(["a", "b"]) == 0
-    out = capsys.readouterr().out
+    out = printed(main, ["a", "b"])
     assert out.split("\n")[2].startswith(words)
     assert "## Physics" not in out
     assert row(out, "ace")[1] == "90.0"  # wins and half of the draws: (10 + 8) / 20
@@ -217,7 +203,7 @@ def test_every_game_is_summed_up_without_regimes(changes, words, make_results, t
     assert (overall[3], overall[5], overall[6]) == ("70.0", "70.0", "40.0")
 
 
-def test_a_game_of_many_seats_has_its_own_score(make_results, tmp_path, capsys):
+def test_a_game_of_many_seats_has_its_own_score(make_results, tmp_path, printed, error_line):
     """Of seven powers the share of squares, not (wins + draws / 2) / games."""
     for name, share in {"a": 0.25, "b": 0.15}.items():
         make_results(name, (1, 2), kind="diplomacy", schema_version=2, last_year=1905)
@@ -226,8 +212,6 @@ def test_a_game_of_many_seats_has_its_own_score(make_results, tmp_path, capsys):
         for record in content["records"]:
             record |= {"score": share, "decided": 2 * share}
         path.write_text(json.dumps(content))
-    assert main(["a", "b"]) == 0
-    assert row(capsys.readouterr().out, "ace")[1:4] == ["20.0", "40.0", "10.0"]
+    assert row(printed(main, ["a", "b"]), "ace")[1:4] == ["20.0", "40.0", "10.0"]
     path.write_text(path.read_text().replace("0.15", "1.5"))
-    assert main(["a", "b"]) == 2
-    assert "records: 1.5 is not a share in [0, 1]" in capsys.readouterr().err
+    assert "records: 1.5 is not a share in [0, 1]" in error_line(main, ["a", "b"])

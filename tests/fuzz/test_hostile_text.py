@@ -189,7 +189,7 @@ def zoo(tmp_path, monkeypatch):
     return tmp_path / "checkpoints"
 
 
-def test_texts_of_cards(zoo, printed):
+def test_hostile_texts_of_a_card_stay_text(zoo, printed):
     keys = ("trained by", "machine", "file", "licence", "win %", "held out", "best response", "strongest attack")
     for text in TEXTS.values():
         rows = "".join(f"| {key} | {text} `{text}` |\n" for key in keys)

@@ -33,14 +33,11 @@ IGNORED_FILES = {
 IGNORED_KEYS = (
     ("*metrics.jsonl", re.compile(r"/time/|_(time|overlap|total|reload)_s$"), "seconds"),
     ("*state.pt", re.compile(r"^logger/bytes/|^seconds$"), "lengths of logs that hold seconds; seconds"),
-    (
-        "*",
-        re.compile(r"(^|/)(config_|summary_)?sha256$|/(logs_sha256|policies)/"),
-        "of files that hold paths or seconds; contents are compared",
-    ),
+    ("*", re.compile(r"(^|/)(config_|summary_)?sha256$|/(logs_sha256|policies)/"),
+     "of files that hold paths or seconds; contents are compared"),
     ("*manifest.json", re.compile(r"(^|\.pt/)bytes$"), "the length of a file that holds paths and options"),
     ("*.json", re.compile(r"^command$"), "how the evaluation was called"),
-)
+)  # fmt: skip
 """Files, keys in them that are not compared, and why."""
 TWINS = ("metrics.jsonl", "final.pt", "best.pt", "state/*/state.pt", "final/*.safetensors", "league.json", "pool/*")
 """Files of a resumed run that are the same as those of the uncut one, where both have them."""

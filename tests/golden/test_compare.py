@@ -88,49 +88,28 @@ def both_runs(folder, name, change):
 
 STATE = "state/update_000002/state.pt"
 PLANTED = {
-    "a digit of a metric": (
-        "metrics.jsonl",
-        lambda file: replace_text(file, '"train/loss": 0.2', '"train/loss": 0.20000000000000001'),
-        "metrics.jsonl: 1/train/loss: 0.2 | 0.20000000000000001",
-    ),
-    "a metric's name": (
-        "metrics.jsonl",
-        lambda file: replace_text(file, '"train/loss": 0.1', '"train/Loss": 0.1'),
-        "metrics.jsonl: 0/train/loss: 0.1 | (nothing) (and 1 more)",
-    ),
-    "a row more": (
-        "metrics.jsonl",
-        lambda file: file.write_text(file.read_text() + '{"env_steps": 24}\n'),
-        "metrics.jsonl: 2/env_steps: (nothing) | 24",
-    ),
-    "the last bit of a weight": (
-        STATE,
-        lambda file: change_tensor(file, lambda state: state["learner"]["weight"].view(torch.int32)[1, 1].add_(1)),
-        "learner/weight: 4.0 (element 4 of 6, 1 differ) | 4.000000476837158",
-    ),
-    "a tensor's type": (
-        STATE,
-        lambda file: change_tensor(file, lambda state: state["learner"].update(weight=torch.arange(6).view(2, 3))),
-        "learner/weight: float32[2, 3] | int64[2, 3]",
-    ),
-    "a tensor that is gone": (
-        "final.pt",
-        lambda file: change_tensor(file, lambda content: content.pop("weight")),
-        "final.pt: weight: float32[2] | (nothing)",
-    ),
-    "a number instead of text": (
-        "eval.json",
-        lambda file: replace_text(file, '"wins": 3', '"wins": "3"'),
-        "eval.json: wins: 3 | '3'",
-    ),
-    "a default": (
-        "config.yaml",
-        lambda file: replace_text(file, "clip: 0.2", "clip: 0.3"),
-        "config.yaml: ppo/clip: 0.2 | 0.3",
-    ),
+    "a digit of a metric": ("metrics.jsonl",
+     lambda file: replace_text(file, '"train/loss": 0.2', '"train/loss": 0.20000000000000001'),
+     "metrics.jsonl: 1/train/loss: 0.2 | 0.20000000000000001"),
+    "a metric's name": ("metrics.jsonl", lambda file: replace_text(file, '"train/loss": 0.1', '"train/Loss": 0.1'),
+     "metrics.jsonl: 0/train/loss: 0.1 | (nothing) (and 1 more)"),
+    "a row more": ("metrics.jsonl", lambda file: file.write_text(file.read_text() + '{"env_steps": 24}\n'),
+     "metrics.jsonl: 2/env_steps: (nothing) | 24"),
+    "the last bit of a weight": (STATE,
+     lambda file: change_tensor(file, lambda state: state["learner"]["weight"].view(torch.int32)[1, 1].add_(1)),
+     "learner/weight: 4.0 (element 4 of 6, 1 differ) | 4.000000476837158"),
+    "a tensor's type": (STATE,
+     lambda file: change_tensor(file, lambda state: state["learner"].update(weight=torch.arange(6).view(2, 3))),
+     "learner/weight: float32[2, 3] | int64[2, 3]"),
+    "a tensor that is gone": ("final.pt", lambda file: change_tensor(file, lambda content: content.pop("weight")),
+     "final.pt: weight: float32[2] | (nothing)"),
+    "a number instead of text": ("eval.json", lambda file: replace_text(file, '"wins": 3', '"wins": "3"'),
+     "eval.json: wins: 3 | '3'"),
+    "a default": ("config.yaml", lambda file: replace_text(file, "clip: 0.2", "clip: 0.3"),
+     "config.yaml: ppo/clip: 0.2 | 0.3"),
     "a file that is gone": ("eval.json", lambda file: file.unlink(), "eval.json: there | missing"),
     "a file that is new": ("best.pt", lambda file: torch.save({}, file), "best.pt: missing | there"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PLANTED)

@@ -165,7 +165,7 @@ def matches(options: AirOptions, pilots: Sequence[Duelist], device: str, threads
     ground = any(policy.contract.get("observe_ground") for policy in policies)
     beyond = replace(CombatOptions.of_contract(contract), observe_ground=ground)
     limit = trained_limit(trained.training) if options.ground_limit is None else options.ground_limit
-    near = {"low_start": options.low_start, "ground_limit": limit}
+    near: dict[str, Any] = {"low_start": options.low_start, "ground_limit": limit}
     setting = CombatConditions(model, gun, device=device, threads=threads, options=beyond, **near, **repeat)
     with said_if_long(COMPILING, enabled=not options.quiet):
         check_policies(policies, setting)

@@ -89,7 +89,7 @@ def weights(path):
     return plain(checkpoint.network.state_dict()), checkpoint.contract, checkpoint.training
 
 
-def test_a_listed_policy(policy):
+def test_a_damaged_policy_is_refused_or_reads_as_before(policy):
     check(policy, lambda: weights(policy), weights(policy), CheckpointError)
 
 
@@ -125,7 +125,7 @@ def state(path):
 
 
 @pytest.mark.parametrize("name", ["state.pt", "manifest.json"])
-def test_a_training_state(states, name):
+def test_a_damaged_training_state_is_refused_or_reads_as_before(states, name):
     path = states.paths()[0]
     check(path / name, lambda: state(path), state(path), StateError)
 

@@ -50,7 +50,7 @@ def clean(folder, keep):
     assert len(states.paths()) <= keep + 1
 
 
-def test_kills_while_saving(folder):
+def test_a_kill_while_saving_leaves_a_whole_state(folder):
     rng, last = random.Random(0), 1
     for _ in range(KILLS):
         process, receiver = victims.start_telling(planted.save_on_and_on, folder, last + 1, KEEP)

@@ -1,5 +1,6 @@
 """Logs harmed between two sessions of a run: an alert names the file and what is wrong, and training goes on."""
 
+import importlib.util
 import json
 import shutil
 
@@ -9,6 +10,7 @@ from sparring.agents.run.log_files import EVENTS, METRICS, LoggerError
 from sparring.agents.run.logger import open_logger
 from sparring.agents.trainers import train
 from sparring.configs.core.session import LoggerConfig
+from tests.agents.faults import planted, victims
 from tests.agents.ppo.small_run import config, metrics, state_of, untimed
 
 
@@ -131,3 +133,22 @@ def test_a_log_that_is_a_folder_is_refused_by_name(tmp_path):
     (tmp_path / METRICS).mkdir()
     with pytest.raises(LoggerError, match=r"metrics\.jsonl: cannot be opened \(is a folder, and must be a"):
         open_log(tmp_path)
+
+
+SECRET = "canary7c5e2f9ab1d3"
+SPELLINGS = (SECRET, SECRET.upper(), SECRET[::-1], SECRET.encode().hex())
+
+
+@pytest.mark.parametrize("mode", ["off", "offline"])
+def test_no_secret_is_in_any_file_of_a_run(tmp_path, mode):
+    if mode == "offline" and importlib.util.find_spec("wandb") is None:
+        pytest.skip("Weights & Biases is not installed")
+    code = victims.finish(planted.run_with_secrets, tmp_path, SECRET, mode, out=tmp_path / "said")
+    said = (tmp_path / "said").read_text()
+    assert code == 0, said
+    assert "is off for the rest" not in said
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert bool([path for path in files if path.suffix == ".wandb"]) == (mode == "offline")
+    found = [str(path) for path in files for word in SPELLINGS if word.encode() in path.read_bytes()]
+    assert found == []
+    assert [path for path in files if b"a-project" in path.read_bytes()], "the search finds what is there"

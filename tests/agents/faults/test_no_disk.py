@@ -21,7 +21,7 @@ def check(root, last):
 
 
 @pytest.mark.parametrize("full_after", [1, 5])
-def test_a_full_disk(undisturbed, tmp_path, full_after):
+def test_a_run_on_a_full_disk_ends_with_one_line(undisturbed, tmp_path, full_after):
     code, text = victims.listen(planted.run_on_a_full_disk, tmp_path, full_after, checkpoint_every=2)
     assert code == 2, text
     assert text.splitlines()[-1].startswith("train.py: "), text

@@ -75,7 +75,7 @@ def test_games_of_deterministic_players_are_few():
     assert usual_batch_size(12) == 12
 
 
-def test_results_of_outcomes():
+def test_outcomes_are_results_of_a_seat():
     outcome, seat = torch.tensor([0, 1, 2, 3, 4, 6]), torch.tensor([0, 0, 0, 0, 2, 0])
     assert results_of(outcome, seat).tolist() == [0, 1, -1, 0, 1, -1]
 

@@ -45,7 +45,7 @@ def test_blocks_are_residual_and_pre_norm():
     assert torch.equal(block(x), x)
 
 
-def test_orthogonal_gains():
+def test_weights_begin_orthogonal_with_the_stated_gains():
     net = network()
     square = net.actor[2].weight
     torch.testing.assert_close(square @ square.T, 2 * torch.eye(16), atol=1e-5, rtol=0)
@@ -139,7 +139,7 @@ def test_the_same_generator_state_gives_the_same_actions():
 
 
 @pytest.mark.parametrize(("continuous", "binary"), [(2, 0), (0, 2), (1, 3)])
-def test_other_action_spaces(continuous, binary):
+def test_continuous_or_binary_actions_alone_are_sampled_and_scored(continuous, binary):
     net = network(continuous, binary)
     actions, log_prob = net.act(some_obs(), generator=torch.Generator().manual_seed(0))
     assert actions.shape == (64, continuous + binary)

@@ -31,14 +31,9 @@ PHASES = [
 LONG = [
     PhaseConfig("curriculum", 3, adaptive=0.5, stages=[StageConfig(0, ["do_nothing"]), StageConfig(2, ["ace"])]),
     replace(PHASES[1], updates=2),
-    PhaseConfig(
-        "selfplay",
-        3,
-        scripted_start=0.2,
-        scripted_end=0.2,
-        randomization=[RandomizationConfig(level="full", over=2, steps=2)],
-    ),
-]
+    PhaseConfig("selfplay", 3, scripted_start=0.2, scripted_end=0.2,
+     randomization=[RandomizationConfig(level="full", over=2, steps=2)]),
+]  # fmt: skip
 """Eight updates: a new bot at 2, an event and the first snapshot at 3, wider physics at 5 and 6."""
 
 

@@ -65,7 +65,7 @@ def test_nothing_is_played_by_default(played):
     assert played.calls == []
 
 
-def test_what_is_reported(played):
+def test_a_check_reports_rates_score_length_and_hp(played):
     played.wins[:] = [7, 10]
     metrics = after(make_checks(every=1), 0)
     rates = ("win_rate", "draw_rate", "loss_rate", "score", "length", "hp")
@@ -102,7 +102,7 @@ def test_the_alert_needs_a_height_to_fall_from_and_speaks_once_per_fall(played):
     ]
 
 
-def test_a_real_check():
+def test_a_check_plays_the_games_of_its_bot():
     batch = DogfightBatch(1, threads=1)
     network = ActorCritic(59, 2, 1, NetworkConfig(hidden=4))
     config, setting = EvaluationConfig(every=1, games=2), MatchSettings(threads=1, max_ticks=300)

@@ -140,7 +140,7 @@ def test_advantages_are_normalized_but_rounding_is_not_blown_up():
     assert normalize(torch.tensor([3.0])).tolist() == [0.0]
 
 
-def test_explained_variance():
+def test_explained_variance_by_hand():
     returns = torch.tensor([1.0, 2.0, 3.0, 4.0])
     assert explained_variance(returns + 7, returns).item() == pytest.approx(1.0)
     assert explained_variance(torch.zeros(4), returns).item() == pytest.approx(0.0)

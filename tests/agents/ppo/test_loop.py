@@ -198,7 +198,7 @@ def test_an_event_sets_the_spread_before_its_update(tmp_path):
     assert metrics(tmp_path)[0]["train/log_std_0"] == pytest.approx(-1.5, abs=1e-4)
 
 
-def test_annealing_is_straight():
+def test_annealing_is_linear():
     assert [anneal(2.0, 0.1, done) for done in (0.0, 0.5, 1.0)] == pytest.approx([2.0, 1.1, 0.2])
 
 
@@ -212,7 +212,7 @@ def test_auto_takes_the_first_gpu_where_there_is_one(gpus):
     assert choose_device("auto") == (torch.device("cuda", 0) if gpus else torch.device("cpu"))
 
 
-def test_cpu_means_cpu(gpus):
+def test_the_device_cpu_is_chosen_by_name(gpus):
     assert choose_device("cpu") == torch.device("cpu")
 
 

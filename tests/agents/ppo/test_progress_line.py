@@ -1,12 +1,19 @@
 """The progress line names each figure: rates and shares are percentages alike, and something moves in every game."""
 
+import itertools
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 import sparring
+from sparring.agents.ppo import start
 from sparring.agents.ppo.self_play import league_status
+from sparring.agents.ppo.start import estimate_seconds
+from sparring.agents.ppo.trainer import PPOTrainer
+from sparring.configs.load import load
 from sparring.configs.schema import PhaseConfig, StageConfig
 from sparring.curriculum.schedule import Schedule, SchedulePosition
 
@@ -24,15 +31,11 @@ PLAN = Schedule([PhaseConfig("any", 9, stages=[StageConfig(bots=["random", "ace"
     [
         (0.18, {"random": 0.49}, "", "win rate: random 49%, ace not yet; self-play 82% of matches"),
         (1.0, {"random": 0.49, "ace": 1.0}, "", "win rate: random 49%, ace 100%"),
-        (
-            0.5,
-            {},
-            "opponents 7% of play",
-            "win rate: random not yet, ace not yet; self-play 50% of matches; opponents 7% of play",
-        ),
+        (0.5, {}, "opponents 7% of play",
+         "win rate: random not yet, ace not yet; self-play 50% of matches; opponents 7% of play"),
         (0.0, {"random": 0.49}, "", "self-play 100% of matches"),
     ],
-)
+)  # fmt: skip
 def test_every_percentage_has_a_name(scripted, rates, cost, line):
     assert league_status(replace(PLAN, scripted_share=scripted), rates, {}, cost)[0] == line
 
@@ -69,3 +72,37 @@ def test_a_gymnasium_run_shows_its_return(tmp_path, capsys):
         f": mean return {row['rollout/recent_return']:.1f}; entropy {row['train/entropy']:.2f}; "
         in capsys.readouterr().out
     )
+
+
+SIZES = ["env.num_envs=8", "ppo.rollout_steps=32", "ppo.minibatch_size=64", "ppo.epochs=3", "network.hidden=4"]
+PLACE = ["device=cpu", "threads=1", "logger.progress=false"]
+
+
+@pytest.fixture
+def run(tmp_path):
+    run = PPOTrainer(load(["+run=quickstart", "max_updates=100", *SIZES, *PLACE, f"checkpoint_dir={tmp_path}"]))
+    yield run
+    run.close()
+
+
+def estimate(run):
+    return estimate_seconds(run.config, run.network, run.rollout, updates=run.updates, threads=run.threads)
+
+
+def test_seconds_per_sample_are_scaled_to_the_whole_run(run, monkeypatch):
+    """A trial is 16 steps of 8 matches; pretend that it takes 128 s to collect and 256 s to learn from once."""
+    ticks = itertools.cycle([0.0, 128.0, 384.0])
+    monkeypatch.setattr(start, "time", SimpleNamespace(perf_counter=lambda: next(ticks)))
+    assert estimate(run) == 100 * 32 * 8 * (1.0 + 3 * 2.0)
+
+
+def test_the_trial_leaves_the_run_as_it_was(run):
+    def state():
+        draws = (run.actions.get_state(), run.learner.shuffle.get_state())
+        return torch.cat([p.flatten() for p in run.network.parameters()]).clone(), run.task.batch.obs.clone(), *draws
+
+    before, steps = state(), run.rollout.obs.clone()
+    assert estimate(run) > 0.0
+    assert all(torch.equal(a, b) for a, b in zip(before, state(), strict=True))
+    assert torch.equal(run.rollout.obs, steps)
+    assert not run.learner.optimizer.state

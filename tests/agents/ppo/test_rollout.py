@@ -167,7 +167,7 @@ def one(reward, value, *, terminated=(), truncated=(), last=0.0, final=None):
     return advantage.squeeze(1).tolist(), returns.squeeze(1).tolist()
 
 
-def test_a_plain_run():
+def test_advantages_of_one_episode_by_hand():
     # delta = r + 0.5 V' - V: [1 + 2 - 2, 2 + 4 - 4, 3 + 8 - 8] = [1, 2, 3]; A = delta + 0.25 A'
     advantage, returns = one([1.0, 2.0, 3.0], [2.0, 4.0, 8.0], last=16.0)
     assert advantage == [1 + 0.25 * 2.75, 2 + 0.25 * 3, 3.0]

@@ -72,7 +72,7 @@ def test_the_error_names_a_folder_that_cannot_be_created(tmp_path):
         RunFolder.create(tmp_path / "file" / "runs")
 
 
-def test_what_lies_where(tmp_path):
+def test_files_of_a_run_have_their_paths(tmp_path):
     folder = RunFolder(tmp_path / "dark-ghost")
     paths = [folder.config, folder.state, folder.pool, folder.final, folder.step(4096), folder.named("pre_brawler")]
     names = ["config.yaml", "state", "pool", "final.pt", "step_4096.pt", "pre_brawler.pt"]

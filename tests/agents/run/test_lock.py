@@ -33,7 +33,7 @@ def test_a_killed_holder_leaves_no_lock(tmp_path):
     RunLock(tmp_path).release()
 
 
-def test_released_means_free(tmp_path):
+def test_a_released_run_can_be_locked_again(tmp_path):
     for _ in range(2):
         RunLock(tmp_path).release()
 

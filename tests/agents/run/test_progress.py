@@ -84,7 +84,7 @@ def test_the_bar_goes_on_where_the_run_does(monkeypatch, capsys, updates):
 @pytest.mark.parametrize(
     ("number", "unit", "text"), [(1, "update", "1 update"), (0, "step", "0 steps"), (20_000, "bot", "20,000 bots")]
 )
-def test_one_is_singular(number, unit, text):
+def test_a_count_of_one_is_singular(number, unit, text):
     assert counted(number, unit) == text
 
 

@@ -41,12 +41,12 @@ def test_the_peer_has_our_network_and_our_samples(name):
 
 
 @pytest.mark.parametrize("name", benchmark.GAMES)
-def test_the_peer_learns(name):
+def test_updates_of_the_peer_are_timed(name):
     assert min(peers.time_updates(game(name).make_peer(SMALL), 2)) > 0.0
 
 
 @pytest.mark.parametrize("extra", [benchmark.ALL_SEATS, ()])
-def test_ours_learns(extra):
+def test_updates_of_our_trainer_are_timed(extra):
     first, *others = benchmark.train_ours(game("connect_four_mlp"), SMALL, 3, ["threads=1", *extra])
     assert first == 0.0
     assert len(others) == 2

@@ -20,7 +20,7 @@ from sparring.configs.core.allowed import Form, complaint, describe, inside
         (-math.inf, "[-1000, 1000]", False),
     ],
 )
-def test_interval_ends(value, interval, expected):
+def test_an_interval_includes_its_closed_ends_only(value, interval, expected):
     assert inside(value, interval) is expected
 
 
@@ -36,7 +36,7 @@ def test_a_form_must_match_the_complete_text():
     assert complaint("abc\n", Form("[a-z]+", "small letters")) == "must be small letters"
 
 
-def test_describe():
+def test_allowed_values_are_described_in_a_few_words():
     assert describe("[0, 1]") == "[0, 1]"
     assert describe(("a", "b")) == "a, b"
     assert describe(Form(".", "one letter")) == "one letter"

@@ -46,7 +46,7 @@ def test_who_waits_gets_it_when_the_holder_ends(tmp_path):
         assert process.wait() == 0
 
 
-def test_patience_ends(tmp_path):
+def test_a_busy_lock_is_refused_after_the_patience(tmp_path):
     with FileLock(tmp_path / "lock"):
         started = time.monotonic()
         with pytest.raises(LockBusyError):

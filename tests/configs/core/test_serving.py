@@ -223,8 +223,7 @@ bounded_server(GuardedApp(Deaf()), largest_message=1000, port=0, log_level="info
 """
 
 
-@pytest.mark.parametrize("kind", ["thread", "task"])
-@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(("kind", "sent"), [("thread", signal.SIGTERM), ("task", signal.SIGINT)])
 def test_a_signal_ends_the_server_under_load(kind, sent):
     process = subprocess.Popen([sys.executable, "-c", BUSY, kind], stderr=subprocess.PIPE, text=True)
     try:

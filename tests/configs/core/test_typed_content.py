@@ -49,7 +49,7 @@ def test_tensors_are_not_converted(found):
         check_tensors({"w": found}, {"w": torch.ones(3)}, "weights")
 
 
-def test_tensors_are_finite():
+def test_a_tensor_that_is_not_finite_is_refused():
     with pytest.raises(ContentError, match="holds NaN or infinity"):
         check_tensor(torch.tensor([0.0, torch.inf]), torch.zeros(2), "w")
 

@@ -75,7 +75,7 @@ def check(before, move, after, moves, end):
 
 
 @pytest.mark.parametrize("games", [400, pytest.param(2000, marks=pytest.mark.slow)])
-def test_random_games(games):
+def test_answers_of_random_games_are_those_of_python_chess(games):
     seen = Counter()
     for number in range(games):
         draw = random.Random(number)

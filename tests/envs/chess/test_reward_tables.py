@@ -54,7 +54,7 @@ ANALYSES = [
 
 
 @pytest.mark.parametrize("row", ANALYSES, ids=range(1, len(ANALYSES) + 1))
-def test_analysis(row):
+def test_the_reward_of_an_analysis_by_hand(row):
     answer, moves, values, best, *expected = row
     found = read_analysis(collapse(answer))
     assert (len(found.moves), len(found.evaluations), found.best) == (moves, values, best)
@@ -106,7 +106,7 @@ TRANSITIONS = [
 
 @pytest.mark.parametrize("history", ["e2e4+", ""], ids=["history", "none"])
 @pytest.mark.parametrize("row", TRANSITIONS, ids=range(1, len(TRANSITIONS) + 1))
-def test_transition(row, history):
+def test_the_reward_of_a_transition_by_hand(row, history):
     answer, *expected = row
     score = score_transition(f"A: {START}+e2e4+{history}", answer)
     assert [score.position, score.form, score.validity, score.total] == pytest.approx(expected, abs=5e-5)

@@ -79,7 +79,7 @@ def test_equal_seeds_give_equal_games_whatever_runs_beside_them():
     two.close()
 
 
-def test_all_seven_seats():
+def test_one_player_orders_for_all_seven_seats():
     match = DiplomacyMatch(power="all", last_year=1901, reward="centres")
     turns = played(match, 0)
     match.close()

@@ -101,7 +101,7 @@ def test_an_illegal_answer_and_bad_options(url):
             session.reset(seed=1, last_year=5)
 
 
-def test_the_validator_passes(url):
+def test_the_validator_of_openenv_accepts_the_server(url):
     from openenv.cli._validation import validate_running_environment
     from openenv.validation import Level, Verdict, run_validation
 

@@ -113,7 +113,7 @@ def test_an_answer_stays_within_its_bytes(root):
     assert error or json.loads(text)["shortened"]
 
 
-def test_bounds():
+def test_an_answer_is_cut_to_its_bounds():
     content = {
         "rows": list(range(10_000)),
         "nested": {"names": {str(i): "é" * 100 for i in range(300)}},
@@ -130,9 +130,8 @@ def test_bounds():
         bounded_json({str(i): ["y" * 1000] * LEAST_ENTRIES for i in range(9)}, most_bytes=2000)
 
 
-def test_the_error_names_the_missing_package(monkeypatch, capsys, tmp_path):
+def test_the_error_names_the_missing_package(monkeypatch, error_line, tmp_path):
     monkeypatch.setitem(sys.modules, "mcp.server.mcpserver", None)
     with pytest.raises(InputError, match=r"`sparring install mcp`"):
         mcp_module("mcp.server.mcpserver")
-    assert main(["mcp", "--dir", str(tmp_path)]) == 2
-    assert "mcp 2 or later" in capsys.readouterr().err
+    assert "mcp 2 or later" in error_line(main, ["mcp", "--dir", str(tmp_path)])

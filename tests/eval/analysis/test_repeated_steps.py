@@ -75,18 +75,15 @@ def test_a_decreasing_step_within_a_file_is_noted(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "loss", "reward", "note"),
     [
-        ([(1, "loss", 1), (1, "reward", 2), (2, "loss", 3), (2, "reward", 4)], [(1, 1), (2, 3)], [(1, 2), (2, 4)], ""),
+        ([(1, "loss", 1), (1, "reward", 2), (2, "loss", 3), (2, "reward", 4)], [(1, 1), (2, 3)], [(1, 2), (2, 4)],
+         ""),
         ([(1, "loss", 1), (2, "loss", 3), (1, "reward", 2)], [(1, 1), (2, 3)], [(1, 2)], ""),
         ([(1, "loss", 1), (1, "loss", 3), (2, "reward", 2)], [(1, 3)], [(2, 2)], "1 values are replaced"),
-        (
-            [(1, "loss", 1), (2, "loss", 2), (1, "loss", 3), (2, "loss", 4), (2, "reward", 5)],
-            [(1, 3), (2, 4)],
-            [(2, 5)],
-            "2 of 4 rows are left out",
-        ),
+        ([(1, "loss", 1), (2, "loss", 2), (1, "loss", 3), (2, "loss", 4), (2, "reward", 5)], [(1, 3), (2, 4)],
+         [(2, 5)], "2 of 4 rows are left out"),
     ],
     ids=["two calls a step", "a late evaluation", "one metric twice", "a counter that restarts"],
-)
+)  # fmt: skip
 def test_rows_of_one_step_are_merged_and_lost_rows_are_reported(tmp_path, rows, loss, reward, note):
     write_rows(tmp_path / "one", [{"env_steps": step, name: value} for step, name, value in rows])
     source = RunFolders(tmp_path)

@@ -97,7 +97,7 @@ def test_python_is_text_or_refused(text):
         parse(text)
 
 
-def test_config_pairs():
+def test_a_pair_of_option_and_value_selects_runs():
     assert config_test("lora_rank=16")(RUN)
     assert config_test("model.name=smollm2")(RUN)
     assert not config_test("model.name=Qwen/Qwen2.5-7B-Instruct")(RUN)

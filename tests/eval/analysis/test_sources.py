@@ -51,7 +51,7 @@ def test_every_source_gives_the_logged_numbers(recorded, name):
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_records_agree(recorded, name):
+def test_every_source_gives_the_same_record(recorded, name):
     (run,) = source_of(name, recorded).runs()
     assert (run.id, run.source, run.status, run.damage) == ("dark-ghost", name, "completed", ())
     assert (run.summary["updates"], run.summary["env_steps"]) == (ROWS, ROWS * 128)

@@ -39,22 +39,13 @@ def row_of(**values):
     ("strange", "kept", "damage"),
     [
         ({"rows": {"big": 10**400}}, ROWS, f"{ROWS} numbers are too large for float64"),
-        (
-            {"raw": b'{"env_steps": 64, "loss": ' + b"9" * 5000 + b"}\n" + row_of(loss=1)},
-            1,
-            "1 lines are not JSON objects",
-        ),
+        ({"raw": b'{"env_steps": 64, "loss": ' + b"9" * 5000 + b"}\n" + row_of(loss=1)}, 1,
+         "1 lines are not JSON objects"),
         ({"raw": row_of(loss=1).replace(b"}", b', "loss": 2}')}, 1, "1 objects repeat a key, first in line 1"),
-        (
-            {"raw": row_of(loss=1).replace(b"64", b'"64"') + row_of(loss=1)},
-            1,
-            "1 rows have no whole number of env_steps",
-        ),
-        (
-            {"raw": row_of(loss=1).replace(b"64", b"-64") + row_of(loss=1)},
-            1,
-            "1 rows have no whole number of env_steps",
-        ),
+        ({"raw": row_of(loss=1).replace(b"64", b'"64"') + row_of(loss=1)}, 1,
+         "1 rows have no whole number of env_steps"),
+        ({"raw": row_of(loss=1).replace(b"64", b"-64") + row_of(loss=1)}, 1,
+         "1 rows have no whole number of env_steps"),
         ({"raw": row_of(loss=1) + b"[" * 100_000 + b"\n"}, 1, "1 lines are not JSON objects"),
         ({"raw": row_of(loss=1)[:-3]}, 0, "the last line is cut off"),
         ({"raw": b"\xef\xbb\xbf" + row_of(loss=1).replace(b"\n", b"\r\n")}, 1, ""),
@@ -69,7 +60,7 @@ def row_of(**values):
         ({"eval_json": "[" * 500 + "]" * 500}, ROWS, "eval.json: cannot be read (is nested deeper than 100 levels)"),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_damage_is_named_and_the_rest_is_read(tmp_path, capsys, strange, kept, damage):
     write(tmp_path, **strange)
     history = RunFolders(tmp_path).history("odd")

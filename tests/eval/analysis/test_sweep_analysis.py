@@ -18,13 +18,9 @@ FILE = {
     "primary": {"measure": "last(elo/base_model)", "goal": "lower"},
     "secondary": ["max(benchmark/grad_norm)"],
     "expected": ["B", "A", "C"],
-    "criteria": [
-        "every run: count(kl/mean) >= 2",
-        "every run: max(kl/max) < 1",
-        "some run: change(elo/base_model) < -50",
-        "between runs: final(game/win_bonus_rate) > 0.06",
-    ],
-}
+    "criteria": ["every run: count(kl/mean) >= 2", "every run: max(kl/max) < 1",
+     "some run: change(elo/base_model) < -50", "between runs: final(game/win_bonus_rate) > 0.06"],
+}  # fmt: skip
 
 
 def row(base, best, kl, win):
@@ -77,7 +73,7 @@ def test_the_columns_are_those_of_the_original_analysis(root):
     assert a.mean("max(benchmark/grad_norm)") == 3.0
 
 
-def test_compute_and_the_power_law_of_a_sweep(root, capsys):
+def test_compute_and_the_power_law_of_a_sweep(root, capsys, printed):
     """Reward is 3 times the square root of all games, each row takes 30 s, and an hour costs 12."""
     for label in ROWS:
         games = [16.0 * number for number in range(1, 9)]
@@ -88,8 +84,7 @@ def test_compute_and_the_power_law_of_a_sweep(root, capsys):
         ]
         (root / f"mine-{label}" / "metrics.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
     command = ["analyze-sweep", "mine", "--dir", str(root), "--price", "12", "--currency", "EUR"]
-    assert runs.main([*command, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(printed(runs.main, [*command, "--json"]))
     for letter, seeds in (("A", 2), ("B", 2), ("C", 2), ("all", 6)):
         totals = found["compute"][letter]
         assert totals["games"] == 16 * 8 * seeds
@@ -103,8 +98,7 @@ def test_compute_and_the_power_law_of_a_sweep(root, capsys):
     assert fits["all", "games"]["exponent"]["interval"] == pytest.approx([0.5, 0.5])
     assert fits["all", "cost (EUR at 12 an hour)"]["exponent"]["value"] == pytest.approx(0.5)
     assert not any(letter == "A" for letter, _ in fits)  # two seeds are too few
-    assert runs.main(command) == 0
-    shown = capsys.readouterr().out
+    shown = printed(runs.main, command)
     assert "cost (EUR at 12 an hour)" in shown
     assert "benchmark/reward_mean = a compute^b" in shown
     assert runs.main([*command, "--reward", "benchmark/reward"]) == 3
@@ -137,7 +131,7 @@ def test_neighbours_within_two_standard_errors_are_not_resolved(root):
     )  # 910 ± 10, 920 ± 60, 1025 ± 5
 
 
-def test_equal_runs_are_a_tie_and_the_elo_gap_comes_first(root, capsys):
+def test_equal_runs_are_a_tie_and_the_elo_gap_comes_first(root, printed):
     """The base model gains in all runs; B has the largest gap, and A and C have equal ratings of it."""
     for letter, best in (("A", 1100), ("B", 1200), ("C", 1090)):
         for seed in (0, 1):
@@ -147,8 +141,7 @@ def test_equal_runs_are_a_tie_and_the_elo_gap_comes_first(root, capsys):
     analysis = analyze_sweep(find_sweep("mine", root))
     assert analysis.unresolved == (("A", "C"),)
     assert analysis.tau == pytest.approx(-2 / 6**0.5)  # B, A, C expected: two pairs against it, one tied
-    assert runs.main(["analyze-sweep", "mine", "--dir", str(root)]) == 0
-    shown = capsys.readouterr().out
+    shown = printed(runs.main, ["analyze-sweep", "mine", "--dir", str(root)])
     assert "which counts where the base gains too: B, A, C." in shown
     assert "lower is better: A = C, B; = is a tie." in shown
     assert "not as expected" in shown
@@ -199,13 +192,11 @@ def test_a_run_without_rows_is_not_ranked(root):
     assert analyze_sweep(find_sweep("mine", root)).ranking == ("A", "C")
 
 
-def test_the_command_prints_table_json_and_csv(root, capsys):
-    assert runs.main(["analyze-sweep", "mine", "--checkpoint-dir", str(root)]) == 0
-    text = capsys.readouterr().out
+def test_the_command_prints_table_json_and_csv(root, capsys, printed):
+    text = printed(runs.main, ["analyze-sweep", "mine", "--checkpoint-dir", str(root)])
     assert "Expected: B, A, C; as expected (Kendall's tau +1.00)." in text
     assert "- not held: `between runs: final(game/win_bonus_rate) > 0.06`" in text
-    assert runs.main(["analyze-sweep", "mine", "--json", "--checkpoint-dir", str(root)]) == 0
-    content = json.loads(capsys.readouterr().out)
+    content = json.loads(printed(runs.main, ["analyze-sweep", "mine", "--json", "--checkpoint-dir", str(root)]))
     assert (content["schema_version"], content["ranking"]) == (1, ["B", "A", "C"])
     assert content["runs"][0]["mean"]["base_model Elo"] == 910.0
     assert runs.main(["analyze-sweep", "mine", "--output-format", "csv", "--checkpoint-dir", str(root)]) == 0
@@ -224,11 +215,10 @@ def test_unknown_names_and_sweeps_not_run_yet(root, capsys):
 
 
 @pytest.mark.parametrize("names", [["mine-A"], ["mine-A-seed1", "mine-A-seed0"]])
-def test_runs_are_analysed_by_name_or_prefix(root, capsys, names):
+def test_runs_are_analysed_by_name_or_prefix(root, capsys, names, printed):
     for label in ROWS:
         (root / f"mine-{label}" / "config.yaml").write_text(yaml.safe_dump({"seed": int(label[-1])}))
-    assert runs.main(["analyze-sweep", *names, "--json", "--dir", str(root)]) == 0
-    content = json.loads(capsys.readouterr().out)
+    content = json.loads(printed(runs.main, ["analyze-sweep", *names, "--json", "--dir", str(root)]))
     assert [one["description"] for one in content["runs"]] == ["mine-A-seed1", "mine-A-seed0"]  # Elo 960 and 980
     assert [one["mean"]["Elo gap"] for one in content["runs"]] == [70.0, 50.0]
     assert runs.main(["analyze-sweep", "mine-A", "other", "--dir", str(root)]) == 3
@@ -249,12 +239,10 @@ def test_runs_are_analysed_by_name_or_prefix(root, capsys, names):
         ("mine-sweep/sweep.yaml", b"[: {", "sweep.yaml: not YAML of plain data"),
     ],
 )
-def test_a_damaged_file_is_named_in_one_line(root, capsys, file, text, message):
+def test_a_damaged_file_is_named_in_one_line(root, error_line, file, text, message):
     with (root / file).open("ab") as stream:
         stream.write(text)
-    assert runs.main(["analyze-sweep", "mine", "--dir", str(root)]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert message in line
+    assert message in error_line(runs.main, ["analyze-sweep", "mine", "--dir", str(root)])
 
 
 def test_text_in_place_of_a_rating_is_ignored(root):

@@ -62,7 +62,7 @@ def test_a_run_of_wandb_is_converted(recorded, tmp_path):
     assert_alike(TrackioFiles(tmp_path).history("dark-ghost"), RunFolders(recorded).history("dark-ghost"), seconds=60)
 
 
-def test_commands_read_it(recorded, converted, capsys):
+def test_commands_read_a_trackio_file(recorded, converted, capsys):
     where = {"dir": converted.parent, "source": "trackio"}
     assert ask("list", [], where)["runs"][0]["source"] == "trackio"
     assert ask("list", [], {**where, "project": "other"})["runs"] == []
@@ -82,7 +82,7 @@ def test_a_run_with_a_folder_is_listed_once(recorded, converted, tmp_path):
     assert len(SourceOptions(root=tmp_path, source=SourceName.TRACKIO).find()[0].runs()) == 1
 
 
-def test_damage_is_reported(converted, tmp_path):
+def test_damage_in_a_trackio_file_is_reported(converted, tmp_path):
     shutil.copy(converted, tmp_path / "row.db")
     with sqlite3.connect(tmp_path / "row.db") as file:
         file.execute("UPDATE metrics SET metrics = '{' WHERE id = 3")

@@ -35,9 +35,8 @@ def test_bench_prints_the_measured_speed():
     assert "needs torch and Warp" in speed.line(speed.speeds()[-1], None)
 
 
-def test_bad_input_is_one_line(capsys):
-    assert speed.main(["--seconds", "100"]) == 2
-    said = capsys.readouterr().err
-    assert (said.startswith("sparring bench: --seconds"), said.count("\n")) == (True, 1)
+def test_bad_input_is_one_line(error_line):
+    said = error_line(speed.main, ["--seconds", "100"])
+    assert said.startswith("sparring bench: --seconds")
     with pytest.raises(SystemExit):
         speed.main(["--help"])

@@ -68,9 +68,8 @@ def bare(*commands, cwd):
     return json.loads(done.stdout)
 
 
-def test_without_words_it_lists_every_command(capsys):
-    assert command.main([]) == 0
-    listed = capsys.readouterr().out
+def test_without_words_it_lists_every_command(printed):
+    listed = printed(command.main, [])
     assert all(f"  {name} " in listed for name in command.COMMANDS)
     scripts = {path.stem for path in (ROOT / "eval").glob("*.py") if "\ndef main(" in path.read_text()}
     called = {one.module for one in command.COMMANDS.values()}
@@ -87,10 +86,9 @@ def test_the_page_of_the_released_policy_is_the_one_of_the_documentation(opened,
     assert "released/dogfight_quickstart, with simulator and network on one page" in capsys.readouterr().out
 
 
-def test_without_a_browser_the_file_is_named(opened, monkeypatch, tmp_path, capsys):
+def test_without_a_browser_the_file_is_named(opened, monkeypatch, tmp_path, printed):
     monkeypatch.setattr(webbrowser, "open", lambda address: False)
-    assert command.main(["play"]) == 0
-    assert f"open this file in one, on any machine: {tmp_path}" in capsys.readouterr().out
+    assert f"open this file in one, on any machine: {tmp_path}" in printed(command.main, ["play"])
 
 
 def test_without_a_display_no_browser_is_started(opened, monkeypatch, tmp_path, capsys):
@@ -168,9 +166,8 @@ def test_play_without_torch_offers_and_takes_only_the_options_of_the_static_page
     assert all(name in err for name, (_, _, err) in zip(wrong, refused, strict=True))
 
 
-def test_policies_are_listed_with_what_beats_them(capsys):
-    assert command.main(["policies"]) == 0
-    said = capsys.readouterr().out
+def test_policies_are_listed_with_what_beats_them(printed):
+    said = printed(command.main, ["policies"])
     strong = said.split("released/dogfight_strong\n")[1].split("\n\n")[0]
     assert "worst 0.0 (runner)" in strong
     assert "97.5 %, planner" in strong
@@ -188,20 +185,17 @@ def test_policies_are_listed_with_what_beats_them(capsys):
         (["install", "trian"], "unknown extra 'trian'"),
     ],
 )
-def test_bad_input_is_one_line(words, line, opened, capsys):
-    assert command.main(words) == 2
-    said = capsys.readouterr().err
-    assert (said.startswith((f"sparring: {line}", f"sparring {line}")), said.count("\n")) == (True, 1)
+def test_bad_input_is_one_line(words, line, opened, error_line):
+    said = error_line(command.main, words)
+    assert said.startswith((f"sparring: {line}", f"sparring {line}"))
     assert opened == []
 
 
-def test_commands_are_called_with_their_options(opened, capsys):
-    assert command.main(["train", "--help"]) == 0
-    assert "sparring train +run=" in capsys.readouterr().out
+def test_commands_are_called_with_their_options(opened, capsys, printed):
+    assert "sparring train +run=" in printed(command.main, ["train", "--help"])
     assert command.main(["eval", "--ckpt", "nope"]) == 2
     assert capsys.readouterr().err.splitlines()[-1].startswith("sparring eval: ")
-    assert command.main(["watch", "--help"]) == 0
-    assert capsys.readouterr().out.startswith("usage: sparring watch [POLICY]")
+    assert printed(command.main, ["watch", "--help"]).startswith("usage: sparring watch [POLICY]")
 
 
 def test_the_requirements_of_an_extra_are_those_of_the_package(monkeypatch):

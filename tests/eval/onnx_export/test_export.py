@@ -170,16 +170,14 @@ def test_the_challenge_standard_network_fits(make_checkpoint, tmp_path):
     assert export(load_checkpoint(make_checkpoint(hidden=256, **CHALLENGE)), tmp_path / "agent.onnx") < 1e-5
 
 
-def test_the_command_writes_beside_the_checkpoint(make_checkpoint, capsys):
+def test_the_command_writes_beside_the_checkpoint(make_checkpoint, capsys, printed):
     path = make_checkpoint()
     assert main(["--ckpt", "pupil"]) == 0
     assert path.with_suffix(".onnx").is_file()
     assert "float32[N, 59] -> float32[N, 3]" in capsys.readouterr().out
-    assert main(["--ckpt", "pupil", "--batch", "1"]) == 0
-    assert "float32[1, 59] -> float32[1, 3]" in capsys.readouterr().out
+    assert "float32[1, 59] -> float32[1, 3]" in printed(main, ["--ckpt", "pupil", "--batch", "1"])
     make_checkpoint("rival/final.pt", **CHALLENGE)
-    assert main(["--ckpt", "rival"]) == 0
-    assert "float32[1, 224] -> float32[1, 3]" in capsys.readouterr().out
+    assert "float32[1, 224] -> float32[1, 3]" in printed(main, ["--ckpt", "rival"])
 
 
 @pytest.mark.parametrize(
@@ -192,16 +190,12 @@ def test_the_command_writes_beside_the_checkpoint(make_checkpoint, capsys):
         (["--ckpt", "pupil", "--out", "nowhere/x.onnx"], "cannot be written"),
     ],
 )
-def test_bad_input_is_one_line(arguments, message, make_checkpoint, capsys):
+def test_bad_input_is_one_line(arguments, message, make_checkpoint, error_line):
     make_checkpoint()
-    assert main(arguments) == 2
-    line = capsys.readouterr().err
-    assert message in line
-    assert line.count("\n") == 1
+    assert message in error_line(main, arguments)
 
 
-def test_a_missing_package_is_named(make_checkpoint, monkeypatch, capsys):
+def test_a_missing_package_is_named(make_checkpoint, monkeypatch, error_line):
     make_checkpoint()
     monkeypatch.setitem(sys.modules, "onnx", None)
-    assert main(["--ckpt", "pupil"]) == 2
-    assert "onnx is not installed; run `sparring install export`" in capsys.readouterr().err
+    assert "onnx is not installed; run `sparring install export`" in error_line(main, ["--ckpt", "pupil"])

@@ -68,12 +68,11 @@ def test_the_way_it_is_run_does_not_change_the_table(checkpoints):
     assert tables[0]["length"] == pytest.approx(tables[1]["length"], **WITHIN)
 
 
-def test_agents_are_opponents_and_are_watched(exported, tmp_path, capsys):
+def test_agents_are_opponents_and_are_watched(exported, tmp_path, printed):
     exported()
     page = tmp_path / "match.html"
     arguments = ["--ckpt", "bot:ace", "--opponents", "pupil/final.onnx,chaser", "--games", "2", "--replay", str(page)]
-    assert main([*arguments, *QUICK]) == 0
-    assert "| pupil/final.onnx " in capsys.readouterr().out
+    assert "| pupil/final.onnx " in printed(main, [*arguments, *QUICK])
     assert "ace vs pupil/final.onnx" in page.read_text()
 
 
@@ -118,18 +117,15 @@ def test_notes_about_an_agent_are_in_the_results(checkpoints, capsys):
         (224, ["--rules", "classic"], ["agent.onnx was trained with rules=challenge"]),
     ],
 )
-def test_what_cannot_play_is_one_line(size, options, parts, checkpoints, tmp_path, capsys):
+def test_what_cannot_play_is_one_line(size, options, parts, checkpoints, tmp_path, error_line):
     save(linear(size), tmp_path / "agent.onnx")
     arguments = ["--ckpt", "bot:ace", "--opponents", str(tmp_path / "agent.onnx"), "--games", "2", "--quiet"]
-    assert main([*arguments, *options, *QUICK]) == 2
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
+    err = error_line(main, [*arguments, *options, *QUICK])
     assert [part for part in parts if part not in err] == []
 
 
-def test_an_agent_and_a_policy_need_the_same_rules(exported, checkpoints, tmp_path, capsys):
+def test_an_agent_and_a_policy_need_the_same_rules(exported, checkpoints, tmp_path, error_line):
     exported()
     save(linear(224), tmp_path / "agent.onnx")
     arguments = ["--ckpt", "pupil", "--opponents", str(tmp_path / "agent.onnx"), "--games", "2", "--quiet"]
-    assert main([*arguments, *QUICK]) == 2
-    assert "agent.onnx was trained with rules=challenge" in capsys.readouterr().err
+    assert "agent.onnx was trained with rules=challenge" in error_line(main, [*arguments, *QUICK])

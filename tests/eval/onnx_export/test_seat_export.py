@@ -79,10 +79,9 @@ def test_a_model_of_other_weights_or_without_the_mask_differs(tmp_path):
     assert seat_disagreement(network, data) > 0.01
 
 
-def test_export_writes_them(tmp_path, capsys):
+def test_the_command_exports_policies_of_seats(tmp_path, printed):
     save(tmp_path / "final.pt", contract(roles=[0, 1]), memory="gru")
-    assert main(["--ckpt", str(tmp_path / "final.pt")]) == 0
-    said = capsys.readouterr().out
+    said = printed(main, ["--ckpt", str(tmp_path / "final.pt")])
     assert f"{tmp_path / 'final.onnx'}: float32[N, {F + 6}] -> float32[N, 1], " in said
     assert "Its memory, float32[N, 8], is an input and an output; zeros begin an episode" in said
     model = onnx.load(tmp_path / "final.onnx")

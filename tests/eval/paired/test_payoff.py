@@ -15,7 +15,6 @@ from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint, save_checkpoint
 from sparring.agents.policies.networks import build_network, shape_for
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.status import LOADING
 from sparring.configs.schema import NetworkConfig
 from sparring.curriculum.pool import Pool
 from sparring.envs.air_combat import rules
@@ -217,19 +216,17 @@ def test_the_same_command_writes_the_same_bytes(make_run, tmp_path):
     assert written[0] == written[1]
 
 
-def test_a_damaged_snapshot_is_named(make_run, capsys):
+def test_a_damaged_snapshot_is_named(make_run, error_line):
     path = make_run() / "pool" / "snapshot_000003.pt"
     path.write_bytes(path.read_bytes()[:-1] + b"x")
-    assert main(["--ckpt", "pupil", *QUICK]) == 2
-    assert "snapshot_000003.pt: is damaged" in capsys.readouterr().err
+    assert "snapshot_000003.pt: is damaged" in error_line(main, ["--ckpt", "pupil", *QUICK])
 
 
-def test_a_checkpoint_without_an_age_is_named(make_run, capsys):
+def test_a_checkpoint_without_an_age_is_named(make_run, error_line):
     folder = make_run()
     contract = load_checkpoint(folder / "final.pt").contract
     save_checkpoint(folder / "odd.pt", network(1), contract=contract, training={})
-    assert main(["--ckpt", "pupil", *QUICK]) == 2
-    assert "odd.pt: its training summary lacks env_steps" in capsys.readouterr().err
+    assert "odd.pt: its training summary lacks env_steps" in error_line(main, ["--ckpt", "pupil", *QUICK])
 
 
 @EVERY
@@ -245,12 +242,12 @@ def test_a_checkpoint_without_an_age_is_named(make_run, capsys):
         (["--ckpt", "{run}", "--games", "3"], "--games 3: must be "),
     ],
 )
-def test_bad_input_is_one_line_in_every_game(words, message, game_run, capsys):
+def test_bad_input_is_one_line_in_every_game(words, message, game_run, error_line):
     folder, _, options = game_run
     env = {"flyer": ["--env", "air_combat"], "duel": ["--env", "pettingzoo"]}.get(folder.name, [])
     options = options[:2]
-    assert main([*(word.format(run=folder.name) for word in words), *env, *options, "--threads", "1"]) == 2
-    assert_one_line(message, capsys)
+    words = [word.format(run=folder.name) for word in words]
+    assert message in error_line(main, [*words, *env, *options, "--threads", "1"])
 
 
 @pytest.mark.parametrize(
@@ -267,19 +264,10 @@ def test_bad_input_is_one_line_in_every_game(words, message, game_run, capsys):
         (["--env", "air_combat", "--model", "glider"], "unknown model 'glider'"),
     ],
 )
-def test_bad_input_is_one_line(words, message, make_run, flyer, checkpoints, capsys):
+def test_bad_input_is_one_line(words, message, make_run, flyer, checkpoints, error_line):
     make_run()
     (checkpoints / "empty").mkdir()
-    assert main([*words, *QUICK]) == 2
-    assert_one_line(message, capsys)
-
-
-def assert_one_line(message, capsys):
-    out, err = capsys.readouterr()
-    err = err.removeprefix(f"{LOADING}\n")  # where it takes more than the command line to know
-    assert (out, err.count("\n")) == ("", 1)
-    assert err.startswith("eval/payoff.py: ")
-    assert message in err
+    assert message in error_line(main, [*words, *QUICK])
 
 
 def test_the_game_is_read_from_the_run(flyer):
@@ -314,7 +302,7 @@ def test_table_and_picture_call_everyone_alike(make_run, monkeypatch):
     assert [player["name"] for player in content["players"]] == labels
 
 
-def test_the_defaults():
+def test_the_defaults_of_a_payoff_matrix():
     options = read(["--ckpt", "x"])
     assert (options.games, options.snapshots, options.regimes, len(options.opponents)) == (100, 10, ("none",), 5)
 

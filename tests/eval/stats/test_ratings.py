@@ -107,7 +107,7 @@ def test_an_unknown_anchor_is_named_with_the_players():
         rate([record("ace", "b", (1, 0, 0, 0, 1))], Anchor("aec"))
 
 
-def test_anchors_as_written():
+def test_an_anchor_is_read_with_its_rating():
     assert Anchor.parse("ace") == Anchor("ace", 0.0)
     assert Anchor.parse("ace=1000") == Anchor("ace", 1000.0)
     assert Anchor.among(["mine", "chaser", "ace"], DOGFIGHT.anchors) == Anchor("ace")

@@ -25,7 +25,7 @@ def record(opponent, wins, regime="none"):
         ("stockfish:1>=0.5", "stockfish:1", None, 0.5),
     ],
 )
-def test_reading(text, opponent, regime, minimum):
+def test_a_requirement_is_read_into_its_parts(text, opponent, regime, minimum):
     requirement = Requirement.parse(text)
     assert (requirement.opponent, requirement.regime, requirement.minimum) == (opponent, regime, minimum)
 
@@ -75,7 +75,7 @@ def test_without_a_regime_it_must_hold_in_every_one():
     assert "physics full" in line
 
 
-def test_mean_and_worst():
+def test_mean_and_worst_can_be_required():
     records = [record("ace", 20), record("brawler", 12)]
     assert Requirement.parse("mean>=0.8").failures(records) == []
     assert "0.8000 on average" in Requirement.parse("mean>=0.81").failures(records)[0]

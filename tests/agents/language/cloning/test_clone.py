@@ -90,7 +90,7 @@ def test_on_two_threads_each_batch_is_two_halves_and_a_cut_run_goes_on_bit_for_b
     assert losses[0] == pytest.approx(losses[1], abs=1e-4)
 
 
-def test_it_learns(tmp_path):
+def test_the_loss_of_a_clone_falls(tmp_path):
     options = ("clone.updates=12", "evaluation.every=12", "evaluation.games=4", "clone.learning_rate=0.01")
     train(config(tmp_path, *options, "clone.batch_tokens=512", "clone.games_per_update=6"))
     rows = metrics(tmp_path)

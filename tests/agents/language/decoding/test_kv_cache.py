@@ -49,7 +49,7 @@ def test_texts_read_by_pieces_are_texts_read_alone(data, name):
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))
-def test_usable_models_pass(name):
+def test_a_model_with_a_usable_cache_is_accepted(name):
     check_context(MODELS[name])
 
 

@@ -106,7 +106,7 @@ def test_requests_to_any_server_use_standard_fields_only():
     assert all(decision.finish_reason == FALLBACK for decision in decisions)
 
 
-def test_conversations():
+def test_a_chat_request_holds_the_prompt_as_one_message():
     (request,) = requests(1)
     with server() as host, endpoint(host, structured="regex", api="chat") as backend:
         (decision,) = backend.decide([request])
@@ -153,7 +153,7 @@ def test_no_more_than_the_cap_are_under_way():
         assert len(host.bodies) == 9
 
 
-def test_tokens_are_counted():
+def test_prompt_tokens_of_answers_are_counted():
     """The loopback server counts 7 prompt tokens for each of these answers, and nothing else."""
     with server(always="empty") as host, endpoint(host, structured="none", model="toy") as backend:
         backend.decide(requests(3))

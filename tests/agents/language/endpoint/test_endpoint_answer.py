@@ -32,11 +32,11 @@ def with_choice(**changes):
     return {**WHOLE, "choices": [{**WHOLE["choices"][0], **changes}]}
 
 
-def test_everything_there_is():
+def test_a_complete_answer_is_read():
     assert read_answer(WHOLE) == ServerAnswer("A PAR H\n", "", (4, 5), (7, 0), ({7: -0.5, 8: -0.9}, {0: 0.0}), 2, 2, 1)
 
 
-def test_a_conversation():
+def test_an_answer_of_a_chat_is_read():
     message = {"role": "assistant", "content": "A PAR H"}
     answer = read_answer({"choices": [{"message": message, "finish_reason": "length"}]})
     assert answer == ServerAnswer("A PAR H", "length")
@@ -183,6 +183,6 @@ def test_token_counts_that_are_not_integers_are_ignored(usage):
     assert (answer.prompt_tokens, answer.completion_tokens, answer.cached_tokens) == (0, 0, 0)
 
 
-def test_models():
+def test_model_names_are_read_and_other_entries_left_out():
     assert model_names({"data": [{"id": "a"}, {"id": 5}, "b", {}, {"id": "c"}]}, str) == ["a", "c"]
     assert model_names({}, str) == model_names({"data": 5}, str) == []

@@ -77,7 +77,7 @@ def test_no_server_at_the_address():
     assert caught.value.kind == "connection"
 
 
-def test_no_such_host(monkeypatch):
+def test_an_unknown_host_is_named(monkeypatch):
     def unknown(*_, **__):
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
@@ -138,5 +138,5 @@ def test_some_statuses_concern_every_request(status):
 
 
 @pytest.mark.parametrize("status", [400, 413, 422, 429, 500, 503])
-def test_others_one_request(status):
+def test_other_statuses_concern_one_request(status):
     assert not of_status(status, "", None).unusable

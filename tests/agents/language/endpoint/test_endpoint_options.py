@@ -25,7 +25,7 @@ def check(**endpoint):
         *("https://gpu-7.cluster_a.internal:443/a/b~c/v1", "http://h:1"),
     ],
 )
-def test_urls(url):
+def test_a_server_url_is_accepted(url):
     check(url=url)
 
 

@@ -22,14 +22,10 @@ SENT = {"model": "m", "messages": [], "max_tokens": 5, "temperature": 0.8, "seed
     [
         ({"error": refusal("max_tokens")}, ("max_tokens",)),
         ({"error": refusal("temperature")}, ("temperature",)),
-        (
-            {"error": {"message": "Unsupported parameter: 'temperature' is not supported with this model."}},
-            ("temperature",),
-        ),
-        (
-            {"detail": [{"type": "extra_forbidden", "loc": ["body", "seed"], "msg": "Extra inputs are not permitted"}]},
-            ("seed",),
-        ),
+        ({"error": {"message": "Unsupported parameter: 'temperature' is not supported with this model."}},
+         ("temperature",)),
+        ({"detail": [{"type": "extra_forbidden", "loc": ["body", "seed"], "msg": "Extra inputs are not permitted"}]},
+         ("seed",)),
         ({"error": {"message": "unknown fields ['seed', 'stop']"}}, ("seed", "stop")),
         ({"error": {"message": "Unrecognized request argument supplied: top_p"}}, ("top_p",)),
         ("litellm.UnsupportedParamsError: gpt-5 models don't support temperature=0.8.", ("temperature",)),
@@ -39,7 +35,7 @@ SENT = {"model": "m", "messages": [], "max_tokens": 5, "temperature": 0.8, "seed
         ({"error": {"message": "the prompt is too long, stop here"}}, ()),
         ({"error": {"message": "unknown model 'm'", "param": "model"}}, ()),
     ],
-)
+)  # fmt: skip
 def test_a_refused_parameter_is_found_in_an_error(error, refused):
     assert refused_parameters(error if isinstance(error, str) else json.dumps(error), SENT) == refused
 

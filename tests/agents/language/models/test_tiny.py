@@ -123,7 +123,7 @@ def test_the_shape_has_every_part_that_adapters_name():
 
 
 @pytest.mark.parametrize(("hidden", "layers", "heads", "millions"), [(128, 4, 4, 0.9), (256, 4, 4, 3.4)])
-def test_sizes(hidden, layers, heads, millions):
+def test_the_number_of_weights_follows_from_the_shape(hidden, layers, heads, millions):
     config = tiny_config(game_tokenizer("diplomacy"), hidden=hidden, layers=layers, heads=heads)
     per_layer = 4 * hidden**2 + 3 * hidden * config.intermediate_size
     total = layers * per_layer + config.vocab_size * hidden

@@ -342,12 +342,9 @@ def test_a_wrong_message_is_answered_with_a_note(message, words, tmp_path):
         ("--engine /no/engine --port 0", "engine '/no/engine': is not a program"),
     ],
 )
-def test_bad_options_of_chess_are_one_line(arguments, words, capsys, monkeypatch, tmp_path):
+def test_bad_options_of_chess_are_one_line(arguments, words, error_line, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    assert play.main(["--env", "chess", *arguments.split(), "--quiet"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("eval/play.py: ")
-    assert words in line
+    assert words in error_line(play.main, ["--env", "chess", *arguments.split(), "--quiet"])
 
 
 def test_the_game_of_a_chess_engine_is_chess():

@@ -180,14 +180,12 @@ def test_a_missing_or_edited_folder_is_named_with_the_command(tmp_path):
         read_positions(tmp_path / "data")
 
 
-def test_the_command(tmp_path, capsys):
+def test_the_command_writes_and_reports_the_positions(tmp_path, printed, error_line):
     out = tmp_path / "data"
     options = ["train=12", "validation=3", "held_out=4", "labelled=2", "engine=builtin"]
-    assert main([f"out={out}", *options]) == 0
-    assert "held_out: 4 positions" in capsys.readouterr().out
+    assert "held_out: 4 positions" in printed(main, [f"out={out}", *options])
     assert len(read_positions(out).analyses) == 6
-    assert main(["out=x", "plies=2"]) == 2
-    assert capsys.readouterr().err == "sparring.envs.chess.data: plies=2: must be in [4, 300]\n"
+    assert error_line(main, ["out=x", "plies=2"]) == "sparring.envs.chess.data: plies=2: must be in [4, 300]\n"
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_the_observation_is_the_position_and_its_moves():
     ],
     ids=["mate", "stalemate", "material", "75 moves", "fivefold"],
 )
-def test_endings(start, moves, result, white):
+def test_every_ending_has_its_result_and_rewards(start, moves, result, white):
     env, rewards = played(moves, start)
     assert env.infos["white"]["result"] == result
     assert rewards == {"white": white, "black": -white}

@@ -117,7 +117,7 @@ def test_hostile_answers_get_the_floor_and_never_raise(text):
 
 
 @given(st.text(max_size=200))
-def test_no_text_raises(text):
+def test_any_text_has_a_reward_in_its_range(text):
     env = overfit_env()
     record = positions_of(env).positions["train"][0]
     for prompt in (arbiter_sample(record).prompt, f"P: {record.fen}"):

@@ -84,33 +84,21 @@ def test_a_reason_is_looked_for_only_where_it_could_matter():
 EXAMPLES = {
     NO_FLEET: ("FRANCE A BRE - PIC VIA", "FRANCE F ENG H"),
     INTENT: ("FRANCE A BRE - PIC", "FRANCE F ENG C A BRE - PIC", "ENGLAND A PIC - BRE"),
-    OWN_SUPPORT: (
-        *("ITALY A VEN - TRI VIA", "ITALY F ADR C A VEN - TRI"),
-        *("AUSTRIA A BUD S VEN - TRI", "AUSTRIA F TRI H"),
-    ),
-    OWN_ATTACK: (
-        *("ENGLAND A LON - NWY VIA", "ENGLAND F NTH C A LON - NWY", "ENGLAND F ENG S HOL - NTH"),
-        "GERMANY F HOL - NTH",
-    ),
-    HEAD_ON: (
-        *("ITALY A VEN - TRI", "ITALY F ADR S VEN - TRI", "ITALY A ROM S TRI - VEN"),
-        *("AUSTRIA F TRI - VEN", "AUSTRIA A BUD S VEN - TRI"),
-    ),
-    RETREAT: (
-        *("ENGLAND A WAL - POR VIA", "ENGLAND F IRI C A WAL - POR", "ENGLAND F MAO C A WAL - POR"),
-        *("ENGLAND F SPA/SC S WAL - POR", "FRANCE A POR H"),
-    ),
-    SIEGE: (
-        *("GERMANY F YOR - NTH", "GERMANY F DEN S YOR - NTH", "AUSTRIA F HEL - NTH", "AUSTRIA F HOL S HEL - NTH"),
-        *("ENGLAND F NTH C A BEL - YOR", "ENGLAND A BEL - YOR", "ENGLAND A LON S BEL - YOR"),
-    ),
-    ROUTES: (
-        *("ENGLAND A POR - LVP VIA", "ENGLAND F MAO C A POR - LVP"),
-        *("ENGLAND F IRI C A POR - LVP", "ENGLAND F NAO C A POR - LVP"),
-        *("FRANCE F ENG - MAO", "FRANCE F NAF S ENG - MAO"),
-        *("FRANCE A LON - WAL", "GERMANY A LVP S LON - WAL", "ENGLAND A WAL H"),
-    ),
-}
+    OWN_SUPPORT: (*("ITALY A VEN - TRI VIA", "ITALY F ADR C A VEN - TRI"),
+     *("AUSTRIA A BUD S VEN - TRI", "AUSTRIA F TRI H")),
+    OWN_ATTACK: (*("ENGLAND A LON - NWY VIA", "ENGLAND F NTH C A LON - NWY", "ENGLAND F ENG S HOL - NTH"),
+     "GERMANY F HOL - NTH"),
+    HEAD_ON: (*("ITALY A VEN - TRI", "ITALY F ADR S VEN - TRI", "ITALY A ROM S TRI - VEN"),
+     *("AUSTRIA F TRI - VEN", "AUSTRIA A BUD S VEN - TRI")),
+    RETREAT: (*("ENGLAND A WAL - POR VIA", "ENGLAND F IRI C A WAL - POR", "ENGLAND F MAO C A WAL - POR"),
+     *("ENGLAND F SPA/SC S WAL - POR", "FRANCE A POR H")),
+    SIEGE: (*("GERMANY F YOR - NTH", "GERMANY F DEN S YOR - NTH", "AUSTRIA F HEL - NTH", "AUSTRIA F HOL S HEL - NTH"),
+     *("ENGLAND F NTH C A BEL - YOR", "ENGLAND A BEL - YOR", "ENGLAND A LON S BEL - YOR")),
+    ROUTES: (*("ENGLAND A POR - LVP VIA", "ENGLAND F MAO C A POR - LVP"),
+     *("ENGLAND F IRI C A POR - LVP", "ENGLAND F NAO C A POR - LVP"),
+     *("FRANCE F ENG - MAO", "FRANCE F NAF S ENG - MAO"),
+     *("FRANCE A LON - WAL", "GERMANY A LVP S LON - WAL", "ENGLAND A WAL H")),
+}  # fmt: skip
 """The shortest position for each reason, as `docs/results/diplomacy_agreement.md` tells them."""
 
 

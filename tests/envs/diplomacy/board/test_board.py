@@ -334,27 +334,15 @@ def test_every_location_is_found_by_what_it_is_called():
 @pytest.mark.parametrize(
     ("text", "code"),
     [
-        *(
-            ("stp(nc)", "STP/NC"),
-            ("STP (SC)", "STP/SC"),
-            ("Spa/sc", "SPA/SC"),
-            ("BUL ec", "BUL/EC"),
-            ("BUL ECS", "BUL/EC"),
-        ),
+        *(("stp(nc)", "STP/NC"), ("STP (SC)", "STP/SC"), ("Spa/sc", "SPA/SC"), ("BUL ec", "BUL/EC"),
+         ("BUL ECS", "BUL/EC")),
         *(("St. Petersburg (north coast)", "STP/NC"), ("spain, South Coast", "SPA/SC"), ("St Petersburg", "STP")),
-        *(
-            ("GOL", "LYO"),
-            ("tyn", "TYS"),
-            ("mid", "MAO"),
-            ("NRG", "NWG"),
-            ("nor", "NWY"),
-            ("ECH", "ENG"),
-            ("gob", "BOT"),
-        ),
+        *(("GOL", "LYO"), ("tyn", "TYS"), ("mid", "MAO"), ("NRG", "NWG"), ("nor", "NWY"), ("ECH", "ENG"),
+         ("gob", "BOT")),
         *(("english channel", "ENG"), ("Mid-Atlantic", "MAO"), ("mid atlantic ocean", "MAO"), ("Romania", "RUM")),
         *(("Gulf of Lyons", "LYO"), ("Heligoland Bight", "HEL"), ("NORTH AFRICA", "NAF"), ("North Sea", "NTH")),
     ],
-)
+)  # fmt: skip
 def test_alternative_spellings_of_a_location_are_read(text, code):
     assert location_name(find_location(text)) == code
 

@@ -268,10 +268,8 @@ def test_players_are_seated_from_words():
         (["--set", "compact"], "--set: give model.OPTION=VALUE"),
     ],
 )
-def test_bad_options_are_one_line(arguments, words, capsys):
-    assert play.main(["--env", "diplomacy", *arguments, "--quiet"]) == 2
-    (line,) = capsys.readouterr().err.strip().splitlines()
-    assert words in line
+def test_bad_options_are_one_line(arguments, words, error_line):
+    assert words in error_line(play.main, ["--env", "diplomacy", *arguments, "--quiet"])
 
 
 @pytest.mark.parametrize(

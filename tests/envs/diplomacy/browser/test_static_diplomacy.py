@@ -78,11 +78,9 @@ def test_the_page_of_the_documentation_is_the_one_that_the_command_writes(page, 
         ),
     ],
 )
-def test_bad_input_is_one_line(words, line, capsys, tmp_path, monkeypatch):
+def test_bad_input_is_one_line(words, line, error_line, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert play.main(["--env", "diplomacy", *words]) == 2
-    said = capsys.readouterr().err
-    assert (line in said, said.count("\n")) == (True, 1)
+    assert line in error_line(play.main, ["--env", "diplomacy", *words])
     assert not (tmp_path / "page.html").exists()
 
 

@@ -57,13 +57,8 @@ def run(capsys, *arguments):
         (["--ckpt", "tinny"], "did you mean 'tiny'?"),
     ],
 )
-def test_slips_are_answered_in_one_line(capsys, arguments, words):
-    code, out, err = run(capsys, *arguments)
-    assert code == 2
-    assert out == ""
-    assert err.startswith("eval/run.py: ")
-    assert words in err
-    assert err.count("\n") == 1
+def test_slips_are_answered_in_one_line(error_line, arguments, words):
+    assert words in error_line(main, arguments)
 
 
 def test_the_benchmark_is_one_pair_under_fixed_conditions(capsys, monkeypatch):

@@ -53,14 +53,6 @@ def data_of(text):
     return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)[1])
 
 
-def refused(capsys, *arguments):
-    code = main(arguments)
-    *_, line = capsys.readouterr().err.splitlines()
-    assert code == 2
-    assert line.startswith("eval/run.py: ")
-    return line
-
-
 # ---- who plays
 
 
@@ -98,18 +90,18 @@ def test_a_cloned_model_plays_with_its_runs_options_and_is_its_own_base_model(ad
 # ---- what is refused
 
 
-def test_another_base_model_is_refused(adapter, capsys, tmp_path):
+def test_another_base_model_is_refused(adapter, error_line, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(adapter.parent, run)
     other = toy_folder(tmp_path / "other")
     llama(word_tokenizer(), seed=5).save_pretrained(other)
     path = run / "config.yaml"
     path.write_text(path.read_text().replace(str(adapter.parent.parent / "model"), str(other)))
-    assert "was trained on another base model" in refused(capsys, "--ckpt", str(run), *QUICK)
+    assert "was trained on another base model" in error_line(main, ["--ckpt", str(run), *QUICK])
     shutil.rmtree(other)
-    assert f"model.name={other}: is neither tiny" in refused(capsys, "--ckpt", str(run), *QUICK)
+    assert f"model.name={other}: is neither tiny" in error_line(main, ["--ckpt", str(run), *QUICK])
     path.unlink()
-    assert "lacks config.yaml beside it" in refused(capsys, "--ckpt", str(run), *QUICK)
+    assert "lacks config.yaml beside it" in error_line(main, ["--ckpt", str(run), *QUICK])
 
 
 @pytest.mark.parametrize(
@@ -126,8 +118,8 @@ def test_another_base_model_is_refused(adapter, capsys, tmp_path):
         (["--league", "nowhere", "--replay", "a.html"], "--replay does not go with --league"),
     ],
 )
-def test_slips_are_answered_in_one_line(capsys, arguments, words):
-    assert words in refused(capsys, *arguments)
+def test_slips_are_answered_in_one_line(error_line, arguments, words):
+    assert words in error_line(main, arguments)
 
 
 # ---- what is played and written
@@ -215,14 +207,13 @@ def test_other_replays_have_no_odds(tmp_path):
 # ---- the league
 
 
-def test_a_runs_fixed_references_are_printed_and_written(capsys, tmp_path, monkeypatch):
+def test_a_runs_fixed_references_are_printed_and_written(printed, tmp_path, monkeypatch):
     monkeypatch.setattr(players, "CHECKPOINTS", tmp_path)
     (tmp_path / "run").mkdir()
     league = enter_checkpoint(new_league(("random", "dumbbot"), "base"), step=2, path="step_000002.pt")
     league = record(league, [GameResult(("checkpoint_000002", "base_model"), (1, 2))])
     LeagueFile(tmp_path / "run").begin(league)
-    assert main(["--league", "run", "--out", str(tmp_path / "out")]) == 0
-    out = capsys.readouterr().out
+    out = printed(main, ["--league", "run", "--out", str(tmp_path / "out")])
     rows = {cells[1].strip(): cells[2].strip() for cells in (line.split("|") for line in out.splitlines()) if cells[1:]}
     # Both at 1000, the winner takes K / 2 = 24 from the loser.
     assert rows["checkpoint_000002 minus base_model"] == "+48"

@@ -33,11 +33,10 @@ def parts(tmp_path_factory):
     return folder, ends
 
 
-def test_pooled_figures_are_those_of_all_games(parts, tmp_path, capsys):
+def test_pooled_figures_are_those_of_all_games(parts, tmp_path, printed):
     folder, ends = parts
     files = [str(folder / seed / "diplomacy.json") for seed in ("1", "2")]
-    assert main(["--pool", *files, "--out", str(tmp_path)]) == 0
-    out = capsys.readouterr().out
+    out = printed(main, ["--pool", *files, "--out", str(tmp_path)])
     (pooled,) = json.loads((tmp_path / "pool.json").read_text())["records"]
     owner, year = (torch.cat(values) for values in zip(*ends, strict=True))
     expected = record("random", "dumbbot", owner, year, by_power=True)

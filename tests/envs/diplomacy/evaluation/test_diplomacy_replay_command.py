@@ -31,11 +31,10 @@ from tests.envs.diplomacy.evaluation.test_diplomacy_replay import PLAYERS, data_
 from tests.envs.diplomacy.scenes import drawn_game, play
 
 
-def test_the_command_writes_page_and_log(tmp_path, capsys):
+def test_the_command_writes_page_and_log(tmp_path, capsys, printed):
     page_file, log = tmp_path / "a" / "game.html", tmp_path / "game.txt"
     arguments = ["--out", str(page_file), "--log", str(log), "--seed", "3", "--last-year", "1901"]
-    assert main(arguments) == 0
-    assert f"Wrote {page_file}, {log}" in capsys.readouterr().out
+    assert f"Wrote {page_file}, {log}" in printed(main, arguments)
     assert data_of(page_file.read_text())["phases"][0]["name"] == "S1901M"
     assert log.read_text().startswith('[Austria "random"]')
     before = page_file.read_bytes()
@@ -48,10 +47,8 @@ def test_the_command_writes_page_and_log(tmp_path, capsys):
     ("arguments", "complaint"),
     [
         ([], "--out is missing"),
-        (
-            ["--out", "game.json"],
-            "--out 'game.json': is a page for a browser; give a name that ends in .html, or --log",
-        ),
+        (["--out", "game.json"],
+         "--out 'game.json': is a page for a browser; give a name that ends in .html, or --log"),
         (["--out", "game"], "--out 'game': is a page"),
         (["--out", "html"], "--out 'html': is a page"),
         (["--out", ".html"], "--out '.html': is a page"),
@@ -63,19 +60,15 @@ def test_the_command_writes_page_and_log(tmp_path, capsys):
         (["--out", "a.html", "--players", "FRANK=chaos,random"], "unknown power 'FRANK'.*did you mean 'FRANCE'"),
         (["--out", "a.html", "--players", "france=chaos", "FRANCE=random", "random"], "names FRANCE twice"),
         (["--out", "a.html", "--players", "FRANCE=", "random"], "--players FRANCE=: names no player"),
-        (
-            ["--out", "a.html", "--players", "FRANCE=chaos"],
-            "no player for AUSTRIA, ENGLAND, GERMANY, ITALY, RUSSIA, TURKEY",
-        ),
-        (
-            ["--out", "a.html", "--players", *(f"{power}=chaos" for power in POWERS), "random"],
-            "every power has a player",
-        ),
+        (["--out", "a.html", "--players", "FRANCE=chaos"],
+         "no player for AUSTRIA, ENGLAND, GERMANY, ITALY, RUSSIA, TURKEY"),
+        (["--out", "a.html", "--players", *(f"{power}=chaos" for power in POWERS), "random"],
+         "every power has a player"),
         (["--out", "a.html", "--players", ","], "--players is empty"),
         (["--out", "a.html", "--seed", "-1"], "--seed -1"),
         (["--out", "a.html", "--last-year", "1900"], r"--last-year 1900.*\[1901"),
     ],
-)
+)  # fmt: skip
 def test_slips_on_the_command_line(arguments, complaint):
     with pytest.raises(InputError, match=complaint):
         parse(ReplayOptions, arguments)
@@ -98,17 +91,18 @@ def run(capsys, *arguments):
     return code, capsys.readouterr().err
 
 
-def test_players_and_games_that_do_not_exist_are_answered_in_one_line(capsys, tmp_path):
-    code, err = run(capsys, "--log", tmp_path / "a", "--players", "FRANCE=dumbot,random")
-    assert code == 2
-    assert err.count("\n") == 1
-    assert "unknown opponent 'dumbot': no bot of that name (random, chaos" in err
-    assert "did you mean 'dumbbot'?" in err
-    code, err = run(capsys, "--log", tmp_path / "a", "--players", "released/dogfight_bots_only")
-    assert code == 2
-    assert "plays sparring/Dogfight-v1, not sparring/Diplomacy-v0" in err
-    code, err = run(capsys, "--log", tmp_path / "new" / "a", "--game", "nowhere.json")
-    assert (code, err) == (2, "eval/diplomacy_replay.py: --game 'nowhere.json': no such file\n")
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (["a", "--players", "FRANCE=dumbot,random"], ["'dumbot': no bot of that name (random, ", "mean 'dumbbot'?"]),
+        (["a", "--players", "released/dogfight_bots_only"], ["plays sparring/Dogfight-v1, not sparring/Diplomacy-v0"]),
+        (["new/a", "--game", "nowhere.json"], ["eval/diplomacy_replay.py: --game 'nowhere.json': no such file\n"]),
+    ],
+)
+def test_players_and_games_that_do_not_exist_are_answered_in_one_line(words, parts, error_line, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    line = error_line(main, ["--log", *words, "--quiet"])
+    assert [part for part in parts if part not in line] == []
     assert list(tmp_path.iterdir()) == []
 
 
@@ -236,19 +230,16 @@ def test_text_of_a_saved_game_stays_text_in_the_page(capsys, tmp_path, game):
         ({"phases": [PACKAGE | {"results": {"A FIN": [math.inf]}}]}, "results.A FIN[0]: must be a text, not inf"),
     ],
 )
-def test_an_invalid_value_of_a_saved_game_is_named_in_one_line(capsys, tmp_path, game, message):
+def test_an_invalid_value_of_a_saved_game_is_named_in_one_line(error_line, tmp_path, game, message):
     (tmp_path / "game.json").write_text(json.dumps(game))
-    code, err = run(capsys, "--game", tmp_path / "game.json", "--out", tmp_path / "a.html")
-    assert (code, err.count("\n")) == (2, 1)
-    assert message in err
+    assert message in error_line(main, ["--game", str(tmp_path / "game.json"), "--out", str(tmp_path / "a.html")])
     assert not (tmp_path / "a.html").exists()
 
 
-def test_the_error_names_a_saved_game_that_cannot_be_displayed(capsys, tmp_path):
+def test_the_error_names_a_saved_game_that_cannot_be_displayed(error_line, tmp_path):
     fall = {**opening(), "phase": torch.tensor([codes.FALL], dtype=torch.int8)}
     save(tmp_path / "game.json", [PhaseRecord(opening()), PhaseRecord(fall)])
-    code, err = run(capsys, "--game", tmp_path / "game.json", "--out", tmp_path / "a.html")
-    assert code == 2
+    err = error_line(main, ["--game", str(tmp_path / "game.json"), "--out", str(tmp_path / "a.html")])
     assert f"{tmp_path / 'game.json'}: phases[0]: orders missing; only the last phase" in err
 
 
@@ -303,13 +294,12 @@ def test_the_page_tells_all_of_a_saved_game():
 
 
 @pytest.mark.parametrize("trainer", ["grpo", "clone"])
-def test_a_language_model_is_refused_with_the_command_that_plays_it(tmp_path, capsys, monkeypatch, trainer):
+def test_a_language_model_is_refused_with_the_command_that_plays_it(tmp_path, error_line, monkeypatch, trainer):
     monkeypatch.setattr(players, "CHECKPOINTS", tmp_path)
     (tmp_path / "wolf").mkdir()
     (tmp_path / "wolf" / "config.yaml").write_text(f"trainer: {trainer}")
     (tmp_path / "wolf" / "step_000010.pt").touch()
     for name in ("wolf", "wolf/step_000010.pt"):
-        assert main(["--out", str(tmp_path / "game.html"), "--players", f"FRANCE={name}", "dumbbot"]) == 2
-        (line,) = capsys.readouterr().err.splitlines()
+        line = error_line(main, ["--out", str(tmp_path / "game.html"), "--players", f"FRANCE={name}", "dumbbot"])
         assert f"--players {name}: is a language model" in line
         assert f"python eval/run.py --env diplomacy --ckpt {name} --opponents dumbbot --replay game.html" in line

@@ -30,11 +30,9 @@ def runs(tmp_path, monkeypatch):
     return tmp_path
 
 
-def refused(capsys, *arguments):
-    code = main([*arguments, *QUICK])
-    *_, line = capsys.readouterr().err.splitlines()
-    assert code == 2
-    return line
+@pytest.fixture
+def refused(error_line):
+    return lambda *arguments: error_line(main, [*arguments, *QUICK])
 
 
 def answers(player, name):
@@ -65,28 +63,28 @@ def test_each_adapter_answers_as_it_does_by_itself(runs):
         assert answers(both, POLICY) == alone["other"]
 
 
-def test_players_that_cannot_meet_are_refused_with_the_reason(runs, capsys):
+def test_players_that_cannot_meet_are_refused_with_the_reason(runs, refused):
     untrained(runs / "policy.pt")
-    assert "is --ckpt itself" in refused(capsys, "--ckpt", "other", "--opponents", "other")
-    assert "is a model, and one evaluation" in refused(capsys, "--ckpt", "other", "--opponents", "tiny")
-    assert "policy.pt is not an adapter of a run" in refused(capsys, "--ckpt", "other", "--opponents", "policy.pt")
-    assert "model is not an adapter" in refused(capsys, "--ckpt", str(runs / "model"), "--opponents", "other")
-    assert "policy.pt is a policy, not an adapter" in refused(capsys, "--ckpt", "policy.pt", "--opponents", "other")
-    assert "did you mean 'other'?" in refused(capsys, "--ckpt", "learner", "--opponents", "othr")
-    line = refused(capsys, "--bot", "dumbbot", "--opponents", "other")
+    assert "is --ckpt itself" in refused("--ckpt", "other", "--opponents", "other")
+    assert "is a model, and one evaluation" in refused("--ckpt", "other", "--opponents", "tiny")
+    assert "policy.pt is not an adapter of a run" in refused("--ckpt", "other", "--opponents", "policy.pt")
+    assert "model is not an adapter" in refused("--ckpt", str(runs / "model"), "--opponents", "other")
+    assert "policy.pt is a policy, not an adapter" in refused("--ckpt", "policy.pt", "--opponents", "other")
+    assert "did you mean 'other'?" in refused("--ckpt", "learner", "--opponents", "othr")
+    line = refused("--bot", "dumbbot", "--opponents", "other")
     assert "other: is a language model; the others are bots or searches, not an adapter" in line
-    assert "did you mean 'other'?" in refused(capsys, "--bot", "dumbbot", "--opponents", "othr")
+    assert "did you mean 'other'?" in refused("--bot", "dumbbot", "--opponents", "othr")
 
 
-def test_other_prompts_and_other_models_are_refused(runs, capsys):
+def test_other_prompts_and_other_models_are_refused(runs, refused):
     shutil.copytree(runs / "other", runs / "wordy")
     config = runs / "wordy" / "config.yaml"
     config.write_text(config.read_text().replace("show_map_windows: false", "show_map_windows: true"))
-    line = refused(capsys, "--ckpt", "learner", "--opponents", "wordy")
+    line = refused("--ckpt", "learner", "--opponents", "wordy")
     assert "--opponents wordy: was trained with other prompts than --ckpt (model.show_map_windows)" in line
     shutil.rmtree(runs / "model")
     toy_folder(runs / "model")
     llama(word_tokenizer(), seed=5).save_pretrained(runs / "model")
     make_run(runs, seed=3)
-    line = refused(capsys, "--ckpt", "run", "--opponents", "other")
+    line = refused("--ckpt", "run", "--opponents", "other")
     assert "--opponents other: was trained on another base model than --ckpt; play each against the same bots" in line

@@ -50,11 +50,8 @@ def test_an_evaluation_has_it_on_both_sides(capsys, tmp_path):
         (["--env", "dogfight", "--ckpt", SMALL], "no checkpoint 'search:positions=100'"),
     ],
 )
-def test_wrong_names_are_one_line(capsys, command, words):
-    assert main(command) == 2
-    out, err = capsys.readouterr()
-    assert words in err.splitlines()[-1]
-    assert out == ""
+def test_wrong_names_are_one_line(error_line, command, words):
+    assert words in error_line(main, command)
 
 
 def test_its_options_stay_with_its_name():

@@ -1,5 +1,6 @@
 """The released student of the search still plays as its card says, here and now, without a search."""
 
+import re
 from pathlib import Path
 
 import torch
@@ -7,7 +8,8 @@ import torch
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.rewards.scoring import count_centres
-from sparring.envs.diplomacy.training.opponents import open_player
+from sparring.envs.diplomacy.rollouts.games import one_of_seven, play_to_end
+from sparring.envs.diplomacy.training.opponents import SearchOrders, open_player
 from sparring.envs.diplomacy.training.task import play_against
 
 RELEASED = Path(__file__).resolve().parents[4] / "checkpoints" / "released" / "diplomacy_student.pt"
@@ -26,3 +28,23 @@ def test_it_takes_the_centres_that_its_card_states():
 
 def test_it_is_a_player_by_its_name():
     assert open_player("released/diplomacy_student").network.config.in_turn
+
+
+CARD = Path(__file__).resolve().parents[4] / "checkpoints" / "released" / "diplomacy_search.md"
+
+
+def test_the_searches_of_the_card_are_players():
+    names = re.findall(r"search:[a-z0-9=.,]+", CARD.read_text(encoding="utf-8"))
+    assert names[0] == "search:seconds=0.35"
+    assert all(isinstance(open_player(name), SearchOrders) for name in names)
+    assert open_player(f"released/{CARD.stem}").settings == open_player(names[0]).settings
+
+
+def test_it_takes_centres_from_dumbbots():
+    """With a quarter of the positions of the card, to 1904; an equal share is 4.86 centres, a DumbBot has some 5."""
+    batch, own = DiplomacyBatch(7, last_year=1904, threads=1), one_of_seven(7)
+    play_to_end(batch, [(open_player("search:positions=2000"), own), ("dumbbot", ~own)], seed=11)
+    centres = count_centres(batch.owner)[own].double()
+    batch.close()
+    assert centres.mean() > 6.5
+    assert torch.all(centres > 0)

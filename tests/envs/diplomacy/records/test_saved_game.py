@@ -246,37 +246,27 @@ UNITS = (*FIRST, "state", "units")
         ((*UNITS, "ITALY", 0), "PAR", r"units\.ITALY\[0\]: unit 'PAR': write A or F and a place"),
         ((*FIRST, "state", "centres", "FRANCE", 0), "BUR", r"centres\.FRANCE\[0\]: BUR is not a supply centre"),
         ((*FIRST, "state", "centres", "ITALY"), ["PAR"], r"centres\.ITALY\[0\]: PAR has an owner already, FRANCE"),
-        (
-            (*FIRST, "state", "centres", "ITALY"),
-            ["STP/NC"],
-            r"centres\.ITALY\[0\]: 'STP/NC': name the province without a",
-        ),
-        (
-            (*FIRST, "state", "dislodged"),
-            {"ITALY": ["A PAR"]},
-            r"state: dislodged\[\d+\] \(PAR\): no unit has to retreat in",
-        ),
-        (
-            (*SECOND, "state", "dislodged"),
-            {"ITALY": ["A MUN"]},
-            r"phases\[1\]\.state: dislodged\[39\] \(MUN\): no unit of",
-        ),
-        ((*SECOND, "state", "dislodged"), {"FRANCE": ["A BUR"]}, r"dislodged\[\d+\] \(BUR\): no unit of another power"),
+        ((*FIRST, "state", "centres", "ITALY"), ["STP/NC"],
+         r"centres\.ITALY\[0\]: 'STP/NC': name the province without a"),
+        ((*FIRST, "state", "dislodged"), {"ITALY": ["A PAR"]},
+         r"state: dislodged\[\d+\] \(PAR\): no unit has to retreat in"),
+        ((*SECOND, "state", "dislodged"), {"ITALY": ["A MUN"]},
+         r"phases\[1\]\.state: dislodged\[39\] \(MUN\): no unit of"),
+        ((*SECOND, "state", "dislodged"), {"FRANCE": ["A BUR"]},
+         r"dislodged\[\d+\] \(BUR\): no unit of another power"),
         ((*SECOND, "state", "origin"), {"BUR": "XYZ"}, r"phases\[1\]\.state\.origin\.BUR: unknown province 'XYZ'"),
-        (
-            (*FIRST, "orders", "FRANCE", 0),
-            "A PAR = BUR",
-            r"phases\[0\]\.orders\.FRANCE\[0\]: (order 'A PAR = BUR'|unknown)",
-        ),
+        ((*FIRST, "orders", "FRANCE", 0), "A PAR = BUR",
+         r"phases\[0\]\.orders\.FRANCE\[0\]: (order 'A PAR = BUR'|unknown)"),
         ((*FIRST, "orders", "FRANCE", 0), "A MAR H", r"orders\.FRANCE\[0\]: FRANCE has nothing in MAR that could"),
         ((*FIRST, "orders", "ITALY"), ["A PAR H"], r"orders\.ITALY\[0\]: ITALY has nothing in PAR"),
         ((*FIRST, "orders", "FRANCE", 1), "A PAR H", r"orders\.FRANCE\[1\]: there is an order for PAR already"),
-        ((*FIRST, "results", "PAR"), ["bouncy"], r"phases\[0\]\.results\.PAR\[0\]: unknown result 'bouncy'.*'bounced'"),
+        ((*FIRST, "results", "PAR"), ["bouncy"],
+         r"phases\[0\]\.results\.PAR\[0\]: unknown result 'bouncy'.*'bounced'"),
         ((*FIRST, "results", "PAR"), ["done", "cut"], r"phases\[0\]\.results\.PAR: must be one result"),
         ((*FIRST, "done"), 1, r"phases\[0\]\.done: must be true or false, not 1"),
         ((*FIRST, "winner"), "SWEDEN", r"phases\[0\]\.winner: unknown power 'SWEDEN'"),
     ],
-)
+)  # fmt: skip
 def test_what_makes_no_sense_is_refused_by_its_path(path, value, message):
     data = ours()
     assert len(read_game(data)) == 2
@@ -307,27 +297,19 @@ def test_more_than_34_units_are_refused():
         (("phases", 0, "name"), "COMPLETED", r"phases\[0\]: COMPLETED needs a phase before it"),
         (("phases", 1, "name"), "COMPLETED", r"phases\[2\]: follows phases\[1\], with which the game was over"),
         (("phases", 0, "state"), None, r"phases\[0\]: 'state' is missing"),
-        (
-            ("phases", 0, "state", "units", "GERMANY", 1),
-            "F STP",
-            r"phases\[0\]\.state\.units\.GERMANY\[1\]: unit 'F STP'",
-        ),
-        (("phases", 0, "state", "units", "GERMANY", 1), "*F BOT", r"phases\[0\]\.state.*: 'A MUN'|phases\[0\]\.state"),
+        (("phases", 0, "state", "units", "GERMANY", 1), "F STP",
+         r"phases\[0\]\.state\.units\.GERMANY\[1\]: unit 'F STP'"),
+        (("phases", 0, "state", "units", "GERMANY", 1), "*F BOT",
+         r"phases\[0\]\.state.*: 'A MUN'|phases\[0\]\.state"),
         (("phases", 1, "state", "retreats"), None, r"phases\[1\]\.state: 'retreats' is missing"),
-        (
-            ("phases", 1, "state", "retreats"),
-            {"GERMANY": {"A BER": []}},
-            r"retreats\.GERMANY\.A BER: no unit of GERMANY was",
-        ),
-        (
-            ("phases", 1, "state", "retreats", "GERMANY", "A MUN", 0),
-            "PAR",
-            r"retreats\.GERMANY\.A MUN\[0\]: A MUN cannot go",
-        ),
+        (("phases", 1, "state", "retreats"), {"GERMANY": {"A BER": []}},
+         r"retreats\.GERMANY\.A BER: no unit of GERMANY was"),
+        (("phases", 1, "state", "retreats", "GERMANY", "A MUN", 0), "PAR",
+         r"retreats\.GERMANY\.A MUN\[0\]: A MUN cannot go"),
         (("phases", 0, "orders", "FRANCE", 0), "A BUR MUN", r"phases\[0\]\.orders\.FRANCE\[0\]: "),
         (("phases", 0, "results", "A MUN", 0), "lost", r"phases\[0\]\.results\.A MUN\[0\]: unknown result 'lost'"),
     ],
-)
+)  # fmt: skip
 def test_what_makes_no_sense_in_a_game_of_the_package(path, value, message):
     data = copy.deepcopy(PACKAGE)
     spot = data

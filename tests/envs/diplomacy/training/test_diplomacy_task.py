@@ -311,10 +311,8 @@ def test_games_against_bots_are_reproducible_and_go_on_to_their_end(network):
         (["env.num_envs=15"], r"env\.num_envs=15: must be a multiple of 7"),
         (["env.rules=challenge"], r"env\.rules=challenge: is an option of sparring/Dogfight-v1"),
         (["phases.0.stages=[{bots:[ace]}]"], r"phases\.0\.stages\.0\.bots\.0=ace: choose from random"),
-        (
-            ["phases.0.randomization=[{level:full}]"],
-            r"phases\.0\.randomization=\[.*\]: is an option of sparring/Dogfight-v1",
-        ),
+        (["phases.0.randomization=[{level:full}]"],
+         r"phases\.0\.randomization=\[.*\]: is an option of sparring/Dogfight-v1"),
         (["network.activation=tanh"], r"network\.activation=tanh: is an option of sparring/Dogfight-v1"),
         (["network.log_std_init=-0.5"], r"network\.log_std_init=-0\.5: is an option of sparring/Dogfight-v1"),
         (["env.reward.win=9"], r"^env\.reward\.win=9: is an option of sparring/Dogfight-v1"),
@@ -324,12 +322,10 @@ def test_games_against_bots_are_reproducible_and_go_on_to_their_end(network):
         (["evaluation.regimes_every=5"], r"evaluation\.regimes_every=5: is an option of sparring/Dogfight-v1"),
         (["self_play.promotion=sprt"], r"self_play\.promotion=sprt: is an option of sparring/Dogfight-v1"),
         (["self_play.both_seats=true"], r"self_play\.both_seats=True: is an option of games of PettingZoo"),
-        (
-            ["phases.0.events=[{at:1,log_std:-1.0}]"],
-            r"phases\.0\.events\.0\.log_std=-1\.0: is an option of sparring/Dogfight-v1",
-        ),
+        (["phases.0.events=[{at:1,log_std:-1.0}]"],
+         r"phases\.0\.events\.0\.log_std=-1\.0: is an option of sparring/Dogfight-v1"),
     ],
-)
+)  # fmt: skip
 def test_options_of_other_games_are_refused(options, message):
     with pytest.raises(ConfigError, match=message):
         load(["+run=diplomacy_ppo", *options])

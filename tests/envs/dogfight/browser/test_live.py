@@ -339,10 +339,9 @@ def test_a_port_in_use_is_one_line(capsys):
     assert f"eval/play.py: --port {port}: Address already in use; give another, or 0" in capsys.readouterr().err
 
 
-def test_a_missing_extra_is_one_line(monkeypatch, capsys):
+def test_a_missing_extra_is_one_line(monkeypatch, error_line):
     monkeypatch.setattr(server, "find_spec", lambda name: None if name == "uvicorn" else name)
-    assert play.main(["--quiet"]) == 2
-    assert "uvicorn is not installed; run `sparring install play`" in capsys.readouterr().err
+    assert "uvicorn is not installed; run `sparring install play`" in error_line(play.main, ["--quiet"])
 
 
 @pytest.mark.parametrize(
@@ -355,10 +354,8 @@ def test_a_missing_extra_is_one_line(monkeypatch, capsys):
         (["--rules", "challenge", "--static", "x.html"], "--rules does not go with --static"),
     ],
 )
-def test_bad_options_are_one_line(arguments, words, capsys):
-    assert play.main([*arguments, "--quiet"]) == 2
-    (line,) = capsys.readouterr().err.strip().splitlines()
-    assert words in line
+def test_bad_options_are_one_line(arguments, words, error_line):
+    assert words in error_line(play.main, [*arguments, "--quiet"])
 
 
 @pytest.mark.parametrize(

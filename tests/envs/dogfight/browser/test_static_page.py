@@ -145,7 +145,7 @@ def test_the_matches_contain_what_the_rules_know(released):
 
 
 @needs_chromium
-def test_the_observations_agree(both):
+def test_observations_of_the_page_are_those_of_the_kernel(both):
     for (_, _, _, seen), told in both:
         assert np.abs(np.array(told["seen"]) - seen).max() < 2e-5
 
@@ -201,10 +201,9 @@ def test_the_page_carries_everything_and_asks_for_nothing(page):
     assert "{{" not in page
 
 
-def test_the_tracked_page_is_the_one_of_the_command(tmp_path, capsys):
+def test_the_tracked_page_is_the_one_of_the_command(tmp_path, printed):
     """After a change of its parts: python eval/play.py --static docs/fly.html."""
-    assert play.main(["--static", str(tmp_path / "page.html")]) == 0
-    assert "Wrote" in capsys.readouterr().out
+    assert "Wrote" in printed(play.main, ["--static", str(tmp_path / "page.html")])
     assert (tmp_path / "page.html").read_text() == (ROOT / "docs" / "fly.html").read_text()
 
 
@@ -361,10 +360,8 @@ def test_two_thumbs_fly_on_a_phone(phone):
         (["--static", "page.txt"], "--static 'page.txt': is a page for a browser"),
     ],
 )
-def test_bad_input_is_one_line(arguments, words, tmp_path, capsys):
-    assert play.main(["--static", str(tmp_path / "page.html"), *arguments]) == 2
-    line = capsys.readouterr().err.strip().splitlines()[-1]
-    assert words in line
+def test_bad_input_is_one_line(arguments, words, tmp_path, error_line):
+    assert words in error_line(play.main, ["--static", str(tmp_path / "page.html"), *arguments])
     assert not (tmp_path / "page.html").exists()
 
 

@@ -232,7 +232,7 @@ def test_a_name_cannot_break_out_of_the_page(tmp_path):
     assert json.loads(data)["games"][0]["names"] == [HOSTILE, "{{title}}"]
 
 
-def test_writing_is_atomic(tmp_path, monkeypatch):
+def test_a_failed_write_leaves_the_earlier_page(tmp_path, monkeypatch):
     target = tmp_path / "new" / "page.html"
     write_replay(target, [duel()])
     before = target.read_bytes()

@@ -332,7 +332,7 @@ def test_do_nothing_does_nothing():
 
 
 @pytest.mark.parametrize(("rule_set", "bot_rate", "each"), [("classic", "tick", True), ("classic", "agent", False)])
-def test_bot_rate(rule_set, bot_rate, each):
+def test_bots_decide_at_the_configured_rate(rule_set, bot_rate, each):
     check_rate(rule_set, bot_rate, each)
 
 

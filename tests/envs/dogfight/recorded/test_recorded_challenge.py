@@ -34,7 +34,7 @@ def starts():
 
 
 @IMPLEMENTATIONS
-def test_whole_matches(implementation):
+def test_whole_matches_equal_the_recorded_ones(implementation):
     first, rows = starts()
     game = implementation.Game(challenge_state(first), "challenge")
     for decision in range(rows.max()):

@@ -43,14 +43,14 @@ def played():
 
 @IMPLEMENTATIONS
 @BOTH_WAYS
-def test_rewards(played, implementation, seats):
+def test_rewards_equal_the_recorded_ones(played, implementation, seats):
     reward = played(implementation, seats).reward
     assert np.abs(reward - array("step_reward")[:, seats]).max() <= 2e-4
 
 
 @IMPLEMENTATIONS
 @BOTH_WAYS
-def test_ends_and_clock(played, implementation, seats):
+def test_ends_and_clock_equal_the_recorded_ones(played, implementation, seats):
     game = played(implementation, seats)
     np.testing.assert_array_equal(game.done, array("step_done"))
     np.testing.assert_array_equal(game.tick, array("step_tick_after"))

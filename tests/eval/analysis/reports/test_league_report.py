@@ -49,11 +49,10 @@ def write_league_run(root, name, *, grpo):
 
 
 @pytest.mark.parametrize("grpo", [True, False])
-def test_the_page_has_ratings_over_time_the_results_of_pairs_and_who_joined(tmp_path, capsys, grpo):
+def test_the_page_has_ratings_over_time_the_results_of_pairs_and_who_joined(tmp_path, printed, grpo):
     league = write_league_run(tmp_path, "cobra", grpo=grpo)
     page = tmp_path / "league.html"
-    assert main(["league", "cobra", "--dir", str(tmp_path), "--html", str(page), "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
+    report = json.loads(printed(main, ["league", "cobra", "--dir", str(tmp_path), "--html", str(page), "--json"]))
     _, standings, crossed, joined = report["sections"]
     assert [part["title"] for part in report["sections"]][1:] == [
         "Standings", "Results of pairs", "Checkpoints that joined",
@@ -80,10 +79,10 @@ def test_the_page_has_ratings_over_time_the_results_of_pairs_and_who_joined(tmp_
     assert "@media(max-width:600px)" in text
 
 
-def test_a_run_without_a_league_is_refused(tmp_path, capsys):
+def test_a_run_without_a_league_is_refused(tmp_path, error_line):
     write_league_run(tmp_path, "cobra", grpo=True)
     (tmp_path / "cobra" / "league.json").unlink()
-    assert main(["league", "cobra", "--dir", str(tmp_path)]) == 2
-    assert "league.json: is missing; restore it, or give a run that has a league" in capsys.readouterr().err
-    assert main(["league", "cobra", "--dir", str(tmp_path), "--source", "tensorboard"]) == 2
-    assert "its league is in its folder, which tensorboard lacks; give --source folder" in capsys.readouterr().err
+    words = ["league", "cobra", "--dir", str(tmp_path)]
+    assert "league.json: is missing; restore it, or give a run that has a league" in error_line(main, words)
+    line = error_line(main, [*words, "--source", "tensorboard"])
+    assert "its league is in its folder, which tensorboard lacks; give --source folder" in line

@@ -33,11 +33,10 @@ class Tags(HTMLParser):
         self.links += [value for key, value in attrs if key in ("src", "href", "srcset", "data")]
 
 
-def test_analyze_prints_and_writes(run_folder, tmp_path, capsys):
+def test_analyze_prints_and_writes(run_folder, tmp_path, printed):
     folder, page, text = run_folder("sick_learning_rate"), tmp_path / "out" / "a.html", tmp_path / "out" / "a.md"
     options = ["--html", str(page), "--markdown", str(text), "--price", "2"]
-    assert runs.main(["analyze", str(folder), *options]) == 0
-    shown = capsys.readouterr().out
+    shown = printed(runs.main, ["analyze", str(folder), *options])
     for part in ("kl_high", "next:", "Training", "Curriculum", "Power law", "League"):
         assert part in shown
     assert "**critical: kl\\_high** (instability)" in text.read_text()
@@ -107,13 +106,11 @@ def test_a_damaged_run_is_reported_with_its_own_exit_code(run_folder, capsys):
         (["compare", "sick_guard", "sick_cartpole", "-m", "train/approx"], 3, "no value of metric 'train/approx'"),
     ],
 )
-def test_bad_input_is_refused_in_one_line(run_folder, capsys, arguments, code, message):
+def test_bad_input_is_refused_in_one_line(run_folder, error_line, arguments, code, message):
     root = run_folder("sick_guard").parent
     run_folder("sick_cartpole")
-    assert runs.main([*(word.format(root=root) for word in arguments), "--dir", str(root)]) == code
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1
+    words = [*(word.format(root=root) for word in arguments), "--dir", str(root)]
+    assert message in error_line(runs.main, words, code)
 
 
 @pytest.fixture
@@ -136,11 +133,10 @@ def seeds(run_folder):
     return write
 
 
-def test_seeds_are_grouped_and_paired(seeds, capsys, tmp_path):
+def test_seeds_are_grouped_and_paired(seeds, printed, tmp_path):
     root, names = seeds()
     command = ["compare", *names, "--dir", str(root), "-m", "benchmark/reward_mean", "--html", str(tmp_path / "c.html")]
-    assert runs.main([*command, "--json"]) == 0
-    sections = {part["title"]: part for part in json.loads(capsys.readouterr().out)["sections"]}
+    sections = {part["title"]: part for part in json.loads(printed(runs.main, [*command, "--json"]))["sections"]}
     assert sections["Differences of configuration"]["tables"][0]["rows"] == [["grpo.learning_rate", "0.0001", "0.5001"]]
     (row,) = sections["b0 and 2 more seeds minus a0 and 2 more seeds"]["tables"][0]["rows"]
     gap = {"value": 0.5, "interval": [0.5, 0.5]}
@@ -148,13 +144,12 @@ def test_seeds_are_grouped_and_paired(seeds, capsys, tmp_path):
     assert "<svg" in (tmp_path / "c.html").read_text()
 
 
-def test_options_take_several_values_in_a_row(seeds, capsys):
+def test_options_take_several_values_in_a_row(seeds, printed):
     """As in `compare --run-ids A B C --metrics X Y --output-format csv`."""
     root, names = seeds()
     metrics = ["--metrics", "benchmark/loss", "benchmark/reward_mean"]
     command = ["compare", "--run-ids", *names[:3], "--dir", str(root), *metrics, "--output-format", "csv"]
-    assert runs.main(command) == 0
-    shown = capsys.readouterr().out
+    shown = printed(runs.main, command)
     assert shown.startswith("section,row,column,value,low,high\nRuns,a0,group,A,,\nRuns,a0,seed,0,,\n")
     half = 4.302652729696142 / 3**0.5  # Student's t, two degrees of freedom, of 2, 3 and 4
     (values,) = (row[3:] for row in csv.reader(shown.splitlines()) if row[1:3] == [metrics[2], "a0 and 2 more seeds"])
@@ -178,18 +173,14 @@ def test_scripts_get_numbers_not_words(run_folder, capsys):
 @pytest.mark.parametrize(
     ("base", "other", "gap", "basis"),
     [
-        (
-            [(None, 10), (None, 12), (None, 11), (None, 0)],
-            [(None, 5), (None, 5.5), (None, 6), (None, 30)],
-            3.375,
-            "4 and 4 runs",
-        ),
+        ([(None, 10), (None, 12), (None, 11), (None, 0)], [(None, 5), (None, 5.5), (None, 6), (None, 30)], 3.375,
+         "4 and 4 runs"),
         ([(1, 10), (1, 0), (2, 10), (2, 0)], [(1, 5), (2, 5)], 0.0, "2 pairs of seeds, means of 6 runs"),
         ([(1, 1), (2, 2), (3, 9)], [(1, 2), (2, 4)], 1.5, "2 pairs of seeds; 1 run without a partner or a value"),
         ([(1, 1), (1, 3)], [(2, 4), (3, 6)], 3.0, "2 and 2 runs"),
     ],
     ids=["unknown seeds", "repeated seeds", "a seed without a partner", "no shared seed"],
-)
+)  # fmt: skip
 def test_all_runs_of_a_group_count(run_folder, base, other, gap, basis):
     """Expected differences are those of the means by hand."""
     names = []
@@ -208,7 +199,7 @@ def test_all_runs_of_a_group_count(run_folder, base, other, gap, basis):
     assert (found.estimate.value, found.basis) == (pytest.approx(gap), basis)
 
 
-def test_runs_without_env_steps_are_compared_at_equal_updates_with_a_note(tmp_path, capsys):
+def test_runs_without_env_steps_are_compared_at_equal_updates_with_a_note(tmp_path, printed, error_line):
     from torch.utils.tensorboard import SummaryWriter
 
     wandb = pytest.importorskip("wandb")
@@ -222,12 +213,10 @@ def test_runs_without_env_steps_are_compared_at_equal_updates_with_a_note(tmp_pa
     run.finish()
     wandb.teardown()  # its service has then written everything
     command = ["compare", "steps", "plain", "--dir", str(tmp_path), "-m", "loss"]
-    assert runs.main([*command, "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
+    report = json.loads(printed(runs.main, [*command, "--json"]))
     assert report["notes"] == ["no env steps are recorded in plain: the runs are compared at equal updates"]
     assert report["title"] == "Comparison of 2 runs at 8 updates"
-    assert runs.main([*command, "--equal", "steps"]) == 2
-    assert "plain: no env steps are recorded; use --equal" in capsys.readouterr().err
+    assert "plain: no env steps are recorded; use --equal" in error_line(runs.main, [*command, "--equal", "steps"])
 
 
 @pytest.mark.parametrize(("count", "verdict"), [(2, "too few seeds"), (5, "too few seeds"), (6, "not 0")])
@@ -326,7 +315,7 @@ def test_a_plot_is_well_formed_and_inside_its_frame():
         assert all(0 <= float(value) <= 520 for point in points for value in point.split(","))
 
 
-def test_sparklines_and_numbers():
+def test_sparklines_and_numbers_are_drawn_by_hand():
     assert sparkline((0.0, 0.5, 1.0)) == "▁▅█"
     assert [number(value) for value in (None, 3.0, 0.12345, 12345.6, 2e12, float("nan"))] == [
         *("-", "3", "0.1235", "12,346", "2e+12", "-")

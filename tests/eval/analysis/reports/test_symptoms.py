@@ -189,13 +189,12 @@ def write_run(tmp_path):
     return write
 
 
-def test_analyze_and_analyze_sweep_give_the_same_gap(write_run, tmp_path, capsys):
+def test_analyze_and_analyze_sweep_give_the_same_gap(write_run, tmp_path, capsys, printed):
     """Exp 9 H: the best checkpoint at 1251, the base model at 1001, and the learner itself at 1221."""
     rows = [*rated(elo__base_model=1001.0, elo__adapter_v15=1251.0, elo__challenger=1221.0, league__best_elo=1251.0)]
     folder = write_run("ablation-H", rows)
     write_run("ablation-X", [{"elo/challenger": 1100.0, "elo/base_model": 1000.0}])
-    assert runs.main(["analyze", str(folder)]) == 0
-    assert "Elo gap +250: the best checkpoint's 1251 (elo/adapter_v15)" in capsys.readouterr().out
+    assert "Elo gap +250: the best checkpoint's 1251 (elo/adapter_v15)" in printed(runs.main, ["analyze", str(folder)])
     assert runs.main(["analyze-sweep", "ablation", "--dir", str(tmp_path), "--json"]) == 0
     first, other = sorted(json.loads(capsys.readouterr().out)["runs"], key=lambda run: run["run"])
     assert first["mean"]["Elo gap"] == 250.0
@@ -204,21 +203,18 @@ def test_analyze_and_analyze_sweep_give_the_same_gap(write_run, tmp_path, capsys
     assert "R2 has no Elo gap: no rating of a checkpoint" in capsys.readouterr().out
 
 
-def test_a_run_without_metrics_of_any_rule_is_not_called_healthy(write_run, tmp_path, capsys):
+def test_a_run_without_metrics_of_any_rule_is_not_called_healthy(write_run, tmp_path, printed):
     folder = write_run("foreign", [{"accuracy": 0.1 * i} for i in range(9)])
     count = len(load_rules())
-    assert runs.main(["analyze", str(folder), "--markdown", str(tmp_path / "a.md")]) == 0
-    shown = capsys.readouterr().out
+    shown = printed(runs.main, ["analyze", str(folder), "--markdown", str(tmp_path / "a.md")])
     assert f"No rule could be looked at: the run lacks metrics or enough values for each of the {count}." in shown
     assert "No rule could be looked at" in (tmp_path / "a.md").read_text()
-    assert runs.main(["analyze", str(folder), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["rules"] == {"looked_at": 0, "all": count}
+    assert json.loads(printed(runs.main, ["analyze", str(folder), "--json"]))["rules"] == {"looked_at": 0, "all": count}
     some = write_run("some", [{"kl/max": 0.1} for _ in range(5)])
-    assert runs.main(["analyze", str(some)]) == 0
-    assert f"No rule fired; 2 of {count} could be looked at." in capsys.readouterr().out
+    assert f"No rule fired; 2 of {count} could be looked at." in printed(runs.main, ["analyze", str(some)])
 
 
-def test_compare_without_metrics_lists_those_in_common(write_run, tmp_path, capsys):
+def test_compare_without_metrics_lists_those_in_common(write_run, tmp_path, capsys, printed):
     for name in "ab":
         write_run(name, [{"accuracy": 0.1 * i, f"only_{name}": 1.0} for i in range(9)], trainer=name)
     write_run("c", [{"lr": 0.1} for i in range(9)], trainer="c")
@@ -227,8 +223,7 @@ def test_compare_without_metrics_lists_those_in_common(write_run, tmp_path, caps
         part for part in json.loads(capsys.readouterr().out)["sections"] if part["title"].startswith("Metrics")
     )
     assert [row[0] for row in section["tables"][0]["rows"]] == ["accuracy"]
-    assert runs.main(["compare", "a", "c", "--dir", str(tmp_path)]) == 0
-    assert "The runs have no metric in common." in capsys.readouterr().out
+    assert "The runs have no metric in common." in printed(runs.main, ["compare", "a", "c", "--dir", str(tmp_path)])
 
 
 def test_compare_names_the_metrics_that_it_leaves_out(write_run, tmp_path, capsys):

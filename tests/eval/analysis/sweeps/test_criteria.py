@@ -15,7 +15,7 @@ from sparring.eval.analysis.sweeps.file import parse_sweep
         ("change(a/b)", 4.0), ("count(a/b)", 3.0), (" final ( a/b ) ", 3.0),
     ],
 )  # fmt: skip
-def test_reductions(text, value):
+def test_every_reduction_of_a_measure_by_hand(text, value):
     assert read_measure(text).of(np.array([2.0, 1.0, 6.0])) == value
 
 
@@ -36,7 +36,7 @@ def test_without_values_a_measure_is_unknown_and_a_count_zero():
         ("every run: max(x) = 0", 0.0, True), ("between runs: last(x) > 5e-2", 0.04, False),
     ],
 )  # fmt: skip
-def test_comparisons(text, value, held):
+def test_every_comparison_of_a_criterion_by_hand(text, value, held):
     criterion = read_criterion(text)
     assert criterion.holds(value) is held
     assert read_criterion(str(criterion)) == criterion

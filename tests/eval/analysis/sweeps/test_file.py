@@ -97,17 +97,13 @@ def test_one_change_a_run_in_the_ablation():
         ({"search": {"trials": 2, "space": SPACE}}, "runs, search: give exactly one"),
         ({"runs": None, "search": {"trials": 0, "space": SPACE}}, r"search\.trials=0: must be a whole number in \[1"),
         ({"runs": None, "search": {"trials": 2, "space": {}}}, "must name at least one option"),
-        (
-            {"runs": None, "expected": None, "search": {"trials": 2, "space": {"ppo.clip": {"low": 0.3, "high": 0.1}}}},
-            r"search\.space\.ppo\.clip\.high=0\.1: must be above low=0\.3",
-        ),
-        (
-            {"runs": None, "search": {"trials": 2, "space": {"ppo.clip": {"low": "1e-4", "high": 1}}}},
-            r"low='1e-4': must be a finite number; write 1\.0e-4",
-        ),
+        ({"runs": None, "expected": None, "search": {"trials": 2, "space": {"ppo.clip": {"low": 0.3, "high": 0.1}}}},
+         r"search\.space\.ppo\.clip\.high=0\.1: must be above low=0\.3"),
+        ({"runs": None, "search": {"trials": 2, "space": {"ppo.clip": {"low": "1e-4", "high": 1}}}},
+         r"low='1e-4': must be a finite number; write 1\.0e-4"),
         ({"runs": None, "search": {"sampler": "tpee", "trials": 2, "space": SPACE}}, "did you mean 'tpe'"),
     ],
-)
+)  # fmt: skip
 def test_faults_are_one_line(parts, message):
     with pytest.raises(InputError, match=message) as raised:
         parse_sweep("mine", changed(**parts), "mine.yaml")

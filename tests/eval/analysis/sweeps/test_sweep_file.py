@@ -26,14 +26,10 @@ SEARCH = {
     "hypothesis": "Some clip is better.",
     "run": "gymnasium",
     "defaults": DEFAULTS,
-    "search": {
-        "sampler": "random",
-        "trials": 3,
-        "prune": {"startup_trials": 1},
-        "space": {"ppo.clip": {"low": 0.1, "high": 0.3}, "ppo.epochs": {"choices": [1, 2]}},
-    },
+    "search": {"sampler": "random", "trials": 3, "prune": {"startup_trials": 1},
+     "space": {"ppo.clip": {"low": 0.1, "high": 0.3}, "ppo.epochs": {"choices": [1, 2]}}},
     "primary": {"measure": "last(train/entropy)", "goal": "higher"},
-}
+}  # fmt: skip
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ def test_without_scaling_the_unit_is_that_of_the_reward():
     assert values.tolist() == [-2.0, 2.0, -1.0, -1.0, 2.0]
 
 
-def test_metrics_by_hand():
+def test_metrics_of_advantages_by_hand():
     # Values -2, 2, -1, -1, 2, cut to 1.5 in three places; the last sample is alone.
     result = valued([1.0, 5.0, 0.0, 0.0, 3.0, 7.0], [0, 0, 1, 1, 1, 2], scale_advantages=False, advantage_clip=1.5)
     assert result.values.tolist() == [-1.5, 1.5, -1.0, -1.0, 1.5, 0.0]

@@ -146,7 +146,7 @@ POLICY = -((LOGP[0] + LOGP[1]) / 2 + LOGP[2]) / 2
 """-A log pi, a mean within each sample, then over both."""
 
 
-def test_metrics_by_hand():
+def test_metrics_of_the_loss_by_hand():
     tokens = tokens_of(torch.tensor(LOGP), OLD, [0, 0, 1], [1.0, 1.0], entropy=[1.0, 2.0, 3.0], kl=[0.0, 0.5, 1.0])
     totals = totals_of(tokens, forced=3)
     metrics = loss_metrics([loss_of(tokens, totals=totals, beta=0.1)], totals)
@@ -190,7 +190,7 @@ def test_sums_over_parts_by_hand():
     assert mean_per_part(PART_VALUES, PART, 4).tolist() == [1.5, 3.0, 0.0, 10.0]
 
 
-def test_parts_of_nothing():
+def test_empty_parts_have_the_mean_zero():
     assert mean_per_part(PART_VALUES[:0], PART[:0], 0).shape == (0,)
     assert mean_per_part(PART_VALUES[:0], PART[:0], 2).tolist() == [0.0, 0.0]
 

@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("transformers")
 pytest.importorskip("chess")
 
+from sparring.agents.language.models.adapters import load_adapter
 from tests.agents.language.grpo.overfit.faults import FAULTS
 from tests.agents.language.grpo.overfit.small_check import failures, pay, run_check
 
@@ -42,7 +43,7 @@ def test_a_rate_of_zero_fails(model, tmp_path, greedy):
 @pytest.mark.parametrize("fault", ["shuffled", "reference", "end"])
 def test_a_fault_fails_its_own_criterion(fault, model, tmp_path):
     with FAULTS[fault]():
-        code, report = run_check(model, tmp_path, fault)
+        code, report = run_check(model, tmp_path, fault, *(["grpo.steps=8"] if fault == "end" else []))
     criterion = {"shuffled": "reward slope", "reference": "reference", "end": "end of text"}[fault]
     assert code == 1
     assert criterion in failures(report)
@@ -53,3 +54,20 @@ def test_a_fault_fails_its_own_criterion(fault, model, tmp_path):
 def test_a_trainer_that_reads_or_computes_differently_ends_the_run(fault, model, tmp_path):
     with FAULTS[fault]():
         assert run_check(model, tmp_path, fault) == (1, {})
+
+
+def timeless(report):
+    return [{key: value for key, value in row.items() if key != "seconds"} for row in report["steps"]]
+
+
+def test_cut_and_uncut_are_equal(model, no_picture, tmp_path, monkeypatch):
+    monkeypatch.setattr("sparring.envs.chess.rollouts.task.reward_of", pay)
+    short = ("grpo.steps=3", "overfit.window=2")  # the window reaches over the cut
+    whole = run_check(model, tmp_path, "whole", *short)
+    run_check(model, tmp_path, "cut", *short, "max_updates=1")
+    cut = run_check(model, tmp_path, "cut", *short)
+    assert cut[0] == whole[0]
+    assert timeless(cut[1]) == timeless(whole[1])
+    assert len(cut[1]["steps"]) == 3
+    first, second = (load_adapter(tmp_path / name / "final.pt").weights for name in ("whole", "cut"))
+    assert all(first[name].equal(second[name]) for name in first)

@@ -137,7 +137,7 @@ def test_moving_average_by_hand():
     assert moving_average([1.0], 2).tolist() == []
 
 
-def test_banner_and_line():
+def test_banner_and_progress_line_name_the_options():
     config = ChessGRPORunConfig()
     config.grpo.kl_beta_start_step, config.overfit.label = 20, "r4"
     assert "r4" in banner(config)

@@ -30,7 +30,7 @@ def corrected(ratio=RATIO, sample=SAMPLE, **options):
     return correction(*pair(ratio), sample, 2, GRPOConfig(**options))
 
 
-def test_truncation_by_hand():
+def test_importance_weights_are_truncated_at_the_cap():
     result = corrected(importance_cap=4.0)
     assert result.weight.tolist() == pytest.approx([1.0, 2.0, 4.0, 0.25, 0.5])
     assert result.kept.all()
@@ -45,7 +45,7 @@ def test_truncation_by_hand():
     )
 
 
-def test_masking_by_hand():
+def test_tokens_beyond_the_cap_are_masked():
     result = corrected(importance_cap=4.0, importance_mask=True)
     assert result.kept.tolist() == [True, True, False, False, True]
     assert result.weight[result.kept].tolist() == pytest.approx([1.0, 2.0, 0.5])
@@ -138,5 +138,5 @@ def test_trap_24_a_token_that_is_not_a_number_disagrees():
         check_agreement(trainer, sampler, at_most=1.0)
 
 
-def test_no_tokens_agree():
+def test_a_sample_without_tokens_agrees():
     check_agreement(*pair([]), at_most=0.0)
