@@ -170,10 +170,12 @@ class PPOLearner:
         return metrics
 
     def restart(self, weights: Mapping[str, Tensor]) -> None:
-        """Train on from other weights, without the moments and the average of those before."""
+        """Train on from other weights, without the moments, the average and the magnet of those before."""
         self.network.load_state_dict(weights)
         self.network.clamp_log_std()
         self.optimizer.state.clear()
+        if self.magnet:
+            self.magnet.load_state_dict(self.network.state_dict())
         if self.average:
             self.average.updates.zero_()
 
