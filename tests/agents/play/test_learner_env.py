@@ -126,13 +126,10 @@ def test_last_observations_are_the_learners_and_of_the_match_that_ended(view):
 @pytest.mark.parametrize("view", [None, Mirror("classic", 59)])
 def test_styles_are_columns_of_the_learner_alone_and_results_are_counted_by_them(view):
     """The reference is a twin without styles, with the same seeds, in which the same matches restart."""
+    options = {"bots": BOTS, "slots": 1, "network_shape": network().shape, "seed": 5, "view": view}
     plain, styled = (
-        LearnerEnv(
-            DogfightBatch(N, threads=1, seed=3, max_ticks=400), bots=BOTS, slots=1, network_shape=network().shape, seed=5,
-            view=view, styles=styles,
-        )
-        for styles in (0, 3)
-    )  # fmt: skip
+        LearnerEnv(DogfightBatch(N, threads=1, seed=3, max_ticks=400), styles=styles, **options) for styles in (0, 3)
+    )
     opponents, styles = np.arange(N) % (len(BOTS) + 1), np.arange(N) % 3
     for env in (plain, styled):
         env.load_slot(0, network(1).state_dict())
