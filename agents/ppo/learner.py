@@ -364,8 +364,8 @@ class Average:
         self.updates += 1
         part = max(1.0 - self.decay, 1.0 / int(self.updates))
         torch._foreach_lerp_(list(self.network.parameters()), list(network.parameters()), part)
-        for kept, buffer in zip(self.network.buffers(), network.buffers(), strict=True):
-            kept.copy_(buffer)
+        for averaged, buffer in zip(self.network.buffers(), network.buffers(), strict=True):
+            averaged.copy_(buffer)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the averaged weights and the number of updates."""

@@ -148,7 +148,7 @@ class SelfPlay:
         self.pool.restore([])
         self.league = self._new_league()
 
-    def exploited(self, tally: MatchTally) -> dict[str, float]:
+    def exploiter_metrics(self, tally: MatchTally) -> dict[str, float]:
         """Return the metrics of an update that trained an exploiter; empty for one of the learner."""
         return {}
 
