@@ -33,8 +33,8 @@ def equilibrium(payoff: ArrayLike) -> np.ndarray:
         ties = able[ratio <= ratio.min() + SMALL]
         row = ties[np.argmin(basis[ties])]
         table[row] /= table[row, column]
-        others = np.arange(rows + 1) != row
-        table[others] -= table[others, column : column + 1] * table[row]
+        rest = np.arange(rows + 1) != row
+        table[rest] -= table[rest, column : column + 1] * table[row]
         basis[row] = column
     dual = np.clip(table[-1, columns:-1], 0.0, None)
     strategy: np.ndarray = dual / dual.sum()

@@ -157,12 +157,12 @@ class Game:
                 return True
         return False
 
-    def opponent(self, named: Any, contract: dict[str, Any], device: Any = "cpu") -> Any:
+    def opponent(self, opponent: Any, contract: dict[str, Any], device: Any = "cpu") -> Any:
         """Return a scripted player's name, or a player that can play matches of `contract` in an environment.
 
         Raises `InputError` for an unknown name, for another contract, and for a policy with memory.
         """
-        player = load(self.open_player)(named, device).opponent()
+        player = load(self.open_player)(opponent, device).opponent()
         if not isinstance(player, str):
             player.check(contract)
             player.refuse_memory("which an environment does not carry for an opponent")

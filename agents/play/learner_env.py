@@ -262,8 +262,8 @@ class LearnerEnv(Copyable):
         sums = processes.add_up(self._sums).cpu().numpy().reshape(-1, self._all, self._sums.shape[1]).copy()
         self._sums.zero_()
         wins, draws, losses, *stats, returns = sums.sum(0).T.copy()
-        named = dict(zip(self.batch.stat_names, stats, strict=True))
-        return MatchTally(wins, draws, losses, named, returns, sums[..., :3])
+        statistics = dict(zip(self.batch.stat_names, stats, strict=True))
+        return MatchTally(wins, draws, losses, statistics, returns, sums[..., :3])
 
     def state_dict(self) -> dict[str, Any]:
         """Return the full state of play of this process's matches, including the batch."""

@@ -128,7 +128,8 @@ def actor_of(
     The critic's weights are not looked at.
     """
     if other := next((key for key in ("family", "masked", "gsde", "memory", "styles") if shape.get(key)), None):
-        raise InputError(f"{name}: a network with {other} plays with torch only; pip install 'sparring[train]'")
+        styles = ", or name one of its styles, RUN/styles/style_0.pt" if other == "styles" else ""
+        raise InputError(f"{name}: a network with {other} plays with torch only; pip install 'sparring[train]'{styles}")
     hidden, blocks, activation = shape["hidden"], shape["blocks"], ArrayActivation(shape["activation"])
     outputs = shape["continuous"] + shape["binary"] + sum(_alternatives(shape))
 

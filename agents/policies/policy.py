@@ -135,8 +135,10 @@ class Policy:
         """Raise `PolicyError` with the `reason` for a policy with memory."""
         if self.memory_size:
             config = self.network.config
-            kind = f"network.styles={self.styles}" if self.styles else f"network.memory={config.memory}"
-            raise PolicyError(f"{self.name}: has a memory ({kind}), {reason}; name a policy without one")
+            kind, fix = f"network.memory={config.memory}", "name a policy without one"
+            if self.styles:
+                kind, fix = f"network.styles={self.styles}", "name one of its styles, such as RUN/styles/style_0.pt"
+            raise PolicyError(f"{self.name}: has a memory ({kind}), {reason}; {fix}")
 
     @torch.no_grad()
     def step(self, obs: Tensor, memory: Tensor, *, deterministic: bool | None = None) -> tuple[Tensor, Tensor]:

@@ -63,7 +63,8 @@ def likeliest_style(weights: Mapping[str, Tensor]) -> int:
 def draw_styles(memory: Tensor, mixture: Tensor, generator: torch.Generator) -> Tensor:
     """Return `memory` [B, 1] with a style drawn where it is 0, at the start of a match: the style's number plus 1."""
     uniform = torch.rand(len(memory), generator=generator, device=memory.device)
-    drawn = torch.searchsorted(mixture.cumsum(0), uniform, right=True).clamp(max=len(mixture) - 1)
+    bounds = mixture.repeat(len(mixture), 1).tril().sum(1)  # torch refuses cumsum on a GPU if it must be deterministic
+    drawn = torch.searchsorted(bounds, uniform, right=True).clamp(max=len(mixture) - 1)
     return torch.where(memory > 0, memory, drawn.unsqueeze(1) + 1.0)
 
 

@@ -170,10 +170,12 @@ class PPOLearner:
         return metrics
 
     def restart(self, weights: Mapping[str, Tensor]) -> None:
-        """Train on from other weights, without the moments and the average of those before."""
+        """Train on from other weights, without the moments, the average and the magnet of those before."""
         self.network.load_state_dict(weights)
         self.network.clamp_log_std()
         self.optimizer.state.clear()
+        if self.magnet:
+            self.magnet.load_state_dict(self.network.state_dict())
         if self.average:
             self.average.updates.zero_()
 
@@ -362,8 +364,8 @@ class Average:
         self.updates += 1
         part = max(1.0 - self.decay, 1.0 / int(self.updates))
         torch._foreach_lerp_(list(self.network.parameters()), list(network.parameters()), part)
-        for kept, buffer in zip(self.network.buffers(), network.buffers(), strict=True):
-            kept.copy_(buffer)
+        for averaged, buffer in zip(self.network.buffers(), network.buffers(), strict=True):
+            averaged.copy_(buffer)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the averaged weights and the number of updates."""

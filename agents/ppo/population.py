@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.agents.play.learner_env import MatchTally
+from sparring.agents.play.learner_env import LearnerEnv, MatchTally
 from sparring.agents.policies.networks import PolicyNetwork
 from sparring.agents.policies.styles import MIXTURE, style_weights
 from sparring.agents.ppo.self_play import SelfPlay
@@ -31,21 +31,23 @@ from sparring.curriculum.styles import StyleGame
 class Population(SelfPlay):
     """See `SelfPlay`; `game` has the styles' results. The environment deals styles with opponents."""
 
-    def __init__(self, env: Any, *rest: Any, **options: Any) -> None:
+    env: LearnerEnv
+
+    def __init__(self, env: LearnerEnv, *rest: Any, **options: Any) -> None:
         self.game = StyleGame(env.style_count)
         self.below = env.style_count - 1
         """Slots of lower styles."""
-        self._exploited: list[float] = []  # probabilities of the styles that an exploiter meets
+        self._target: list[float] = []  # probabilities of the styles that an exploiter meets
         self.exploiting_style = 0
         """Style in which an exploiter plays."""
         super().__init__(env, *rest, **options)
 
     def deal(self, plan: TrainingPlan, network: PolicyNetwork) -> None:
         """Give every match of the run a style and an opponent under `plan`, and `network` its mixture."""
-        if self._exploited:
+        if self._target:
             pairs = np.zeros((self.env.style_count, len(self.env.bots) + self.env.slots))
             first = len(self.env.bots)
-            pairs[self.exploiting_style, first : first + self.env.style_count] = self._exploited
+            pairs[self.exploiting_style, first : first + self.env.style_count] = self._target
             self.assign(pairs)
             return
         network.get_buffer(MIXTURE).copy_(torch.from_numpy(self.game.mixture))
@@ -69,19 +71,19 @@ class Population(SelfPlay):
                 if result.sum():
                     self.game.record(style, other, result)
 
-    def expose(self, weights: Mapping[str, Tensor], style: int) -> None:
-        """Let all matches be between `style` of the learner and the mixture with these `weights`, until `enlist`."""
+    def begin_exploiter(self, weights: Mapping[str, Tensor], style: int) -> None:
+        """Deal all matches to `style` of the learner and the mixture of these `weights`, until `end_exploiter`."""
         mixture = weights[MIXTURE].double().cpu().numpy()
-        self._exploited, self.exploiting_style = (mixture / mixture.sum()).tolist(), style
+        self._target, self.exploiting_style = (mixture / mixture.sum()).tolist(), style
         for number in range(self.env.style_count):
             self.env.load_slot(number, style_weights(weights, number))
         self.slots = [""] * self.env.slots  # the next deal fills and restarts all
 
-    def enlist(self, update: int, weights: Mapping[str, Tensor]) -> None:
+    def end_exploiter(self, update: int, weights: Mapping[str, Tensor]) -> None:
         """Add the exploiter to pool and league, where it stays, as a policy of its style alone."""
         alone = torch.zeros(self.env.style_count, device=weights[MIXTURE].device)
         alone[self.exploiting_style] = 1.0
-        self._exploited = []
+        self._target = []
         try:
             self.pool.add(update, {**weights, MIXTURE: alone}, EXPLOITER)
         except OSError as error:
@@ -91,9 +93,9 @@ class Population(SelfPlay):
         path = self.pool.path(name).relative_to(self.file.folder)
         self.league = enter_checkpoint(self.league, step=update, path=path.as_posix(), name=name)
 
-    def exploited(self, tally: MatchTally) -> dict[str, float]:
+    def exploiter_metrics(self, tally: MatchTally) -> dict[str, float]:
         """Return the metrics of an exploiter's update; empty for one of the learner."""
-        if not self._exploited:
+        if not self._target:
             return {}
         wins, draws, games = (float(counts.sum()) for counts in (tally.wins, tally.draws, tally.games))
         score = {"score": (wins + 0.5 * draws) / games, "decided": 1.0 - draws / games} if games else {}
@@ -105,19 +107,19 @@ class Population(SelfPlay):
 
     def state_dict(self) -> dict[str, Any]:
         """See `SelfPlay`."""
-        exploited = {"exploited": self._exploited, "exploiting_style": self.exploiting_style}
-        return super().state_dict() | {"styles": self.game.state_dict()} | exploited
+        exploiter = {"exploited": self._target, "exploiting_style": self.exploiting_style}
+        return super().state_dict() | {"styles": self.game.state_dict()} | exploiter
 
     def load_state_dict(self, state: dict[str, Any], weights: Sequence[Mapping[str, Tensor]] = ()) -> None:
         """See `SelfPlay`."""
         super().load_state_dict(state, weights)
         self.game.load_state_dict(state["styles"])
-        self._exploited, self.exploiting_style = state["exploited"], state["exploiting_style"]
+        self._target, self.exploiting_style = state["exploited"], state["exploiting_style"]
 
     def reset(self) -> None:
         """See `SelfPlay`."""
         super().reset()
-        self.game, self._exploited = StyleGame(self.env.style_count), []
+        self.game, self._target = StyleGame(self.env.style_count), []
 
     def _new_league(self) -> League:
         return new_league(self.env.bots, players=[f"style_{style}" for style in range(self.below)])

@@ -59,8 +59,8 @@ class OpponentsEnv(Protocol):
     def assign(self, opponents: np.ndarray) -> None:
         """Set the opponents of all matches of the run; a match whose opponent changes restarts without a result."""
 
-    def load_slot(self, slot: int, weights: dict[str, Tensor], *, restart: bool = True) -> None:
-        """Load a snapshot's weights into a slot and, by default, restart the slot's matches without results."""
+    def load_slot(self, slot: int, weights: dict[str, Tensor]) -> None:
+        """Load a snapshot's weights into a slot and restart the slot's matches without results."""
 
 
 class SelfPlay:
@@ -148,7 +148,7 @@ class SelfPlay:
         self.pool.restore([])
         self.league = self._new_league()
 
-    def exploited(self, tally: MatchTally) -> dict[str, float]:
+    def exploiter_metrics(self, tally: MatchTally) -> dict[str, float]:
         """Return the metrics of an update that trained an exploiter; empty for one of the learner."""
         return {}
 

@@ -69,9 +69,9 @@ def chases(matches: int = 48, steps: int = 1800) -> str:
         speed = np.linalg.norm(flown["vel"], axis=-1)
         mach = speed / np.sqrt(1.4 * 287.053 * (288.15 - 0.0065 * np.minimum(-flown["pos"][..., 2], 11_000.0)))
         for seat, name in enumerate(names):
-            own, most = mach[:, seat], np.degrees(flown["alpha"][:, seat]).max()
-            low, middle, high = np.percentile(own, (5, 50, 95))
-            shares = [f"{(own > bound).mean():.0%}" for bound in (0.6, 1.0)]
+            machs, most = mach[:, seat], np.degrees(flown["alpha"][:, seat]).max()
+            low, middle, high = np.percentile(machs, (5, 50, 95))
+            shares = [f"{(machs > bound).mean():.0%}" for bound in (0.6, 1.0)]
             row = [f"{name} in {' v '.join(names)}", f"{np.median(speed[:, seat]):.0f}"]
             rows.append([*row, f"{low:.2f} / {middle:.2f} / {high:.2f}", *shares, f"{most:.1f}"])
     head = ["F-16", "median, m/s", "Mach at 5, 50, 95 %", "above 0.6", "above 1", "most alpha, deg"]

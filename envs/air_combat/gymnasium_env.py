@@ -45,6 +45,7 @@ class AirCombatEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         if options.get("team_size", 1) != 1:
             raise ConfigError(f"team_size={options['team_size']}: must be 1 here; AirCombatParallelEnv plays teams")
         self._opponent, self.render_mode = opponent, render_mode
+        self._seated: Any = None
         self._match = AirCombatParallelEnv(render_mode=render_mode, **options)
         self._seat_opponent(opponent)
         self._theirs: np.ndarray | None = None
@@ -78,12 +79,14 @@ class AirCombatEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         """Release the simulator."""
         self._match.close()
 
-    def _seat_opponent(self, named: Any) -> None:
+    def _seat_opponent(self, opponent: Any) -> None:
         """Open the opponent; a scripted pilot flies in the simulator, another acts on what its seat observes."""
-        opened = GAME.opponent(named, self._match.contract)
-        scripted = isinstance(opened, str)
-        self._match.seat_pilot(opened if scripted else "")
-        self._player = None if scripted else opened
+        if opponent is self._seated:  # a policy is not read again for every match
+            return
+        player = GAME.opponent(opponent, self._match.contract)
+        scripted = isinstance(player, str)
+        self._match.seat_pilot(player if scripted else "")
+        self._seated, self._player = opponent, None if scripted else player
 
     def _answer(self, observed: np.ndarray) -> np.ndarray:
         """Return the opponent's action; of a scripted pilot one that is ignored."""
@@ -100,9 +103,9 @@ class AirCombatVectorEnv(SyncVectorEnv):
     """
 
     def __init__(self, num_envs: int = 1, *, opponent: Any = "ace", **options: Any) -> None:
-        listed = opponent if isinstance(opponent, Sequence) and not isinstance(opponent, str) else [opponent]
-        made = [partial(AirCombatEnv, opponent=listed[k % len(listed)], **options) for k in range(num_envs)]
-        super().__init__(made, autoreset_mode=AutoresetMode.SAME_STEP)
+        opponents = opponent if isinstance(opponent, Sequence) and not isinstance(opponent, str) else [opponent]
+        envs = [partial(AirCombatEnv, opponent=opponents[k % len(opponents)], **options) for k in range(num_envs)]
+        super().__init__(envs, autoreset_mode=AutoresetMode.SAME_STEP)
         self._returns, self._steps = np.zeros(num_envs), np.zeros(num_envs, dtype=np.int64)
 
     def reset(self, **arguments: Any) -> tuple[Any, dict[str, Any]]:

@@ -342,8 +342,8 @@ class CombatOptions:
     @property
     def actions(self) -> tuple[str, ...]:
         """Names of the columns of an action."""
-        named = {"manoeuvres": ("manoeuvre", "weapons_free"), "commands": COMMAND_NAMES}
-        return named.get(self.action_form, ACTION_NAMES) + (ACTION_NAMES_ARMED if self.armed else ())
+        columns = {"manoeuvres": ("manoeuvre", "weapons_free"), "commands": COMMAND_NAMES}
+        return columns.get(self.action_form, ACTION_NAMES) + (ACTION_NAMES_ARMED if self.armed else ())
 
 
 PLAIN = CombatOptions()

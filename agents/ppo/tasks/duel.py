@@ -180,8 +180,8 @@ class DuelTask(ABC):
         tally = self.env.harvest(self.processes)
         invalid = int(self.processes.add_up(self.batch.invalid_actions.sum()))
         if self.processes.first:
-            if exploited := self.self_play.exploited(tally):
-                return exploited
+            if metrics := self.self_play.exploiter_metrics(tally):
+                return metrics
             self.self_play.record(tally)
         rates = self._win_rates = self.processes.broadcast(self._rates())
         if not self.processes.first:

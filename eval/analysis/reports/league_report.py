@@ -40,6 +40,10 @@ _COLUMNS = (
     "rating: the strength by all results, in Elo's unit, and its 95 % interval. Bots begin at 1,000, a checkpoint at "
     "the learner's Elo. Elo: the same from the latest results, and its change since the agent joined. games: results.",
 )
+_OF_POPULATION = (
+    "style_0 and on are the learner's lower styles: players that learn on. An exploiter was trained against the "
+    "learner, and joined at the end of that."
+)
 _OF_TRAINING = (
     "These are all matches of training from the first update on. The learner was weaker then and samples its actions, "
     "so the share is usually lower than what the final policy scores: eval/run.py measures that. A win rate in README "
@@ -122,7 +126,9 @@ def _standings(agents: Sequence[Agent]) -> ReportSection:
         (agent.name, agent.kind, agent.step, rating(agent), agent.elo, agent.elo - agent.start_elo, agent.games)
         for agent in agents
     )
-    return ReportSection("Standings", _COLUMNS, tables=(ReportTable(columns, rows),))
+    styles = any(agent.kind == "player" and agent.name.startswith("style_") for agent in agents)
+    text = (*_COLUMNS, _OF_POPULATION) if styles else _COLUMNS
+    return ReportSection("Standings", text, tables=(ReportTable(columns, rows),))
 
 
 def _crossed(league: League, agents: Sequence[Agent]) -> ReportSection:

@@ -123,6 +123,35 @@ def test_last_observations_are_the_learners_and_of_the_match_that_ended(view):
     assert not torch.equal(short.final_obs, short.obs)
 
 
+@pytest.mark.parametrize("view", [None, Mirror("classic", 59)])
+def test_styles_are_columns_of_the_learner_alone_and_results_are_counted_by_them(view):
+    """The reference is a twin without styles, with the same seeds, in which the same matches restart."""
+    options = {"bots": BOTS, "slots": 1, "network_shape": network().shape, "seed": 5, "view": view}
+    plain, styled = (
+        LearnerEnv(DogfightBatch(N, threads=1, seed=3, max_ticks=400), styles=styles, **options) for styles in (0, 3)
+    )
+    opponents, styles = np.arange(N) % (len(BOTS) + 1), np.arange(N) % 3
+    for env in (plain, styled):
+        env.load_slot(0, network(1).state_dict())
+        env.assign(opponents)
+    styled.assign(opponents, styles)
+    plain._seat_opponents(styles != 0)
+    expected = np.zeros((3, len(BOTS) + 1))
+    for step in range(90):
+        results = [env.step(random_actions(step)) for env in (plain, styled)]
+        for ours, theirs in list(zip(*results, strict=True))[1:]:
+            assert torch.equal(ours, theirs)
+        over = (plain.batch.outcome >= 0).numpy()
+        np.add.at(expected, (styles[over], opponents[over]), 1)
+        assert torch.equal(styled.obs[:, :-3], plain.obs)
+        assert torch.equal(styled.final_obs[:, :-3], plain.final_obs)
+        assert torch.equal(styled.obs[:, -3:], torch.eye(3)[styles])
+    tally, reference = styled.harvest(), plain.harvest()
+    assert expected.sum() > N
+    assert tally.by_style.sum(-1).tolist() == expected.tolist()
+    assert tally.by_style.sum(0).tolist() == np.stack([reference.wins, reference.draws, reference.losses], -1).tolist()
+
+
 def test_opponents_sit_opposite(batch):
     env = make_env(batch)
     env.assign(np.array([0, 1, 2, 3, 4, FIRST_SLOT, FIRST_SLOT + 1, FIRST_SLOT + 2]))

@@ -155,6 +155,8 @@ def test_weights_that_do_not_fit_and_other_families_are_refused(tmp_path):
             actor_of("mine", CONTRACT, network.shape, weights | change)
     with pytest.raises(InputError, match="a network with masked plays with torch only"):
         actor_of("mine", CONTRACT, network.shape | {"masked": True}, weights)
+    with pytest.raises(InputError, match=r"styles plays with torch only.*name one of its styles"):
+        actor_of("mine", CONTRACT, network.shape | {"styles": 3}, weights)
     path = tmp_path / "state.pt"
     path.write_bytes(pack({"format": "other"}))
     with pytest.raises(InputError, match=r"state\.pt: is not a policy of this project"):

@@ -192,3 +192,13 @@ def test_states_without_the_magnet_and_networks_that_it_cannot_draw_are_refused(
     assert open_magnet(numbers, PPOConfig(proximal_coefficient=0.1)).state_dict() == {}
     with pytest.raises(ConfigError, match=r"ppo.proximal_coefficient=0.1: is an option of"):
         load(["+run=gymnasium", "ppo.proximal_coefficient=0.1"])
+
+
+def test_a_learner_that_restarts_has_its_magnet_at_the_new_weights():
+    """Else an exploiter would be drawn to the policy that it attacks."""
+    learner, other = learner_of(network(), magnet_coefficient=0.1, magnet_rate=0.1), network(seed=7)
+    before = deepcopy(learner.state_dict())
+    learner.restart(other.state_dict())
+    assert all(torch.equal(weight, learner.magnet.state_dict()[name]) for name, weight in other.state_dict().items())
+    learner.load_state_dict(before)
+    assert all(torch.equal(weight, before["magnet"][name]) for name, weight in learner.magnet.state_dict().items())

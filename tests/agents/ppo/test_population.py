@@ -83,8 +83,8 @@ def test_exploiters_begin_with_the_learner_and_lineages_in_turn(tmp_path):
     other = str(tmp_path / "other" / "small" / "final.pt")
     each = replace(EXPLOITED, exploiter_every=1, exploiter_updates=1, lineages=[other])
     train(population(tmp_path / "run", self_play=each))
-    said = [path.name for path in sorted((tmp_path / "run" / "small" / "pool").glob("exploiter_*"))]
-    assert len(said) == 3  # updates 1, 3, 5; one in the last update would not return
+    exploiters = [path.name for path in sorted((tmp_path / "run" / "small" / "pool").glob("exploiter_*"))]
+    assert len(exploiters) == 3  # updates 1, 3, 5; one in the last update would not return
     assert alternating({"a": 1, "b": 2}) == [OWN, "a", OWN, "b"]
     assert alternating({}) == [OWN]
 

@@ -1,5 +1,7 @@
 """The Gymnasium environment of air combat: bounds over many steps, opponents, rendering, and a learner of SB3."""
 
+from types import SimpleNamespace
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -7,7 +9,7 @@ from gymnasium.error import ResetNeeded
 
 import sparring  # noqa: F401 - registers the games
 from sparring.configs.core.errors import ConfigError, InputError
-from sparring.envs.air_combat import rules, spaces
+from sparring.envs.air_combat import GAME, gymnasium_env, rules, spaces
 from sparring.envs.air_combat.batch import AirCombatBatch
 from sparring.envs.air_combat.gymnasium_env import AirCombatEnv
 from sparring.envs.air_combat.training.opponents import spaces_of
@@ -86,6 +88,47 @@ def test_an_opponent_of_one_match_goes_with_the_next_reset():
     assert env._match._batch.bots.tolist() == [[rules.ACTIONS, rules.bot_id("ace")]]
     env.reset()
     assert env._match._batch.bots.tolist() == [[rules.ACTIONS, rules.bot_id("do_nothing")]]
+
+
+def test_a_policy_is_opened_once_for_all_matches(monkeypatch):
+    opened = []
+    game = SimpleNamespace(
+        opponent=lambda opponent, contract: opened.append(opponent) or GAME.opponent(opponent, contract)
+    )
+    monkeypatch.setattr(gymnasium_env, "GAME", game)
+    env = AirCombatEnv(opponent="chaser")
+    for options in (None, None, {"opponent": "ace"}, None, None):
+        env.reset(options=options)
+    assert opened == ["chaser", "ace", "chaser"]
+
+
+def test_a_vector_env_has_an_opponent_in_turn_and_the_return_of_each_match():
+    env = gym.make_vec(ID, 3, opponent=["straight", "ace"], action_repeat=60)
+    env.reset(seed=1)
+    pilots = [each.unwrapped._match._batch.bots[0, 1].item() for each in env.envs]
+    assert pilots == [rules.bot_id(name) for name in ("straight", "ace", "straight")]
+    dive = np.tile(np.array([-1.0, 0.0, 1.0, -1.0], dtype=np.float32), (3, 1))
+    returns, steps, ends = np.zeros(3), np.zeros(3), 0
+    for _ in range(100):
+        _, reward, terminated, truncated, infos = env.step(dive)
+        returns, steps = returns + reward, steps + 1
+        over = terminated | truncated
+        if over.any():
+            assert infos["_episode"].tolist() == over.tolist()
+            assert infos["episode"]["r"][over] == pytest.approx(returns[over])
+            assert infos["episode"]["l"][over].tolist() == steps[over].tolist()
+        returns[over], steps[over] = 0.0, 0.0
+        ends += over.sum()
+    assert ends > 6
+    env.close()
+
+
+def test_matches_differ_without_a_seed_and_a_seed_decides_those_after_it():
+    env = AirCombatEnv()
+    first = [env.reset(seed=seed)[0] for seed in (4, None, None)]
+    again = [env.reset(seed=seed)[0] for seed in (4, None, None)]
+    assert all(np.array_equal(one, other) for one, other in zip(first, again, strict=True))
+    assert not np.array_equal(first[1], first[2])
 
 
 def test_what_cannot_be_played_is_refused():

@@ -12,6 +12,7 @@ from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import CHALLENGER, enter_checkpoint, is_due, new_league, record
 from sparring.curriculum.league.matchmaking import Opponents, league_metrics
 from sparring.curriculum.ratings import GameResult
+from sparring.eval.analysis.reports.league_report import _standings
 from sparring.eval.runs import main
 
 STEPS, EVERY = 24, 6
@@ -77,6 +78,14 @@ def test_the_page_has_ratings_over_time_the_results_of_pairs_and_who_joined(tmp_
     assert "usually lower than what the final policy scores" in " ".join(crossed["text"])
     assert "A win rate in README or a model card is of a finished policy" in " ".join(crossed["text"])
     assert "@media(max-width:600px)" in text
+
+
+@pytest.mark.parametrize(("players", "explained"), [(["style_0"], True), (["hawk"], False)])
+def test_a_population_has_its_styles_explained(players, explained):
+    league = record(new_league(("ace",), players=players), [GameResult((CHALLENGER, players[0]), (1, 2))])
+    section = _standings(list(league.agents.values()))
+    assert players[0] in {row[0] for row in section.tables[0].rows}
+    assert ("the learner's lower styles: players that learn on" in " ".join(section.text)) is explained
 
 
 def test_a_run_without_a_league_is_refused(tmp_path, error_line):
