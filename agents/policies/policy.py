@@ -24,7 +24,7 @@ from torch import Tensor
 from sparring.agents.policies.actor_critic import alternatives
 from sparring.agents.policies.checkpoint import game_of_policy, is_old, load_checkpoint, old_version_message
 from sparring.agents.policies.networks import PolicyNetwork
-from sparring.agents.policies.styles import draw_styles, style_columns
+from sparring.agents.policies.styles import MIXTURE, draw_styles, style_columns
 from sparring.configs.core.errors import InputError
 from sparring.configs.games import APPENDED
 from sparring.envs.game import load
@@ -162,7 +162,7 @@ class Policy:
     def _answer(self, obs: Tensor, memory: Tensor, *, deterministic: bool) -> tuple[Tensor, Tensor]:
         how: dict[str, Any] = {"deterministic": deterministic, "generator": self._generator}
         if self.styles:
-            memory = draw_styles(memory, self.network.mixture, self._generator)
+            memory = draw_styles(memory, self.network.get_buffer(MIXTURE), self._generator)
             return self.network.act(torch.cat([obs, style_columns(memory, self.styles)], dim=1), **how)[0], memory
         if not self.memory_size:
             actions = self.network.act(obs, **how)[0]

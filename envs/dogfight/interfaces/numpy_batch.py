@@ -76,7 +76,8 @@ class MatchOptions:
         if isinstance(self.reward, RewardConfig):
             return self.reward
         terms = [term.name for term in fields(RewardConfig)]
-        return RewardConfig(**{choose("reward weight", name, terms): weight for name, weight in self.reward.items()})
+        weights: dict[str, Any] = {choose("reward weight", name, terms): weight for name, weight in self.reward.items()}
+        return RewardConfig(**weights)
 
 
 class Step(NamedTuple):
