@@ -9,6 +9,7 @@ from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import ROOT
 from sparring.envs.air_combat.evaluation.command import matches_of
+from sparring.envs.air_combat.rules import CombatOptions
 from sparring.envs.air_combat.training.opponents import CombatConditions, open_player
 from sparring.envs.dogfight.training.matches import play
 from sparring.eval.exploit import find_targets, make_runs
@@ -20,16 +21,31 @@ FLOWN = [
     ("air_combat_quickstart", "point_mass", "cone"),
     ("air_combat_f16", "f16", "cone"),
     ("air_combat_f16_rounds", "f16", "rounds"),
+    ("air_combat_low", "point_mass", "cone"),
+    ("air_combat_f16_low", "f16", "cone"),
 ]
+LOW = [(name, pilot) for name in ("air_combat_low", "air_combat_f16_low") for pilot in ("deck", "weaver", "spiral")]
+
+
+def flown(name, model, gun, opponent, **near):
+    policy = sparring.load(RELEASED / f"{name}.pt").policy
+    options = CombatOptions(observe_ground=policy.contract.get("observe_ground", False))
+    setting = CombatConditions(model, gun, policy.contract["action_repeat"], threads=1, options=options, **near)
+    return play(policy, opponent, games=40, seed=20, setting=setting)
 
 
 @pytest.mark.parametrize(("name", "model", "gun"), FLOWN)
 def test_it_beats_the_dogfighter(name, model, gun):
     """A contract, a simulator or weights that have changed lose far more games than chance does in forty."""
-    policy = sparring.load(RELEASED / f"{name}.pt").policy
-    setting = CombatConditions(model, gun, policy.contract["action_repeat"], threads=1)
-    results = play(policy, "dogfighter", games=40, seed=20, setting=setting)
+    results = flown(name, model, gun, "dogfighter")
     assert results.wins >= 32, f"{results.wins} wins, {results.draws} draws, {results.losses} losses"
+
+
+@pytest.mark.parametrize(("name", "pilot"), LOW)
+def test_near_the_ground_it_wins_and_does_not_fly_into_it(name, pilot):
+    model = "f16" if "f16" in name else "point_mass"
+    results = flown(name, model, "cone", pilot, ground_limit=100.0, low_start=0.5)
+    assert (results.wins >= 32, results.losses <= 2) == (True, True), results
 
 
 def test_attackers_are_those_of_the_policy_s_own_game(tmp_path):
@@ -51,7 +67,7 @@ def test_evaluations_and_best_responses_are_in_the_matches_it_was_trained_for(na
     assert matches_of(open_player(path), "", "")[0] == model
     options = parse(ExploitOptions, [str(path), "--steps", "100000", "--seeds", "1", "--start", "cold"])
     (run,) = make_runs(options, find_targets(options), tmp_path)
-    assert (run.config.env.model, run.config.env.gun) == (model, "auto" if name.endswith("quickstart") else gun)
+    assert (run.config.env.model, run.config.env.gun) == (model, "auto" if model == "point_mass" else gun)
 
 
 def test_with_another_flight_model_its_gun_is_that_model_s():
