@@ -26,10 +26,8 @@ from sparring.agents.distributed.processes import (
 from sparring.agents.policies.checkpoint import save_checkpoint
 from sparring.agents.policies.networks import PolicyNetwork, build_network, shape_for
 from sparring.agents.policies.styles import plain_network
-from sparring.agents.ppo.exploiters import Exploiters
 from sparring.agents.ppo.learner import Autocast, PPOLearner
-from sparring.agents.ppo.population import Population
-from sparring.agents.ppo.start import actor_critic_sha256, begin_from, estimate_seconds, starting_weights
+from sparring.agents.ppo.start import actor_critic_sha256, begin_from, estimate_seconds
 from sparring.agents.ppo.tasks.task import make_task
 from sparring.agents.run.fidelity import machine
 from sparring.agents.run.progress import Timer, counted, forecast
@@ -41,7 +39,7 @@ from sparring.configs.serialization import to_plain
 from sparring.curriculum.general_sum import general_sum_note
 from sparring.curriculum.opponents import labelled_phases
 from sparring.curriculum.schedule import Schedule, SchedulePosition, TrainingPlan
-from sparring.envs.game import WIN_RATE, game_of
+from sparring.envs.game import WIN_RATE, game_of, load
 
 MOVES = {"rollout/itself/length": "{:.1f} moves a match", "train/entropy": "entropy {:.2f}"}
 """Figures of the progress line by their metrics, beside the task's: where no bot is played, all that moves."""
@@ -94,7 +92,8 @@ class PPOTrainer:
         self.rollout = self.learner.new_rollout(self.task.env, config.ppo.rollout_steps)
         self.actions = torch.Generator(self.device).manual_seed(seeds["actions"])
         self.noise = ShardedGenerator.of(self.shard, self.actions)
-        self.exploiters: Exploiters | None = None
+        self.exploiters: Any = None
+        """`agents.population.exploiters.Exploiters`, if configured."""
 
     @property
     def exploiting(self) -> bool:
@@ -104,7 +103,10 @@ class PPOTrainer:
     @property
     def released(self) -> PolicyNetwork:
         """The policy that is saved and evaluated."""
-        return self.exploiters.released if self.exploiters else self.learner.released
+        if self.exploiters:
+            network: PolicyNetwork = self.exploiters.released
+            return network
+        return self.learner.released if self.learner.average else self.network
 
     # ---- the interface of `fit`
 
@@ -132,7 +134,7 @@ class PPOTrainer:
         self.guard = session.open_guard(self.config.guard, self.learner, adaptive_kl=self.config.ppo.adaptive_kl)
         session.on_state_saved = self._sweep
         if self.config.self_play.exploiter_every:
-            self.exploiters = open_exploiters(self)
+            self.exploiters = load("sparring.agents.population.exploiters:open_exploiters")(self)
         if session.found:
             self.load_state_dict(session.found)
         else:
@@ -392,15 +394,6 @@ class PPOTrainer:
         """Delete the task's files that no kept state needs."""
         if self.task_files:
             self.task_files.delete_unused(name for state in self.session.states.summaries() for name in state["pool"])
-
-
-def open_exploiters(trainer: PPOTrainer) -> Exploiters:
-    """Return the exploiters of a run with styles; raises `InputError` for a lineage that does not match."""
-    config, contract = trainer.config, trainer.task.env.contract
-    assert isinstance(trainer.task_files, Population)
-    lineages = {text: starting_weights(config, text, trainer.network, contract) for text in config.self_play.lineages}
-    options = config.self_play, trainer.learner, trainer.task_files, lineages
-    return Exploiters(*options, updates=trainer.schedule.total_updates)
 
 
 def anneal(start: float, final_fraction: float, done: float) -> float:

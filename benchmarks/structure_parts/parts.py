@@ -1,8 +1,8 @@
 """The core and its parts: which file belongs to which, and what one imports of another.
 
-A part is a game, the language models, the games of other packages, the trainer of SB3, attacks on policies, or the
-analysis of runs. The core is the rest, and is to know none of them. The league (`curriculum/league/`) is in the core:
-PPO and GRPO meet it.
+A part is a game, the language models, the games of other packages, the trainer of SB3, attacks on policies, the
+population of styles, or the analysis of runs. The core is the rest, and is to know none of them. The league
+(`curriculum/league/`) is in the core: PPO and GRPO meet it.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ PARTS = {
     "exploitability": ("eval/exploit",),
     "language": ("agents/language/", "envs/text.py", "envs/reasoning.py", "envs/hubs/", "configs/language/"),
     "sb3": ("agents/baselines/",),
+    "population": ("agents/population/", "curriculum/population/"),
     "runs": ("eval/analysis/", "eval/runs.py", "eval/curves.py"),
 }
 """Beginnings of the paths of each part's files."""

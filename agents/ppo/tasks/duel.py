@@ -24,7 +24,6 @@ from sparring.agents.policies.policy import Policy
 from sparring.agents.policies.styles import plain_shape
 from sparring.agents.ppo import self_play
 from sparring.agents.ppo.evaluation import BotEvaluation, MatchFilms
-from sparring.agents.ppo.population import Population
 from sparring.agents.ppo.tasks.task import Film, TaskStatus
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError
@@ -34,6 +33,7 @@ from sparring.curriculum.league.file import read_league
 from sparring.curriculum.league.league import CHALLENGER, known_win_rates
 from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.batched import SeatView
+from sparring.envs.game import load
 
 
 class DuelTask(ABC):
@@ -154,7 +154,7 @@ class DuelTask(ABC):
             seed=self._seeds["league"],
             duel=network_duel(self._setting, self.env.contract),
             seats=self.seats,
-            kind=Population if self.config.network.styles else None,
+            kind=load("sparring.agents.population.population:Population") if self.config.network.styles else None,
         )
         self.evaluation = BotEvaluation(
             self.config.evaluation,

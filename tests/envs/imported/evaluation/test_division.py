@@ -184,10 +184,9 @@ def test_mixture_of_simultaneous_moves_follows_each_members_own_play():
         def policy(states):
             return [[(card if card in state.legal_actions() else state.legal_actions()[0], 1.0)] for state in states]
 
-        policy.likeliest = policy
         return policy
 
-    policy, state = mixed(game, [always(1), always(2)], sampled=True), first_state(game)
+    policy, state = mixed(game, [always(1), always(2)]), first_state(game)
     assert policy([state]) == [[(1, 0.5), (2, 0.5)]]
     assert policy([state.child(0)]) == [[(1, 0.5), (2, 0.5)]]  # the other seat, in the same move
     after = state.child(1).child(0)
@@ -195,9 +194,9 @@ def test_mixture_of_simultaneous_moves_follows_each_members_own_play():
     assert policy([after]) == [[(0, 1.0)]]  # the member that bids 2 first is not here
 
 
-def test_mixture_of_files_and_planners_are_refused(tmp_path):
+def test_repeated_members_and_planners_are_refused(tmp_path):
     path = save_run(tmp_path / "kuhn", "openspiel", "kuhn_poker")
-    with pytest.raises(InputError, match="a mixture is of the dogfight's policies, or of players with --id"):
+    with pytest.raises(InputError, match="is named twice; every member of a mixture has the same share"):
         sparring.exploit([path, path], device="cpu")
     with pytest.raises(InputError, match="plans in the dogfight only"):
         sparring.exploit("openspiel:uniform", start="planner", **KUHN)

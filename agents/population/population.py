@@ -24,8 +24,8 @@ from sparring.agents.ppo.self_play import SelfPlay
 from sparring.curriculum.league.league import League, enter_checkpoint, new_league
 from sparring.curriculum.opponents import deal
 from sparring.curriculum.pool import EXPLOITER
+from sparring.curriculum.population.style_game import StyleGame
 from sparring.curriculum.schedule import TrainingPlan
-from sparring.curriculum.styles import StyleGame
 
 
 class Population(SelfPlay):

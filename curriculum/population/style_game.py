@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from sparring.curriculum.equilibrium import equilibrium
 from sparring.curriculum.league.league import decayed
+from sparring.curriculum.population.equilibrium import equilibrium
 
 MEMORY = 1000.0
 """Games of two styles that count, about; the standard error of a payoff is then 3 %."""

@@ -10,9 +10,9 @@ import torch
 from sparring.agents.play.learner_env import MatchTally
 from sparring.agents.policies.actor_critic import MIXTURE, ActorCritic
 from sparring.agents.policies.styles import plain_shape, style_weights
-from sparring.agents.ppo.exploiters import Exploiters
+from sparring.agents.population.exploiters import Exploiters
+from sparring.agents.population.population import Population
 from sparring.agents.ppo.learner import Autocast, PPOLearner
-from sparring.agents.ppo.population import Population
 from sparring.configs.schema import NetworkConfig, PhaseConfig, PPOConfig, SelfPlayConfig, StageConfig
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.pool import Pool

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sparring.curriculum.equilibrium import equilibrium
-from sparring.curriculum.styles import EXPLORED, StyleGame
+from sparring.curriculum.population.equilibrium import equilibrium
+from sparring.curriculum.population.style_game import EXPLORED, StyleGame
 
 ROCK_PAPER_SCISSORS = [[0, -1, 1], [1, 0, -1], [-1, 1, 0]]
 

@@ -7,7 +7,7 @@ import torch
 
 from sparring.agents.policies.actor_critic import MIXTURE
 from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.agents.ppo.exploiters import OWN, alternating
+from sparring.agents.population.exploiters import OWN, alternating
 from sparring.agents.run.states import read_state
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError
