@@ -24,7 +24,8 @@ EXPLOITED = replace(SELF_PLAY, exploiter_every=3, exploiter_updates=2)
 
 def population(folder, **options):
     averaged = replace(long("x").ppo, average_decay=0.5)
-    return long(folder, **({"network": STYLED, "self_play": EXPLOITED, "ppo": averaged} | options))
+    calm = [LONG[0], replace(LONG[1], events=[]), LONG[2]]  # its event is at update 3, an exploiter's
+    return long(folder, **({"network": STYLED, "self_play": EXPLOITED, "ppo": averaged, "phases": calm} | options))
 
 
 @pytest.fixture(scope="module")
