@@ -40,7 +40,7 @@ def test_a_python_object_is_exploited(tmp_path, capsys):
     assert (tmp_path / "idle" / "exploit.png").is_file()
     with pytest.raises(InputError, match=r"--steps 150: must be a multiple of 100"):
         sparring.exploit(Idle, TINY, out=tmp_path / "idle", **options | {"steps": 150})
-    with pytest.raises(InputError, match="bot:ace: is a bot, which has no weights"):
+    with pytest.raises(InputError, match="bot:ace: only a checkpoint has weights to begin with"):
         sparring.exploit("bot:ace")
 
 

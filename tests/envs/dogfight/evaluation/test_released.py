@@ -20,7 +20,7 @@ Measured in 400 other games: 0.848 and 0.970, then 0.948 and 0.962.
 """
 
 
-FIXED = ["dogfight_bots_only", "dogfight_quickstart", "dogfight_strong"]
+FIXED = ["dogfight_bots_only", "dogfight_quickstart", "dogfight_strong", "dogfight_population"]
 
 
 @pytest.mark.parametrize("name", [*FIXED, *LEAST_UNDER_FULL])
