@@ -164,6 +164,7 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
 
     In phi, `d` is the distance in metres and `a` the angle from the nose to the point to aim at. That is where the
     opponent will be after d / `bullet_speed` seconds if it keeps its velocity. A death ends the match with phi' = 0.
+    With the switch `zero_sum` a seat gets half of the difference of both seats' sums, so that every term cancels.
 
     ## Start of a match
 
