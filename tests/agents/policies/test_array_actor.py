@@ -25,6 +25,8 @@ ROOT = Path(__file__).resolve().parents[3]
 RELEASED, PILOTS = (
     sorted((ROOT / "checkpoints" / "released").glob(f"{name}_*.pt")) for name in ("dogfight", "air_combat")
 )
+MIXTURE = ROOT / "checkpoints" / "released" / "dogfight_population.pt"
+RELEASED.remove(MIXTURE)
 CONTRACT = {"id": "sparring/Dogfight-v1", "rules": "classic", "mirror": False}
 WITHOUT_TORCH = """
 import json, sys
@@ -155,6 +157,8 @@ def test_weights_that_do_not_fit_and_other_families_are_refused(tmp_path):
             actor_of("mine", CONTRACT, network.shape, weights | change)
     with pytest.raises(InputError, match="a network with masked plays with torch only"):
         actor_of("mine", CONTRACT, network.shape | {"masked": True}, weights)
+    with pytest.raises(InputError, match=r"styles plays with torch only"):
+        read_actor(MIXTURE, "dogfight_population")
     with pytest.raises(InputError, match=r"styles plays with torch only.*name one of its styles"):
         actor_of("mine", CONTRACT, network.shape | {"styles": 3}, weights)
     path = tmp_path / "state.pt"
