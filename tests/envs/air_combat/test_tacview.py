@@ -11,7 +11,7 @@ from sparring.envs.air_combat.batch import AirCombatBatch
 from sparring.envs.air_combat.recording import AirRecorder, AirRecording, Release
 from sparring.envs.air_combat.tacview import acmi_text
 from tests.envs.air_combat import flights
-from tests.envs.air_combat.test_armed import closer
+from tests.envs.air_combat.battle.test_armed import closer
 
 
 def recording(hp=(1.0, 1.0), releases=(), names=("one, two", "b")):
