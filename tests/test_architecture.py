@@ -270,7 +270,7 @@ CEILINGS = {
     "exploitability": 3_017,
     "imported": 7_336,
     "language": 9_300,
-    "population": 408,
+    "population": 414,
     "runs": 9_424,
     "sb3": 399,
 }

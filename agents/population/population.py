@@ -73,8 +73,7 @@ class Population(SelfPlay):
 
     def begin_exploiter(self, weights: Mapping[str, Tensor], style: int) -> None:
         """Deal all matches to `style` of the learner and the mixture of these `weights`, until `end_exploiter`."""
-        mixture = weights[MIXTURE].double().cpu().numpy()
-        self._target, self.exploiting_style = (mixture / mixture.sum()).tolist(), style
+        self._target, self.exploiting_style = mixture_of(weights).tolist(), style
         for number in range(self.env.style_count):
             self.env.load_slot(number, style_weights(weights, number))
         self.slots = [""] * self.env.slots  # the next deal fills and restarts all
@@ -146,8 +145,8 @@ class Population(SelfPlay):
 
     def _playing(self, snapshot: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the weights of a style that is drawn by the snapshot's mixture."""
-        mixture = snapshot[MIXTURE].double().cpu().numpy()
-        return style_weights(snapshot, int(self._rng.choice(len(mixture), p=mixture / mixture.sum())))
+        mixture = mixture_of(snapshot)
+        return style_weights(snapshot, int(self._rng.choice(len(mixture), p=mixture)))
 
     def _pair_shares(self, plan: TrainingPlan) -> np.ndarray:
         """Return the share of all matches for every style against every opponent, [K, O]."""
@@ -159,3 +158,10 @@ class Population(SelfPlay):
             pairs[style, first : first + style] = below * self.game.opponents(style)
             pairs[style, first + self.below :] = (rest - below) / (self.env.slots - self.below)
         return pairs / styles
+
+
+def mixture_of(weights: Mapping[str, Tensor]) -> np.ndarray:
+    """Return the probabilities of the styles in a network's `weights`, float64 [K]; they sum to 1."""
+    mixture = weights[MIXTURE].double().cpu().numpy()
+    normalized: np.ndarray = mixture / mixture.sum()
+    return normalized

@@ -178,7 +178,7 @@ OBSERVATION_PHYSICS = (
 )
 """Further columns, the last, with drawn physics that are observed. The shear is in body axes, like other vectors."""
 GROUND_LIMIT = "[0, 1000]"
-"""Allowed heights in m of the ground limit; 0 is no limit."""
+"""Allowed heights in m of the ground limit; 0 turns it off."""
 OBSERVATION_GROUND = (
     *("ground_height", "ground_near", "ground_time_straight", "ground_time_turning", "ground_margin"),
     "its_ground_height",
