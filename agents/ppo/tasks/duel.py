@@ -6,7 +6,7 @@ With several processes, training states are split and joined by matches.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -17,31 +17,25 @@ from torch import Tensor
 from sparring.agents.distributed.processes import ALONE, Processes, Shard
 from sparring.agents.opponents.training import open_opponents
 from sparring.agents.play.duel_matches import DuelSettings, play
-from sparring.agents.play.learner_env import LearnerEnv
-from sparring.agents.policies.memory import NONE
+from sparring.agents.play.learner_env import LearnerEnv, MatchTally
 from sparring.agents.policies.networks import PolicyNetwork, shape_for
 from sparring.agents.policies.policy import Policy
 from sparring.agents.policies.styles import plain_shape
 from sparring.agents.ppo import self_play
 from sparring.agents.ppo.evaluation import BotEvaluation, MatchFilms
-from sparring.agents.ppo.tasks.task import Film, TaskStatus
-from sparring.agents.run.folder import RunFolder
-from sparring.configs.core.errors import ConfigError
+from sparring.agents.ppo.tasks.league_task import LeagueTask
+from sparring.agents.ppo.tasks.task import Film
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.configs.schema import NamedOpponentsRunConfig
-from sparring.curriculum.league.file import read_league
-from sparring.curriculum.league.league import CHALLENGER, known_win_rates
 from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.batched import SeatView
 from sparring.envs.game import load
 
 
-class DuelTask(ABC):
-    """See `agents.ppo.tasks.task.PPOTask`; `batch`, `env`, `self_play` and `evaluation` are its parts.
+class DuelTask(LeagueTask):
+    """See `LeagueTask`; `batch` and, in the first process, `evaluation` are parts of it."""
 
-    `self_play` and `evaluation` exist in the first process only, which broadcasts their results.
-    """
-
+    matches_key, randomizes = "duel", True
     batch_kind: ClassVar[Callable[..., Any]]
     """Class of the game's batches."""
     bots: Sequence[str]
@@ -60,13 +54,7 @@ class DuelTask(ABC):
         seeds: Mapping[str, int],
         processes: Processes = ALONE,
     ) -> None:
-        if config.network.memory != NONE and not processes.alone:
-            label = f"network.memory={config.network.memory}"
-            raise ConfigError(f"{label}: learns in one process; start it without torchrun, or give network.memory=none")
-        if config.network.styles and not processes.alone:
-            label = f"network.styles={config.network.styles}"
-            raise ConfigError(f"{label}: learns in one process; start it without torchrun, or give network.styles=0")
-        self.config, self.processes, self._seeds = config, processes, seeds
+        super().__init__(config, seeds, processes)
         share = processes.share(config.env.num_envs)
         bar = config.logger.progress and processes.first
         with said_if_long(COMPILING, enabled=bar), processes.one_before_the_others():  # all use the compiled kernels
@@ -89,8 +77,6 @@ class DuelTask(ABC):
             limit_ends=self.limit_ends,
         )
         self._setting = self.conditions(device, threads)
-        self._win_rates: dict[str, float] = {}  # broadcast by process 0, in the others
-        self._player_share = 0.0
 
     @property
     def contract(self) -> dict[str, Any]:
@@ -113,11 +99,6 @@ class DuelTask(ABC):
         """Return the options of a batch that only this game has."""
         return {}
 
-    @property
-    def seats(self) -> int:
-        """Matches in a row that have the same opponent, as in `deal_seats`, where more than two."""
-        return 2
-
     def make_view(self) -> SeatView | None:
         """Return the symmetry in which policies play, if any."""
         return None
@@ -130,8 +111,15 @@ class DuelTask(ABC):
     def conditions(self, device: torch.device, threads: int) -> DuelSettings:
         """Return the conditions of evaluation matches: as in training, in the default physics."""
 
-    def set_physics(self, plan: TrainingPlan) -> None:  # noqa: B027 - only some games have physics
-        """Set the physics of the plan, where a game can."""
+    @property
+    def self_play_kind(self) -> type[self_play.SelfPlay] | None:
+        """See `LeagueTask`; a population where the network has styles."""
+        return load("sparring.agents.population.population:Population") if self.config.network.styles else None
+
+    @property
+    def duel(self) -> self_play.Duel:
+        """See `LeagueTask`."""
+        return network_duel(self._setting, self.env.contract)
 
     def regimes(self) -> Mapping[str, np.ndarray]:
         """Return the physics of the named regimes."""
@@ -141,21 +129,8 @@ class DuelTask(ABC):
         """Return what makes videos of evaluation matches."""
         return None
 
-    def open(self, folder: RunFolder, alert: Callable[[str], None], film: Film) -> self_play.SelfPlay | None:
-        """Open the pool and the league in the run's folder."""
-        if not self.processes.first:
-            return None
-        self.self_play = self_play.open_self_play(
-            self.env if self.processes.alone else self_play.BroadcastEnv(self.env, self.processes),
-            folder,
-            self.config.self_play,
-            alert,
-            shape=self._shape,
-            seed=self._seeds["league"],
-            duel=network_duel(self._setting, self.env.contract),
-            seats=self.seats,
-            kind=load("sparring.agents.population.population:Population") if self.config.network.styles else None,
-        )
+    def open_evaluation(self, alert: Callable[[str], None], film: Film) -> None:
+        """See `LeagueTask`."""
         self.evaluation = BotEvaluation(
             self.config.evaluation,
             self._setting,
@@ -165,34 +140,10 @@ class DuelTask(ABC):
             players=self.opponents.policies,
             films=self.films(film),
         )
-        return self.self_play
 
-    def prepare(self, plan: TrainingPlan, network: PolicyNetwork) -> None:
-        """Set the physics and assign the opponents."""
-        self.set_physics(plan)
-        if self.processes.first:
-            self.self_play.deal(plan, network)
-        else:
-            self_play.follow(self.env, self.processes)
-
-    def results(self, plan: TrainingPlan) -> dict[str, float]:
-        """Return wins, draws and losses per opponent, the recent rates that control the schedule, and ratings."""
-        tally = self.env.harvest(self.processes)
-        invalid = int(self.processes.add_up(self.batch.invalid_actions.sum()))
-        if self.processes.first:
-            if metrics := self.self_play.exploiter_metrics(tally):
-                return metrics
-            self.self_play.record(tally)
-        rates = self._win_rates = self.processes.broadcast(self._rates())
-        if not self.processes.first:
-            return {}
-        metrics = (
-            self_play.rollout_metrics(tally, self.env.bots)
-            | self._cost()
-            | self_play.curriculum_metrics(plan, rates)
-            | self.self_play.metrics()
-        )
-        return metrics | {"guard/invalid_actions": float(invalid)}
+    def divided(self, tally: MatchTally) -> tuple[MatchTally, dict[str, float]]:
+        """Return all results, and the number of invalid actions."""
+        return tally, {"guard/invalid_actions": float(self.processes.add_up(self.batch.invalid_actions.sum()))}
 
     def evaluate(self, plan: TrainingPlan, network: PolicyNetwork) -> tuple[dict[str, float], bool]:
         """Play matches of the deterministic policy against bots."""
@@ -201,44 +152,29 @@ class DuelTask(ABC):
         metrics = self.evaluation.after(plan.update, network, self.env.contract, plan.bots)
         return metrics, self.evaluation.improved
 
-    def status(self, plan: TrainingPlan | None = None) -> TaskStatus:
-        """Return the bots with win rates, the share of self-play, and the rating."""
-        rating = {"elo": self.self_play.league[CHALLENGER].elo} if self.processes.first else {}
-        cost = f"opponents {self._player_share:.0%} of play" if self.opponents.policies and plan else ""
-        return TaskStatus(*self_play.league_status(plan, self._rates(), rating, cost))
-
-    def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:
-        """Return matches, league and evaluation."""
-        matches = join(self.env.state_dict(), self.processes, self.per_match) if episodes else {}
-        if not self.processes.first:
-            return {}
-        records = {"league": self.self_play.state_dict(), "checks": self.evaluation.state_dict()}
-        return {"duel": matches, **records, **self.opponents.state_dict()}
-
-    def load_state_dict(self, state: Mapping[str, Any], *, episodes: bool) -> None:
-        """Continue from a `state_dict`; raises `ContentError` for one of other sizes."""
-        self.opponents.check_unchanged(state)
-        self._win_rates = known_win_rates(read_league(state["league"]["league"]), CHALLENGER)
-        if episodes:
-            self.env.load_state_dict(cut(state["duel"], self.env.share, self.per_match))
-        if not self.processes.first:
-            return
-        self.self_play.load_state_dict(state["league"])
-        self.evaluation.load_state_dict(state["checks"])
-        if not episodes:
-            self.self_play.slots = [""] * self.env.slots  # the next deal draws all of them
-
-    def _cost(self) -> dict[str, float]:
-        """Return the share of playing time that named opponents take, outside the kernels; empty without any."""
+    def opponent_share(self) -> float | None:
+        """Return the share of playing time that named opponents take, outside the kernels; None without any."""
         if not self.opponents.policies:
-            return {}
+            return None
         seats = self.env.opponent_seats
         seconds, seats.player_seconds = seats.player_seconds, 0.0
-        self._player_share = seconds / max(seconds + self.env.simulator_seconds, 1e-9)
-        return {"time/opponent_share": self._player_share}
+        return seconds / max(seconds + self.env.simulator_seconds, 1e-9)
 
-    def _rates(self) -> dict[str, float]:
-        return self.self_play.win_rates() if self.processes.first else self._win_rates
+    def matches_state(self) -> dict[str, Any]:
+        """See `LeagueTask`."""
+        return join(self.env.state_dict(), self.processes, self.per_match)
+
+    def load_matches(self, state: Mapping[str, Any]) -> None:
+        """See `LeagueTask`."""
+        self.env.load_state_dict(cut(state, self.env.share, self.per_match))
+
+    def records(self) -> dict[str, Any]:
+        """See `LeagueTask`."""
+        return {"checks": self.evaluation.state_dict()}
+
+    def load_records(self, state: Mapping[str, Any]) -> None:
+        """See `LeagueTask`."""
+        self.evaluation.load_state_dict(state["checks"])
 
 
 def network_duel(setting: DuelSettings, contract: Mapping[str, Any]) -> self_play.Duel:

@@ -6,7 +6,7 @@ and adjustments, unless `network.all_phases` has the policy and its snapshots de
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,13 +16,10 @@ from sparring.agents.distributed.processes import ALONE, Processes, restore_gene
 from sparring.agents.opponents.training import open_opponents
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.networks import PolicyNetwork, build_network, load_snapshot, shape_for
-from sparring.agents.ppo import self_play
-from sparring.agents.ppo.tasks.task import VIDEO, Film, TaskStatus
-from sparring.agents.run.folder import RunFolder
+from sparring.agents.ppo.tasks.league_task import LeagueTask
+from sparring.agents.ppo.tasks.task import VIDEO
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.status import COMPILING, said_if_long
-from sparring.curriculum.league.file import read_league
-from sparring.curriculum.league.league import CHALLENGER
 from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.batch import DiplomacyBatch
@@ -63,8 +60,11 @@ class SnapshotSeats:
         self._env.batch.assign(None, mask)
 
 
-class DiplomacyTask:
-    """See `agents.ppo.tasks.task.PPOTask`; opponents are assigned to sets of seven games, one for each power."""
+class DiplomacyTask(LeagueTask):
+    """See `LeagueTask`; opponents are assigned to sets of seven games, one for each power."""
+
+    section, matches_key, win = "diplomacy", "games", GAME.win
+    config: DiplomacyRunConfig
 
     def __init__(
         self,
@@ -77,7 +77,8 @@ class DiplomacyTask:
     ) -> None:
         if not processes.alone:
             raise ConfigError(f"env.id={config.env.id}: learns in one process; start it without torchrun")
-        self.config, self._seeds, self._threads = config, seeds, threads
+        super().__init__(config, seeds, processes)
+        self._threads = threads
         games, last_year = config.env.num_envs, config.env.last_year
         with said_if_long(COMPILING, enabled=config.logger.progress):
             batch = DiplomacyBatch(games, device=str(device), last_year=last_year, threads=threads)
@@ -92,58 +93,33 @@ class DiplomacyTask:
         slots = [f"slot {number}" for number in range(config.self_play.slots)]
         self.env = LearnerEnv(self.games, bots=(*BOTS, *self.opponents.policies, *slots), seed=seeds["opponents"])
         self._seats = SnapshotSeats(self.env, self._snapshots)
-        self._best = -1.0
-        self._opponent_share = 0.0
 
     def _new_snapshot(self, device: torch.device) -> PolicyOrders:
         return PolicyOrders(build_network(self._shape).to(device).eval(), generator=self._noise)
 
-    def open(self, folder: RunFolder, alert: Callable[[str], None], film: Film) -> self_play.SelfPlay:
-        """Open the pool and the league in the run's folder; keep `film`."""
-        self._film = film
-        self.self_play = self_play.open_self_play(
-            self._seats,
-            folder,
-            self.config.self_play,
-            alert,
-            shape=self._shape,
-            seed=self._seeds["league"],
-            seats=NUM_POWERS,
-        )
-        return self.self_play
+    @property
+    def seats(self) -> int:
+        """See `LeagueTask`."""
+        return NUM_POWERS
 
-    def prepare(self, plan: TrainingPlan, network: PolicyNetwork) -> None:
-        """Assign the opponents."""
-        self.self_play.deal(plan, network)
+    @property
+    def league_env(self) -> SnapshotSeats:
+        """See `LeagueTask`."""
+        return self._seats
 
-    def results(self, plan: TrainingPlan) -> dict[str, float]:
-        """Return per opponent how often the learner led, its centres and share of the score; shares and ratings."""
-        tally = self.env.harvest()
-        self.self_play.record(tally)
-        metrics = self_play.rollout_metrics(tally, self._seats.bots)
-        metrics |= self_play.curriculum_metrics(plan, self.self_play.win_rates())
-        metrics.pop("curriculum/randomization")
-        return metrics | self_play.league_metrics(self.self_play) | self._cost()
-
-    def evaluate(self, plan: TrainingPlan, network: PolicyNetwork) -> tuple[dict[str, float], bool]:
-        """Play games of the deterministic policy against six of each bot met so far."""
-        interval = self.config.evaluation.every
-        if interval == 0 or (plan.update + 1) % interval:
-            return {}, False
-        seed = (self._seeds["checks"] + plan.update) % 2**31
-        videos = self.config.evaluation.video_every
+    def measured(self, plan: TrainingPlan, network: PolicyNetwork, seed: int) -> tuple[dict[str, float], float]:
+        """Play the bots; the best policy has the highest mean score."""
+        interval, videos = self.config.evaluation.every, self.config.evaluation.video_every
         filmed = videos > 0 and (plan.update + 1) % (interval * videos) == 0
         metrics: dict[str, float] = {}
         games: dict[str, list[PhaseRecord]] = {}
         for bot in plan.bots:
-            measured, games[bot] = self._evaluate_against(bot, network, seed, filmed=filmed)
-            metrics |= measured
+            values, games[bot] = self._evaluate_against(bot, network, seed, filmed=filmed)
+            metrics |= values
         if filmed:
             worst = games[min(plan.bots, key=lambda bot: metrics[f"eval/{bot}/score"])]
-            self._film(VIDEO, lambda: gif_bytes(phases_of(worst), size=VIDEO_SIZE))
-        mean = float(np.mean([metrics[f"eval/{bot}/score"] for bot in plan.bots]))
-        improved, self._best = mean >= self._best, max(mean, self._best)
-        return metrics, improved
+            self.film(VIDEO, lambda: gif_bytes(phases_of(worst), size=VIDEO_SIZE))
+        return metrics, float(np.mean([metrics[f"eval/{bot}/score"] for bot in plan.bots]))
 
     def _evaluate_against(
         self, bot: str, network: PolicyNetwork, seed: int, *, filmed: bool
@@ -159,33 +135,26 @@ class DiplomacyTask:
         metrics = {f"eval/{bot}/{name}": float(value.float().mean()) for name, value in values.items()}
         return metrics, batch.past() if isinstance(batch, WatchedBatch) else []
 
-    def status(self, plan: TrainingPlan | None = None) -> TaskStatus:
-        """Return the opponents and how often the learner had most centres, the share of self-play, and the rating."""
-        rates, elo = self.self_play.win_rates(), self.self_play.league[CHALLENGER].elo
-        cost = f"opponents {self._opponent_share:.0%} of play" if self._opponent_share and plan else ""
-        return TaskStatus(*self_play.league_status(plan, rates, {"elo": elo}, cost, win=GAME.win))
+    def matches_state(self) -> dict[str, Any]:
+        """See `LeagueTask`."""
+        batch, env = self.env.batch.state_dict(), self.env.state_dict()
+        games = {"games": batch["games"], "length": batch["length"], "draws": batch["draws"]}
+        return games | {
+            "opponent": env["opponents"].long(),
+            "return": env["return"],
+            "noise": self._noise.get_state(),
+        }
 
-    def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:
-        """Return games, league and the best evaluation."""
-        games: dict[str, Any] = {}
-        if episodes:
-            batch, env = self.env.batch.state_dict(), self.env.state_dict()
-            games = {"games": batch["games"], "length": batch["length"], "draws": batch["draws"]}
-            games |= {"opponent": env["opponents"].long(), "return": env["return"], "noise": self._noise.get_state()}
-        records = {"league": self.self_play.state_dict(), "best": self._best, **self.opponents.state_dict()}
-        return {"diplomacy": {"games": games, **records}}
+    def load_matches(self, state: Mapping[str, Any]) -> None:
+        """Do nothing: the snapshots that play come from the pool, which is loaded later."""
 
     def load_state_dict(self, state: Mapping[str, Any], *, episodes: bool) -> None:
         """Continue from a `state_dict`; raises `InputError` for other sizes and impossible positions."""
-        stored = state["diplomacy"]
-        self.opponents.check_unchanged(stored)
-        if "pool" in stored["league"]:
-            self.self_play.load_state_dict(stored["league"])
-        else:  # of a version without self-play in Diplomacy
-            self.self_play.league = read_league(stored["league"])
-        self._best = stored["best"]
+        stored = state[self.section]
+        if "pool" not in stored["league"]:  # of a version without self-play in Diplomacy
+            stored = {**stored, "league": self.self_play.state_dict() | {"league": stored["league"]}}
+        super().load_state_dict({self.section: stored}, episodes=episodes)
         if not episodes:
-            self.self_play.slots = [""] * len(self._snapshots)  # the next deal draws all of them
             return
         for snapshot, name in zip(self._snapshots, self.self_play.slots, strict=True):
             if name:
@@ -197,13 +166,12 @@ class DiplomacyTask:
         games = {name: saved[name] for name in ("games", "length", "draws")}
         self.env.load_state_dict(now | {"batch": games, "opponents": saved["opponent"].int()})
 
-    def _cost(self) -> dict[str, float]:
-        """Return the share of playing time that policies among the opponents take; empty if none has played."""
+    def opponent_share(self) -> float | None:
+        """Return the share of playing time that policies among the opponents take; None if none has played."""
         seconds, self.games.writer_seconds = self.games.writer_seconds, 0.0
         if not self.opponents.policies and not any(self.self_play.slots):
-            return {}
-        self._opponent_share = min(seconds / max(self.env.simulator_seconds, 1e-9), 1.0)
-        return {"time/opponent_share": self._opponent_share}
+            return None
+        return min(seconds / max(self.env.simulator_seconds, 1e-9), 1.0)
 
 
 @torch.no_grad()

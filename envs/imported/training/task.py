@@ -7,7 +7,7 @@ the game can be traversed. With several processes each plays its share of the ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,17 +21,13 @@ from sparring.agents.play.learner_env import LearnerEnv, MatchTally
 from sparring.agents.play.seat_matches import SeatPlayer, SeatResults, play
 from sparring.agents.play.turn_seats import TurnSeats
 from sparring.agents.policies.encoders import FLAT, picture_text
-from sparring.agents.policies.memory import NONE
 from sparring.agents.policies.networks import PolicyNetwork, shape_for
 from sparring.agents.ppo import self_play
 from sparring.agents.ppo.tasks.duel import cut_rows
-from sparring.agents.ppo.tasks.task import Film, TaskStatus
-from sparring.agents.run.folder import RunFolder
-from sparring.configs.core.errors import ConfigError, InputError
+from sparring.agents.ppo.tasks.league_task import LeagueTask
+from sparring.configs.core.errors import InputError
 from sparring.configs.games import ImportedEnvConfig
 from sparring.configs.schema import RANDOM, ImportedRunConfig
-from sparring.curriculum.league.file import read_league
-from sparring.curriculum.league.league import CHALLENGER, known_win_rates
 from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.game import load
 from sparring.envs.imported.batch import MatchBatch, make_batch
@@ -46,12 +42,13 @@ GAMES_AT_ONCE = 32
 STATES = "sparring.envs.imported.evaluation.network_states:network_states"
 GAIN = "sparring.eval.exploitability.sampling:gain_metrics"
 """The game with copies of states, and the attack by sampling in it."""
-MOST = 1e30
-"""Above every score of an evaluation."""
 
 
-class ImportedTask:
-    """See `agents.ppo.tasks.task.PPOTask`."""
+class ImportedTask(LeagueTask):
+    """See `LeagueTask`."""
+
+    section, matches_key, lowest = "imported", "matches", -1e30
+    config: ImportedRunConfig
 
     def __init__(
         self,
@@ -62,10 +59,7 @@ class ImportedTask:
         seeds: Mapping[str, int],
         processes: Processes = ALONE,
     ) -> None:
-        if config.network.memory != NONE and not processes.alone:
-            label = f"network.memory={config.network.memory}"
-            raise ConfigError(f"{label}: learns in one process; start it without torchrun, or give network.memory=none")
-        self.config, self.processes, self._seeds, self._device = config, processes, seeds, device
+        super().__init__(config, seeds, processes)
         share = processes.share(config.env.num_envs)
         batch = _make_batch(replace(config.env, num_envs=share.count), seed=seeds["env"], first=share.first)
         contract = batch.contract
@@ -93,8 +87,6 @@ class ImportedTask:
         except BaseException:
             batch.close()
             raise
-        self._best = -MOST
-        self._win_rates: dict[str, float] = {}  # broadcast by process 0, in the others
         self._tree = self._traversed() if processes.first else None
         self._attack = self._opened_attack() if config.evaluation.exploit_every and processes.first else None
         if config.env.package == "openspiel" and not is_constant_sum(config.env.id, config.env.kwargs):
@@ -122,79 +114,48 @@ class ImportedTask:
         moves = self.config.evaluation.exploit_moves
         return lambda network: metrics(states(match, encoder, network), moves)
 
-    def open(self, folder: RunFolder, alert: Callable[[str], None], film: Film) -> self_play.SelfPlay | None:
-        """Open the pool and the league in the run's folder."""
-        if not self.processes.first:
-            return None
-        options, seats = self.config.self_play, self.env.seats
-        self.self_play = self_play.open_self_play(
-            self.env if self.processes.alone else self_play.BroadcastEnv(self.env, self.processes),
-            folder,
-            options,
-            alert,
-            shape=self._shape,
-            seed=self._seeds["league"],
-            duel=self._duel,
-            seats=seats,
-        )
-        return self.self_play
+    @property
+    def seats(self) -> int:
+        """See `LeagueTask`."""
+        return self.env.seats
 
-    def prepare(self, plan: TrainingPlan, network: PolicyNetwork) -> None:
-        """Assign the opponents."""
-        if self.processes.first:
-            self.self_play.deal(plan, network)
-        else:
-            self_play.follow(self.env, self.processes)
+    @property
+    def duel(self) -> self_play.Duel:
+        """See `LeagueTask`."""
+        return self._duel
 
-    def results(self, plan: TrainingPlan) -> dict[str, float]:
-        """Return wins, draws and losses per opponent, the recent rates that control the schedule, and ratings."""
-        tally = self.env.harvest(self.processes)
-        rows = _rows(tally, slice(None, self.env.itself))
-        if self.processes.first:
-            self.self_play.record(rows)
-        rates = self._win_rates = self.processes.broadcast(self._rates())
-        if not self.processes.first:
-            return {}
-        metrics = self_play.rollout_metrics(rows, self.env.bots) | self_play.curriculum_metrics(plan, rates)
-        metrics.pop("curriculum/randomization")
-        itself = _rows(tally, slice(self.env.itself, None))
+    def divided(self, tally: MatchTally) -> tuple[MatchTally, dict[str, float]]:
+        """Return the results against opponents, and metrics of the matches of the policy against itself."""
+        itself, metrics = _rows(tally, slice(self.env.itself, None)), {}
         if games := itself.games.sum():
             metrics["rollout/itself/matches"] = float(games)
             metrics["rollout/itself/length"] = float(itself.stats["length"].sum() / games)
             metrics["rollout/itself/draw_rate"] = float(itself.draws.sum() / games)
-        return metrics | self_play.league_metrics(self.self_play)
+        return _rows(tally, slice(None, self.env.itself)), metrics
 
     def evaluate(self, plan: TrainingPlan, network: PolicyNetwork) -> tuple[dict[str, float], bool]:
         """Play matches of the deterministic policy against every bot met so far, and measure exploitability.
 
-        The best policy is the one that is least exploitable, where that is known, else the one that wins most. The
-        attack by sampling has its own random numbers, and does not choose the best policy.
+        The attack by sampling has its own random numbers, and does not choose the best policy.
         """
-        evaluation, done = self.config.evaluation, plan.update + 1
-        if not self.processes.first:
-            return {}, False
-        due = evaluation.every and done % evaluation.every == 0
-        metrics, improved = self._checked(plan, network) if due else ({}, False)
-        if self._attack is not None and done % evaluation.exploit_every == 0:
+        metrics, improved = super().evaluate(plan, network)
+        if self._attack is not None and (plan.update + 1) % self.config.evaluation.exploit_every == 0:
             metrics |= self._attack(network)
             if self._tree is not None:
                 metrics["exploit/exact"] = self._tree.exploitability(policy_table(network, self._tree))
         return metrics, improved
 
-    def _checked(self, plan: TrainingPlan, network: PolicyNetwork) -> tuple[dict[str, float], bool]:
-        seed = (self._seeds["checks"] + plan.update) % 2**31
+    def measured(self, plan: TrainingPlan, network: PolicyNetwork, seed: int) -> tuple[dict[str, float], float]:
+        """Play the bots; the best policy is the least exploitable, where that is known, else the one that wins most."""
         learner = NetworkSeats(network, self.env.contract, name="the learner", seed=seed)
         metrics: dict[str, float] = {}
         for bot in plan.bots:
-            metrics |= result_metrics(
-                f"eval/{bot}", self._play(learner, self._players[bot], seed, self.config.evaluation.games)
-            )
-        score = float(np.mean([metrics[f"eval/{bot}/win_rate"] for bot in plan.bots]))
-        if self._tree is not None:
-            exact = self._tree.exploitability(policy_table(network, self._tree))
-            metrics["eval/exploitability"], score = exact, -exact
-        improved, self._best = score >= self._best, max(score, self._best)
-        return metrics, improved
+            results = self._play(learner, self._players[bot], seed, self.config.evaluation.games)
+            metrics |= result_metrics(f"eval/{bot}", results)
+        if self._tree is None:
+            return metrics, float(np.mean([metrics[f"eval/{bot}/win_rate"] for bot in plan.bots]))
+        exact = self._tree.exploitability(policy_table(network, self._tree))
+        return metrics | {"eval/exploitability": exact}, -exact
 
     def _duel(self, new: PolicyNetwork, old: PolicyNetwork, games: int, seed: int, ranges: np.ndarray) -> np.ndarray:
         """Play the games of a promotion; see `agents.ppo.self_play.Duel`."""
@@ -217,35 +178,18 @@ class ImportedTask:
             if generator is not None:
                 generator.set_state(before)
 
-    def status(self, plan: TrainingPlan | None = None) -> TaskStatus:
-        """Return the opponents with win rates, the share of self-play, and the rating."""
-        rating = {"elo": self.self_play.league[CHALLENGER].elo} if self.processes.first else {}
-        return TaskStatus(*self_play.league_status(plan, self._rates(), rating))
+    def matches_state(self) -> dict[str, Any]:
+        """See `LeagueTask`."""
+        return join(self.env.state_dict(), self.processes)
 
-    def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:
-        """Return matches, league and the best evaluation."""
-        matches = join(self.env.state_dict(), self.processes) if episodes else {}
-        if not self.processes.first:
-            return {}
-        records = {"league": self.self_play.state_dict(), "best": self._best, **self.opponents.state_dict()}
-        return {"imported": {"matches": matches, **records}}
+    def load_matches(self, state: Mapping[str, Any]) -> None:
+        """See `LeagueTask`."""
+        self.env.load_state_dict(cut(state, self.env.share))
 
-    def load_state_dict(self, state: Mapping[str, Any], *, episodes: bool) -> None:
-        """Continue from a `state_dict`; raises `ContentError` for another run's."""
-        stored = state["imported"]
-        self.opponents.check_unchanged(stored)
-        self._win_rates = known_win_rates(read_league(stored["league"]["league"]), CHALLENGER)
-        if episodes:
-            self.env.load_state_dict(cut(stored["matches"], self.env.share))
-        if not self.processes.first:
-            return
-        self.self_play.load_state_dict(stored["league"], stored["matches"].get("slots", ()))
-        self._best = stored["best"]
-        if not episodes:
-            self.self_play.slots = [""] * self.env.slots  # the next deal draws all of them
-
-    def _rates(self) -> dict[str, float]:
-        return self.self_play.win_rates() if self.processes.first else self._win_rates
+    def slot_weights(self, matches: Mapping[str, Any]) -> Sequence[Mapping[str, torch.Tensor]]:
+        """See `LeagueTask`."""
+        slots: Sequence[Mapping[str, torch.Tensor]] = matches.get("slots", ())
+        return slots
 
 
 def _make_batch(env: ImportedEnvConfig, seed: int, first: int = 0) -> MatchBatch:
