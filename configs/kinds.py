@@ -13,8 +13,9 @@ from importlib import import_module
 from typing import Any, get_args, get_type_hints
 
 from sparring.configs.core.errors import ConfigError, choose
+from sparring.configs.core.parts import part, part_names
 from sparring.configs.games import EXPLOITED, PACKAGES, id_message, is_imported, is_retired
-from sparring.configs.schema import GYMNASIUM, IMPORTED, GymnasiumRunConfig, ImportedRunConfig, RunConfig
+from sparring.configs.schema import GYMNASIUM, IMPORTED, RunConfig
 
 OWN_PREFIX = "sparring/"
 
@@ -25,7 +26,8 @@ def run_kinds() -> tuple[type[RunConfig], ...]:
     # By name, since `envs` imports this room.
     envs = import_module("sparring.envs.game")
     kinds = [kind for game in envs.games() if game.runs for kind in envs.load(game.runs)]
-    return tuple(sorted([*kinds, GymnasiumRunConfig, ImportedRunConfig], key=lambda kind: "ppo" not in kind.trainers))
+    kinds += [kind for name in part_names("runs") for kind in part("runs", name)]
+    return tuple(sorted(kinds, key=lambda kind: "ppo" not in kind.trainers))
 
 
 @cache
@@ -45,7 +47,7 @@ def run_kind(plain: Mapping[str, Any]) -> type[RunConfig]:
     if isinstance(env_id, str) and (is_game(env_id) or env_id.lower().startswith(OWN_PREFIX) or is_retired(env_id)):
         game = env_id
     elif isinstance(env, Mapping) and is_imported(env):
-        return next(kind for kind in run_kinds() if kind.game == IMPORTED)  # its trainer is checked later
+        return next((kind for kind in run_kinds() if kind.game == IMPORTED), kinds[0])  # its trainer is checked later
     elif not isinstance(env_id, str):
         return kinds[0]
     return next((kind for kind in kinds if kind.game == game), kinds[0])

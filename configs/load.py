@@ -18,7 +18,7 @@ from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import ConfigError, choose, listed, require_package, suggestion
 from sparring.configs.core.files import ROOT, IrregularFileError, read_regular_text, user_path
 from sparring.configs.foreign_names import in_our_words
-from sparring.configs.games import OWN, files_of, is_retired, module_of, run_message
+from sparring.configs.games import OWN, is_retired, run_message
 from sparring.configs.kinds import declared, first_runs, run_kinds
 from sparring.configs.opponents import code_to_type
 from sparring.configs.overrides import as_override, override_texts, parse_override
@@ -166,7 +166,7 @@ def _check_typed(config: RunConfig, typed: Sequence[Override]) -> None:
     """Refuse environments, opponents, rewards and engines that only a file names and whose use runs code."""
     source = f"resume={config.resume}" if config.resume else f"run={config.run}"
     keys = {override.key_or_group for override in typed}
-    module = module_of(config.env)
+    module = config.env.module
     if module and "env.id" not in keys:
         raise ConfigError(
             f"{source}: its environment is {config.env.id}, and making that runs the code of the module {module}; if "
@@ -176,7 +176,7 @@ def _check_typed(config: RunConfig, typed: Sequence[Override]) -> None:
         raise ConfigError(
             f"{source}: its engine is the program {program}; if you trust it, add env.engine.path={program}"
         )
-    for key, text in files_of(config.env).items():
+    for key, text in config.env.files.items():
         if not {key, "env.kwargs"} & keys:
             raise ConfigError(
                 f"{source}: its game may read or write the file in {key}={text}; if you trust it, add "

@@ -16,7 +16,6 @@ from typing import Any
 
 from sparring.configs.core.errors import ConfigError, as_called
 from sparring.configs.core.files import CHECKPOINTS, ROOT
-from sparring.configs.games import files_of, module_of
 from sparring.configs.opponents import code_to_type, named_opponents, registered
 from sparring.configs.overrides import as_override
 from sparring.configs.schema import PPORunConfig, RunConfig
@@ -43,11 +42,11 @@ def resume_hint(config: RunConfig, name: str) -> str:
     arguments = [f"resume={name}"]
     if os.path.abspath(ROOT / config.checkpoint_dir) != os.path.abspath(CHECKPOINTS):
         arguments.append(f"checkpoint_dir={config.checkpoint_dir}")
-    if module_of(config.env):
+    if config.env.module:
         arguments.append(f"env.id={config.env.id}")
     if program := config.env.program:
         arguments.append(f"env.engine.path={program}")
-    arguments += [f"{key}={as_override(text)}" for key, text in files_of(config.env).items()]
+    arguments += [f"{key}={as_override(text)}" for key, text in config.env.files.items()]
     arguments += dict.fromkeys(code_to_type(config, []).values())
     names = [name for name in _plain_words(config) if name in registered()]
     if names:

@@ -15,18 +15,15 @@ from sparring.configs.core.allowed import Form, option
 from sparring.configs.core.errors import ConfigError, moved
 from sparring.configs.core.parts import part_names
 from sparring.configs.core.session import GuardConfig, LoggerConfig, NetworkConfig
-from sparring.configs.games import (
-    MAGNET,
-    MEMORY,
-    ONLY_IMPORTED,
-    STYLES,
-    EnvConfig,
-    GymnasiumEnvConfig,
-    ImportedEnvConfig,
-)
+from sparring.configs.games import EnvConfig
 
 RUNS_OF_LANGUAGE_MODELS = ("LanguageRunConfig", "GRPORunConfig", "CloneRunConfig")
-__getattr__ = moved(__name__, dict.fromkeys(RUNS_OF_LANGUAGE_MODELS, "sparring.configs.language.runs"))
+RUNS_OF_OTHER_PACKAGES = ("GymnasiumRunConfig", "ImportedRunConfig")
+__getattr__ = moved(
+    __name__,
+    dict.fromkeys(RUNS_OF_LANGUAGE_MODELS, "sparring.configs.language.runs")
+    | dict.fromkeys(RUNS_OF_OTHER_PACKAGES, "sparring.envs.imported.config"),
+)
 
 GYMNASIUM = "Gymnasium's environments"
 IMPORTED = "games of PettingZoo and OpenSpiel"
@@ -273,6 +270,8 @@ class RunConfig:
     """Number of players of a match."""
     multiple: ClassVar[int] = 1
     """Divides the matches played at once and the games of an evaluation, so that every seat is played alike."""
+    ppo_task: ClassVar[str] = ""
+    """Task of PPO, "module:name", where no record of a game names one."""
     language_model: ClassVar[bool] = False
     """True if it trains a language model."""
     lacks: ClassVar[tuple[str, ...]] = ()
@@ -319,6 +318,9 @@ class RunConfig:
 
     def check(self) -> None:
         """Refuse options of the kind that do not fit together; raises `ConfigError` with one line."""
+
+    def check_opponents(self) -> None:
+        """Refuse opponents that the game itself has to be asked about, before torch loads; raises `InputError`."""
 
     def may_change(self, key: str, now: RunConfig) -> bool:
         """Return whether a continued run may have the option `key` as in `now`; raises `ConfigError` for its value."""
@@ -384,46 +386,6 @@ class NamedOpponentsRunConfig(PPORunConfig):
     """The only opponent, in place of the bots of every stage: what a stage's `bots` take. Empty keeps the stages."""
     opponents: list[str] = field(default_factory=list, metadata={"allowed": OPPONENT})
     """Further opponents. One that a stage names plays there, any other joins the bots of every stage."""
-
-
-@dataclass
-class GymnasiumRunConfig(PPORunConfig):
-    """PPO in a Gymnasium environment, without opponents."""
-
-    game, title = GYMNASIUM, "Gymnasium"
-    lacks = (
-        "phases.stages", "phases.scripted_start", "phases.scripted_end", "phases.randomization", "self_play",
-        "evaluation", *MEMORY, *MAGNET, *STYLES, *ONLY_IMPORTED,
-    )  # fmt: skip
-
-    env: GymnasiumEnvConfig = field(default_factory=GymnasiumEnvConfig)
-    phases: list[PhaseConfig] = field(default_factory=lambda: [PhaseConfig("training")])
-
-
-@dataclass
-class ImportedRunConfig(NamedOpponentsRunConfig):
-    """PPO in a game of PettingZoo or OpenSpiel, by self-play and against a random player."""
-
-    trainers: ClassVar[tuple[str, ...]] = ("ppo",)
-    game, title, bots, seats = IMPORTED, "imported games", (RANDOM,), 2
-    lacks = (
-        "network.gsde", "ppo.gsde_every", "phases.randomization", *DOGFIGHT_CHECKS, "evaluation.video_every", *STYLES,
-    )  # fmt: skip
-
-    env: ImportedEnvConfig = field(default_factory=ImportedEnvConfig)
-    phases: list[PhaseConfig] = field(default_factory=lambda: [PhaseConfig(stages=[StageConfig(bots=[RANDOM])])])
-
-    def check(self) -> None:
-        """Refuse the attack by sampling where it cannot copy states; raises `ConfigError`."""
-        super().check()
-        if not (every := self.evaluation.exploit_every):
-            return
-        label = f"evaluation.exploit_every={every}"
-        if self.env.package != "openspiel":
-            why = f"needs copies of a game's states, which {self.env.package} does not make"
-            raise ConfigError(f"{label}: {why}; leave it out, `sparring exploit RUN` trains best responses")
-        if self.network.memory != "none":
-            raise ConfigError(f"{label}: copies of a state lack the policy's memory; give network.memory=none")
 
 
 def check_population(config: PPORunConfig) -> None:

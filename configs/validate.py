@@ -51,7 +51,7 @@ def validate(config: schema.RunConfig, *, started: bool = False) -> None:
     A `started` run may have options without effect, since it may have started before they were refused.
     """
     check_own_game(config.env.id)
-    if is_game(config.env.id) or isinstance(config, schema.ImportedRunConfig):
+    if is_game(config.env.id) or config.game == IMPORTED:
         _check_trainer(config)
     from_plain(to_plain(config))
     config.check()
@@ -121,7 +121,7 @@ def _given(need: str, values: Mapping[str, Any]) -> bool:
 
 def _check_trainer(config: schema.RunConfig) -> None:
     """Refuse a trainer that the game does not have."""
-    game = IMPORTED if isinstance(config, schema.ImportedRunConfig) else config.env.id
+    game = IMPORTED if config.game == IMPORTED else config.env.id
     able = [name for kind in run_kinds() if kind.game == game for name in kind.trainers]
     if config.trainer not in able:
         raise ConfigError(

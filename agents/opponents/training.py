@@ -12,9 +12,9 @@ from typing import Any
 from sparring.agents.opponents.players import SAMPLED_PREFIX, find_player
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.opponents import is_reference, registered
-from sparring.configs.schema import ImportedRunConfig, PPORunConfig
+from sparring.configs.schema import PPORunConfig
 from sparring.curriculum.opponents import labels_of_run
-from sparring.envs.game import Game, game_of, load
+from sparring.envs.game import Game, game_of
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,7 @@ class RunOpponents:
 def find_opponents(config: PPORunConfig) -> None:
     """Refuse opponents and a reward whose file or module is missing, before torch loads and the folder is made."""
     game = game_of(config.env.id)
-    if isinstance(config, ImportedRunConfig) and config.self_play.promotion == "sprt":
-        load("sparring.envs.imported.match:check_promotion")(config.env)
+    config.check_opponents()
     if is_reference(reward := getattr(config, "reward", "")):
         _find_module(reward, "reward")
     for text in named_texts(config):

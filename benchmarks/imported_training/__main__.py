@@ -37,7 +37,7 @@ from benchmarks.imported_training import peers
 from benchmarks.imported_training.peers import TrainingSizes
 from benchmarks.report import heading, publish, table
 from sparring.configs.load import load_kind
-from sparring.configs.schema import ImportedRunConfig
+from sparring.envs.imported.config import ImportedRunConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 WARM_UP = 2

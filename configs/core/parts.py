@@ -1,9 +1,10 @@
 """Parts that are found, not enumerated: games, commands and trainers, each an entry point of some distribution.
 
 The groups are `sparring.games` (a `Game`), `sparring.commands` (a `CommandPlace`), `sparring.trainers` (a
-`TrainerPlace`), `sparring.sweeps` (a `SweepPlace`) and `sparring.functions`, further names of the Python API. Those of
-this project are in pyproject.toml, where a checkout reads them without being installed; a part whose folder was deleted
-is not listed, nor one that `needs` it. Those of other packages come from what pip installed beside them.
+`TrainerPlace`), `sparring.sweeps` (a `SweepPlace`), `sparring.runs` (kinds of run that no game names) and
+`sparring.functions`, further names of the Python API. Those of this project are in pyproject.toml, where a checkout
+reads them without being installed; a part whose folder was deleted is not listed, nor one that `needs` it. Those of
+other packages come from what pip installed beside them.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ import numpy as np
 from gymnasium.spaces import Space
 
 from sparring.configs.core.errors import ConfigError, choices
-from sparring.configs.games import PACKAGES, ImportedEnvConfig
+from sparring.configs.games import PACKAGES
+from sparring.envs.imported.config import ImportedEnvConfig
 
 
 class ImportedMatch(Protocol):

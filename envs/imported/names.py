@@ -11,7 +11,7 @@ from pathlib import Path
 import gymnasium
 
 from sparring.configs.core.errors import nearest
-from sparring.configs.games import KNOWN_GAME
+from sparring.envs.imported.config import KNOWN_GAME
 
 ALIKE = 0.75
 """Least likeness of a name to the one that was meant."""

@@ -17,7 +17,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete, Space
 
 from sparring.configs.core.errors import ConfigError, choices, suggestion
-from sparring.configs.games import OBSERVATIONS
+from sparring.envs.imported.config import OBSERVATIONS
 from sparring.envs.imported.match import ImportedMatch, raised
 from sparring.envs.imported.names import found_elsewhere
 

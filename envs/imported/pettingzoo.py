@@ -28,7 +28,7 @@ from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.wrappers import AssertOutOfBoundsWrapper, OrderEnforcingWrapper, TerminateIllegalWrapper
 
 from sparring.configs.core.errors import ConfigError, InputError, one_line, suggestion
-from sparring.configs.games import FUNCTIONS
+from sparring.envs.imported.config import FUNCTIONS
 from sparring.envs.imported.masks import MASK, METHODS, alternatives_of, draw_legal, flat_mask, unread_masks
 from sparring.envs.imported.match import ImportedMatch, raised, raised_where
 from sparring.envs.imported.names import found_elsewhere

@@ -14,7 +14,6 @@ from sparring.configs.games import RETIRED, is_retired
 from sparring.configs.help import help_text
 from sparring.configs.kinds import declared, knows, owners, run_kind, run_kinds
 from sparring.configs.load import load, runs
-from sparring.configs.schema import GymnasiumRunConfig, ImportedRunConfig
 from sparring.configs.serialization import from_stored, migrate, to_plain
 from sparring.configs.validate import validate
 from sparring.envs.air_combat.config import AirCombatRunConfig
@@ -27,6 +26,7 @@ from sparring.envs.diplomacy.config import (
     DiplomacyRunConfig,
 )
 from sparring.envs.dogfight.config import DogfightRunConfig
+from sparring.envs.imported.config import GymnasiumRunConfig, ImportedRunConfig
 from tests.configs.run_configs import run_config
 
 

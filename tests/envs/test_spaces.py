@@ -13,7 +13,8 @@ from sparring.agents.policies.networks import build_network, shape_for
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.load import load
-from sparring.configs.schema import GymnasiumEnvConfig, GymnasiumRunConfig, NetworkConfig
+from sparring.configs.schema import NetworkConfig
+from sparring.envs.imported.config import GymnasiumEnvConfig, GymnasiumRunConfig
 from sparring.envs.imported.evaluation import episodes
 from sparring.envs.imported.training.gymnasium import GymnasiumEnvs, GymnasiumTask
 from sparring.envs.spaces import to_actions, to_scale

@@ -63,7 +63,7 @@ class DuelTask(LeagueTask):
         contract = self.batch.contract
         self._shape = shape_for(contract, config.network)
         self.opponents = open_opponents(config, lambda text: self.open_policy(text, device))
-        self.env = LearnerEnv(
+        self.env = self.league_env = LearnerEnv(
             self.batch,
             bots=tuple(self.bots),
             players=self.opponents.policies,
@@ -112,14 +112,14 @@ class DuelTask(LeagueTask):
         """Return the conditions of evaluation matches: as in training, in the default physics."""
 
     @property
-    def self_play_kind(self) -> type[self_play.SelfPlay] | None:
-        """See `LeagueTask`; a population where the network has styles."""
-        return load("sparring.agents.population.population:Population") if self.config.network.styles else None
+    def seats(self) -> int:
+        """Matches in a row that have the same opponent, as in `deal_seats`."""
+        return 2
 
-    @property
-    def duel(self) -> self_play.Duel:
-        """See `LeagueTask`."""
-        return network_duel(self._setting, self.env.contract)
+    def league_options(self) -> dict[str, Any]:
+        """See `LeagueTask`; a network with styles has a population."""
+        kind = load("sparring.agents.population.population:Population") if self.config.network.styles else None
+        return {"duel": network_duel(self._setting, self.env.contract), "seats": self.seats, "kind": kind}
 
     def regimes(self) -> Mapping[str, np.ndarray]:
         """Return the physics of the named regimes."""

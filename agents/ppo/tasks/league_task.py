@@ -7,10 +7,8 @@ matches; the first keeps the records and broadcasts what the others need.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
-
-from torch import Tensor
 
 from sparring.agents.distributed.processes import Processes
 from sparring.agents.opponents.training import RunOpponents
@@ -29,7 +27,7 @@ from sparring.envs.game import WIN_RATE
 
 
 class LeagueTask(ABC):
-    """See `agents.ppo.tasks.task.PPOTask`; a game's constructor sets `env`, `opponents` and `_shape`.
+    """See `agents.ppo.tasks.task.PPOTask`; a game's constructor sets `env`, `league_env`, `opponents` and `_shape`.
 
     `self_play` exists in the first process only.
     """
@@ -44,6 +42,8 @@ class LeagueTask(ABC):
     randomizes: ClassVar[bool] = False
     """Whether the metrics have the width of the plan's physics."""
     env: LearnerEnv
+    league_env: self_play.OpponentsEnv
+    """The environment in which self-play assigns opponents."""
     opponents: RunOpponents
     _shape: dict[str, Any]
     """Of the learner's network, and of those in the pool."""
@@ -61,25 +61,9 @@ class LeagueTask(ABC):
 
     # ---- what a game says
 
-    @property
-    def seats(self) -> int:
-        """Matches in a row that have the same opponent, as in `deal_seats`."""
-        return 2
-
-    @property
-    def league_env(self) -> self_play.OpponentsEnv:
-        """The environment in which self-play assigns opponents."""
-        return self.env
-
-    @property
-    def duel(self) -> self_play.Duel | None:
-        """The games of a promotion, where the game has any."""
-        return None
-
-    @property
-    def self_play_kind(self) -> type[self_play.SelfPlay] | None:
-        """Class of the self-play, by default `SelfPlay`."""
-        return None
+    def league_options(self) -> dict[str, Any]:
+        """Return the options of `open_self_play` that only this game has."""
+        return {}
 
     def set_physics(self, plan: TrainingPlan) -> None:  # noqa: B027 - only some games have physics
         """Set the physics of the plan, where a game can."""
@@ -108,10 +92,6 @@ class LeagueTask(ABC):
     def load_matches(self, state: Mapping[str, Any]) -> None:
         """Continue this process's share of the matches from a `matches_state`."""
 
-    def slot_weights(self, matches: Mapping[str, Any]) -> Sequence[Mapping[str, Tensor]]:
-        """Return the weights of the snapshots in a `matches_state` that has each of them."""
-        return ()
-
     def records(self) -> dict[str, Any]:
         """Return the records of evaluations as entries of a training state."""
         return {"best": self._best}
@@ -133,9 +113,7 @@ class LeagueTask(ABC):
             alert,
             shape=self._shape,
             seed=self._seeds["league"],
-            duel=self.duel,
-            seats=self.seats,
-            kind=self.self_play_kind,
+            **self.league_options(),
         )
         self.open_evaluation(alert, film)
         return self.self_play
@@ -198,7 +176,8 @@ class LeagueTask(ABC):
             self.load_matches(stored[self.matches_key])
         if not self.processes.first:
             return
-        self.self_play.load_state_dict(stored["league"], self.slot_weights(stored[self.matches_key]))
+        weights = stored[self.matches_key].get("slots")
+        self.self_play.load_state_dict(stored["league"], weights if isinstance(weights, list) else ())
         self.load_records(stored)
         if not episodes:
             self.self_play.slots = [""] * len(self.self_play.slots)  # the next deal draws all of them

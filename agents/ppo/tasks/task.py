@@ -19,16 +19,12 @@ from sparring.agents.ppo.rollout import BatchEnv
 from sparring.agents.ppo.self_play import SelfPlay
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError
-from sparring.configs.schema import ImportedRunConfig, PPORunConfig
+from sparring.configs.schema import PPORunConfig
 from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.game import game_of, load
 
 SEEDS = ("env", "opponents", "league", "checks")
 """Uses of randomness; a task is created with a seed in [0, 2^31) for each."""
-GYMNASIUM = "sparring.envs.imported.training.gymnasium:GymnasiumTask"
-"""The task of environments outside the project."""
-IMPORTED = "sparring.envs.imported.training.task:ImportedTask"
-"""The task of games of other packages."""
 VIDEO = "eval/video"
 """Name of the videos of evaluation matches in TensorBoard and W&B."""
 Film = Callable[[str, Callable[[], bytes]], None]
@@ -114,10 +110,8 @@ def make_task(
     config: PPORunConfig, device: torch.device, threads: int, *, seeds: Mapping[str, int], processes: Processes = ALONE
 ) -> PPOTask:
     """Create the task named by `config.env.id`, with a seed for each of `SEEDS`; raise `InputError` on failure."""
-    if isinstance(config, ImportedRunConfig):
-        return cast(PPOTask, load(IMPORTED)(config, device, threads, seeds=seeds, processes=processes))
     game = game_of(config.env.id)
-    if game and not game.ppo_task:
-        raise ConfigError(f"env.id={config.env.id}: PPO cannot train on {game.title}")
-    task = load(game.ppo_task if game else GYMNASIUM)
-    return cast(PPOTask, task(config, device, threads, seeds=seeds, processes=processes))
+    path = config.ppo_task or (game.ppo_task if game else "")
+    if not path:
+        raise ConfigError(f"env.id={config.env.id}: PPO cannot train on {game.title if game else 'it'}")
+    return cast(PPOTask, load(path)(config, device, threads, seeds=seeds, processes=processes))

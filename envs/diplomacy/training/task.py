@@ -92,20 +92,14 @@ class DiplomacyTask(LeagueTask):
         self.games = MovementBatch(batch, seed=seeds["env"], writers=writers, all_phases=all_phases)
         slots = [f"slot {number}" for number in range(config.self_play.slots)]
         self.env = LearnerEnv(self.games, bots=(*BOTS, *self.opponents.policies, *slots), seed=seeds["opponents"])
-        self._seats = SnapshotSeats(self.env, self._snapshots)
+        self._seats = self.league_env = SnapshotSeats(self.env, self._snapshots)
 
     def _new_snapshot(self, device: torch.device) -> PolicyOrders:
         return PolicyOrders(build_network(self._shape).to(device).eval(), generator=self._noise)
 
-    @property
-    def seats(self) -> int:
+    def league_options(self) -> dict[str, Any]:
         """See `LeagueTask`."""
-        return NUM_POWERS
-
-    @property
-    def league_env(self) -> SnapshotSeats:
-        """See `LeagueTask`."""
-        return self._seats
+        return {"seats": NUM_POWERS}
 
     def measured(self, plan: TrainingPlan, network: PolicyNetwork, seed: int) -> tuple[dict[str, float], float]:
         """Play the bots; the best policy has the highest mean score."""

@@ -11,8 +11,8 @@ import torch
 
 from sparring.agents.policies.checkpoint import save_checkpoint
 from sparring.agents.policies.networks import build_network, shape_for
-from sparring.configs.schema import ImportedRunConfig
 from sparring.envs.imported.batch import make_batch
+from sparring.envs.imported.config import ImportedRunConfig
 from sparring.envs.imported.states import rows_of
 from sparring.eval.paired.response_game import Choices, StateGame
 

@@ -206,8 +206,8 @@ def make_envs(
     """Make copies of a policy's training environment with the same observations. Raises `ConfigError`."""
     import torch
 
-    from sparring.configs.schema import GymnasiumRunConfig
     from sparring.configs.serialization import from_stored
+    from sparring.envs.imported.config import GymnasiumRunConfig
     from sparring.envs.imported.training.gymnasium import GymnasiumEnvs, check_version
 
     config = from_stored(checkpoint.training["config"])

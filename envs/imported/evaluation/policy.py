@@ -1,7 +1,7 @@
 """A policy of an imported game and the matches in which it plays, from its file, and one of them drawn as a replay.
 
 The file names the game. Making one runs the code of a module, and so does a function that decides who leads. Except
-for the packages' own games (`configs.games.module_of_game`), it is imported only if the command line names it.
+for the packages' own games (`envs.imported.config.module_of_game`), it is imported only if the command line names it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from sparring.agents.opponents.players import OpponentError
 from sparring.agents.play.seat_matches import SeatPlayer
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
-from sparring.configs.games import files_of_game, is_imported, module_of_game
+from sparring.configs.games import is_imported
 from sparring.envs.imported.batch import MatchBatch, make_batch
+from sparring.envs.imported.config import files_of_game, module_of_game
 from sparring.envs.imported.match import ImportedMatch, make_match, raised
 from sparring.envs.imported.rows import SeatRows
 from sparring.envs.imported.training.opponents import MatchSeats, NetworkSeats, load_seat_policy

@@ -24,8 +24,9 @@ from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.load import load_kind
 from sparring.configs.opponents import register_opponent
 from sparring.configs.overrides import as_override
-from sparring.configs.schema import RANDOM, ImportedRunConfig, NamedOpponentsRunConfig
+from sparring.configs.schema import RANDOM, NamedOpponentsRunConfig
 from sparring.curriculum.opponents import label_of
+from sparring.envs.imported.config import ImportedRunConfig
 from sparring.envs.imported.evaluation.clone import imitate
 from sparring.envs.imported.evaluation.command import exact_values
 from sparring.envs.imported.evaluation.matches import seats_of

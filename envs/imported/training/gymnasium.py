@@ -26,8 +26,8 @@ from sparring.agents.ppo.tasks.task import Film, TaskStatus
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.typed import within
-from sparring.configs.schema import GymnasiumRunConfig
 from sparring.curriculum.schedule import TrainingPlan
+from sparring.envs.imported.config import GymnasiumRunConfig
 from sparring.envs.imported.training.copies import CopiesStep, make_copies
 from sparring.envs.spaces import Normalizer, action_note, action_sizes, to_actions, to_scale
 

@@ -7,7 +7,7 @@ the game can be traversed. With several processes each plays its share of the ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,15 +22,14 @@ from sparring.agents.play.seat_matches import SeatPlayer, SeatResults, play
 from sparring.agents.play.turn_seats import TurnSeats
 from sparring.agents.policies.encoders import FLAT, picture_text
 from sparring.agents.policies.networks import PolicyNetwork, shape_for
-from sparring.agents.ppo import self_play
 from sparring.agents.ppo.tasks.duel import cut_rows
 from sparring.agents.ppo.tasks.league_task import LeagueTask
 from sparring.configs.core.errors import InputError
-from sparring.configs.games import ImportedEnvConfig
-from sparring.configs.schema import RANDOM, ImportedRunConfig
+from sparring.configs.schema import RANDOM
 from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.game import load
 from sparring.envs.imported.batch import MatchBatch, make_batch
+from sparring.envs.imported.config import ImportedEnvConfig, ImportedRunConfig
 from sparring.envs.imported.match import make_match
 from sparring.envs.imported.openspiel import is_constant_sum
 from sparring.envs.imported.rows import SeatRows
@@ -72,7 +71,7 @@ class ImportedTask(LeagueTask):
             self.opponents = open_opponents(config, opened)
             self._players = {RANDOM: RandomSeats(contract, seed=seeds["opponents"]), **self.opponents.policies}
             self._shape = shape
-            self.env = LearnerEnv(
+            self.env = self.league_env = LearnerEnv(
                 batch,
                 players=self._players,
                 seed=seeds["opponents"],
@@ -114,15 +113,9 @@ class ImportedTask(LeagueTask):
         moves = self.config.evaluation.exploit_moves
         return lambda network: metrics(states(match, encoder, network), moves)
 
-    @property
-    def seats(self) -> int:
+    def league_options(self) -> dict[str, Any]:
         """See `LeagueTask`."""
-        return self.env.seats
-
-    @property
-    def duel(self) -> self_play.Duel:
-        """See `LeagueTask`."""
-        return self._duel
+        return {"duel": self._duel, "seats": self.env.seats}
 
     def divided(self, tally: MatchTally) -> tuple[MatchTally, dict[str, float]]:
         """Return the results against opponents, and metrics of the matches of the policy against itself."""
@@ -185,11 +178,6 @@ class ImportedTask(LeagueTask):
     def load_matches(self, state: Mapping[str, Any]) -> None:
         """See `LeagueTask`."""
         self.env.load_state_dict(cut(state, self.env.share))
-
-    def slot_weights(self, matches: Mapping[str, Any]) -> Sequence[Mapping[str, torch.Tensor]]:
-        """See `LeagueTask`."""
-        slots: Sequence[Mapping[str, torch.Tensor]] = matches.get("slots", ())
-        return slots
 
 
 def _make_batch(env: ImportedEnvConfig, seed: int, first: int = 0) -> MatchBatch:

@@ -28,7 +28,8 @@ from sparring.agents.run.states import read_state
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.load import load
-from sparring.configs.schema import GymnasiumEnvConfig, GymnasiumRunConfig, PhaseConfig, PPOConfig
+from sparring.configs.schema import PhaseConfig, PPOConfig
+from sparring.envs.imported.config import GymnasiumEnvConfig, GymnasiumRunConfig
 from sparring.envs.imported.training.task import ImportedTask
 from tests.agents.distributed.launch_processes import end, start
 from tests.agents.ppo.small_run import config, metrics

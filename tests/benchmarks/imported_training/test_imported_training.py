@@ -7,8 +7,8 @@ from benchmarks.imported_training import __main__ as benchmark
 from benchmarks.imported_training import peers
 from sparring.agents.policies.networks import build_network, shape_for
 from sparring.configs.load import load_kind
-from sparring.configs.schema import ImportedRunConfig
 from sparring.envs.imported.batch import make_batch
+from sparring.envs.imported.config import ImportedRunConfig
 
 SMALL = peers.TrainingSizes(matches=6, steps=8, epochs=1, minibatch=16, hidden=8)
 

@@ -9,10 +9,10 @@ import yaml
 
 import sparring
 from sparring.configs.core.errors import ConfigError, InputError
-from sparring.configs.games import GymnasiumEnvConfig, ImportedEnvConfig, module_of
 from sparring.configs.load import load
 from sparring.configs.resume import resume_hint
 from sparring.configs.serialization import from_plain, to_plain
+from sparring.envs.imported.config import GymnasiumEnvConfig, ImportedEnvConfig
 from sparring.envs.imported.evaluation.policy import ImportedGame, check_modules
 from sparring.envs.imported.names import found_elsewhere
 
@@ -97,7 +97,7 @@ def test_a_policy_names_no_callable(game_id, canary):
 
 @pytest.mark.parametrize("game_id", KNOWN)
 def test_games_of_the_packages_need_no_trust(game_id, tmp_path):
-    assert module_of(ImportedEnvConfig(id=game_id)) == ""
+    assert ImportedEnvConfig(id=game_id).module == ""
     check_modules("final.pt", ImportedGame("pettingzoo", game_id), ())
     file = tmp_path / "mine.yaml"
     file.write_text(yaml.safe_dump(options(game_id, {})))
@@ -194,7 +194,7 @@ def test_options_of_a_game_are_plain_data(kwargs):
 
 @pytest.mark.parametrize("env_id", ["canary:CartPole-v1", "os:Taxi-v3", "gymnasium.envs:CartPole-v1"])
 def test_gymnasium_ids_with_a_module_need_trust(env_id, canary):
-    assert module_of(GymnasiumEnvConfig(id=env_id)) == env_id.partition(":")[0]
+    assert GymnasiumEnvConfig(id=env_id).module == env_id.partition(":")[0]
     file = canary / "mine.yaml"
     file.write_text(yaml.safe_dump({"env": {"id": env_id}, "defaults": ["gymnasium"]}))
     with pytest.raises(ConfigError, match=r"if you trust it, add env\.id="):

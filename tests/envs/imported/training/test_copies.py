@@ -13,7 +13,7 @@ from sparring.agents.run.states import StateFolder
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.load import load
-from sparring.configs.schema import GymnasiumEnvConfig, GymnasiumRunConfig
+from sparring.envs.imported.config import GymnasiumEnvConfig, GymnasiumRunConfig
 from sparring.envs.imported.training.gymnasium import GymnasiumEnvs, GymnasiumTask
 
 ID = "test/Count-v0"

@@ -16,7 +16,7 @@ from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.typed import ContentError
 from sparring.configs.load import load
-from sparring.configs.schema import GymnasiumEnvConfig, GymnasiumRunConfig
+from sparring.envs.imported.config import GymnasiumEnvConfig, GymnasiumRunConfig
 from sparring.envs.imported.training.copies import make_copies
 from sparring.envs.imported.training.gymnasium import GymnasiumEnvs, GymnasiumTask
 from sparring.envs.spaces import Normalizer
