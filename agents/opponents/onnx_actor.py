@@ -49,7 +49,7 @@ class OnnxActor:
     deterministic.
     """
 
-    memory_size = 0
+    memory_size, samples = 0, False
 
     def __init__(
         self, file: OnnxFile, actions: ActionForm, *, device: str | torch.device = "cpu", threads: int = 1

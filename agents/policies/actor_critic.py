@@ -99,6 +99,7 @@ class ActorCritic(PolicyNetwork):
     ) -> None:
         super().__init__()
         self.obs_dim, self.continuous, self.binary, self.config = obs_dim, continuous, binary, config
+        self.features = obs_dim
         self.categorical = alternatives(categorical)
         generator = torch.Generator().manual_seed(seed)
         # Gain 0.01: the initial policy hardly depends on the state, so log_std_init sets its entropy everywhere.

@@ -41,6 +41,8 @@ class PolicyNetwork(nn.Module, ABC):
     continuous: int
     binary: int
     categorical: tuple[int, ...]
+    features: int
+    """F: columns of a row that are features; a mask and a role may follow."""
     config: NetworkConfig
     actor: Any
     critic: Any
@@ -49,6 +51,10 @@ class PolicyNetwork(nn.Module, ABC):
     """Log standard deviations of continuous actions; its device is the network's."""
     uniform_play: bool | None = None
     """Whether actions have a uniform play; None if the network has no divergence from another, `evaluate_near`."""
+    masked, roles, samples = False, 1, True
+    """Whether rows have a mask of legal alternatives, the number of roles, and whether actions can be drawn."""
+    routed = False
+    """Whether actor and critic are `RoleTrunks`."""
 
     @property
     def action_size(self) -> int:

@@ -69,6 +69,8 @@ class SeatColumns(NamedTuple):
 class SeatNetwork(ActorCritic):
     """Policy and value of the seats of a game; `ActorCritic` with masks, roles, a picture and memory."""
 
+    routed = True
+
     actor: RoleTrunks  # type: ignore[assignment]
     critic: RoleTrunks  # type: ignore[assignment]
 

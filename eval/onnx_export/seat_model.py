@@ -24,7 +24,6 @@ from sparring.agents.policies.encoders import PictureEncoder
 from sparring.agents.policies.memory import Sequences
 from sparring.agents.policies.networks import PolicyNetwork
 from sparring.agents.policies.role_trunks import Trunk
-from sparring.agents.policies.seat_network import SeatNetwork
 from sparring.envs.spaces import EPSILON, REACH, Normalizer
 from sparring.eval.onnx_export.onnx_model import DECISIONS, ModelGraph, run_recurrent, write_model
 
@@ -58,7 +57,7 @@ def build_seats(network: PolicyNetwork, checkpoint: Checkpoint, *, free: bool) -
     """Return the greedy policy as a serialized, checked ONNX model with its contract as metadata."""
     graph = ModelGraph()
     normalized = _add_normalized(graph, normalizer_of(checkpoint))
-    if not isinstance(network, SeatNetwork):
+    if not network.routed:
         _add_greedy(graph, network, graph.layer(network.actor, normalized))
         sizes = {"observation": network.obs_dim}, {"action": network.action_size}
         return graph.model(*sizes, checkpoint.contract, batch="N" if free else 1)
@@ -99,13 +98,12 @@ def seat_disagreement(
             rows = (rows.double() * spread + mean).float()
         actions, state = run_recurrent(data, rows.numpy(), state)
         obs = rows if normalizer is None else torch.from_numpy(normalizer.apply(rows.double().numpy())).float()
-        if isinstance(network, SeatNetwork):
-            decision = Sequences(obs.unsqueeze(0), memory, torch.zeros(1, lanes, dtype=torch.bool), torch.arange(lanes))
-            likelihood, _ = network.evaluate(decision, torch.from_numpy(actions))
-            expected, best, memory = network.step(obs, memory, deterministic=True)
-        else:
-            likelihood, _ = network.evaluate(obs, torch.from_numpy(actions))
-            expected, best = network.act(obs, deterministic=True)
+        decision: Tensor | Sequences = obs
+        if network.memory_size:
+            begins = torch.zeros(1, lanes, dtype=torch.bool)
+            decision = Sequences(obs.unsqueeze(0), memory, begins, torch.arange(lanes))
+        likelihood, _ = network.evaluate(decision, torch.from_numpy(actions))
+        expected, best, memory = network.step(obs, memory, deterministic=True)
         means = np.abs(actions - expected.numpy())[:, : network.continuous]
         parts = (means, np.abs(state - memory[:, :half].numpy()), (best - likelihood).abs().numpy())
         largest = float(np.max([largest, *(part.max(initial=0.0) for part in parts)]))  # NaN stays NaN
@@ -115,7 +113,7 @@ def seat_disagreement(
 def random_rows(network: PolicyNetwork, count: int, generator: torch.Generator) -> Tensor:
     """Return random rows [count, D] of a network; every choice has a legal alternative, every role a row."""
     obs = torch.rand(count, network.obs_dim, generator=generator)
-    if not isinstance(network, SeatNetwork):
+    if not network.routed:
         return obs * 2.0 - 1.0
     start = network.features
     for number in network.categorical if network.masked else ():
@@ -141,7 +139,7 @@ def _add_normalized(graph: ModelGraph, normalizer: Normalizer) -> str:
     return graph.add("Cast", graph.add("Clip", units, low, high), to=types.FLOAT)
 
 
-def _by_role(graph: ModelGraph, network: SeatNetwork, add: Callable[[Trunk], str]) -> str:
+def _by_role(graph: ModelGraph, network: PolicyNetwork, add: Callable[[Trunk], str]) -> str:
     """Add every role's trunk and return the output of the row's own."""
     outputs = [add(trunk) for trunk in network.actor if isinstance(trunk, Trunk)]
     chosen = outputs[0]
@@ -175,17 +173,16 @@ def _add_picture(graph: ModelGraph, encoder: PictureEncoder, features: str) -> s
 def _add_greedy(graph: ModelGraph, network: PolicyNetwork, output: str) -> None:
     """Add the greedy, legal actions of the actor's outputs."""
     number, columns = graph.onnx.TensorProto.FLOAT, []
-    masked = isinstance(network, SeatNetwork) and network.masked
     offset = network.continuous + network.binary
     if network.continuous:
         columns.append(graph.columns(output, 0, network.continuous))
     if network.binary:
         logits = graph.columns(output, network.continuous, offset)
         columns.append(graph.add("Cast", graph.add("Greater", logits, graph.constant([0.0])), to=number))
-    mask = (network.features if isinstance(network, SeatNetwork) else 0) - offset
+    mask = network.features - offset
     for count in network.categorical:
         logits = graph.columns(output, offset, offset + count)
-        if masked:
+        if network.masked:
             legal = graph.columns("observation", mask + offset, mask + offset + count)
             illegal = graph.add("Less", legal, graph.constant([0.5]))
             logits = graph.add("Where", illegal, graph.constant([-math.inf]), logits)

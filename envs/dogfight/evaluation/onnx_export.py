@@ -24,7 +24,6 @@ from sparring.agents.policies.checkpoint import Checkpoint
 from sparring.agents.policies.networks import PolicyNetwork
 from sparring.agents.policies.policy import Policy
 from sparring.agents.policies.role_trunks import Trunk
-from sparring.agents.policies.seat_network import SeatNetwork
 from sparring.envs.dogfight.batch import Mirror
 from sparring.envs.dogfight.rules import ENV_ID
 from sparring.envs.dogfight.training.opponents import load
@@ -79,7 +78,7 @@ def build(network: PolicyNetwork, contract: Mapping[str, Any], *, free: bool = F
     mirror = Mirror(contract["rules"], network.obs_dim) if contract["mirror"] else None
     observation = _add_mirror(graph, mirror) if mirror else "observation"
     inputs, outputs = {"observation": network.obs_dim}, {"action": ACTIONS}
-    if isinstance(network, SeatNetwork):  # here all of them are recurrent
+    if network.memory_size:
         inputs["memory"] = outputs["next_memory"] = network.memory_size // 2
         (trunk,) = network.actor
         assert isinstance(trunk, Trunk)
@@ -160,7 +159,7 @@ def _torch_actions(checkpoint: Checkpoint, obs: Tensor, memory: Tensor) -> tuple
     steering.copy_(torch.maximum(torch.minimum(steering, torch.tensor(ACTION_HIGH)), torch.tensor(ACTION_LOW)))
     mirror = Mirror(checkpoint.contract["rules"], network.obs_dim) if checkpoint.contract["mirror"] else None
     observed = mirror.show(obs)[0] if mirror else obs
-    if isinstance(network, SeatNetwork):
+    if network.memory_size:
         output = network.actor.heads(after[:, : network.config.hidden], None)
     else:
         output = network.actor(observed)

@@ -272,14 +272,13 @@ def exact_values(player: NetworkSeats, game: ImportedGame) -> dict[str, Any]:
     """Return the exploitability of the policy and of uniform play in a game that can be traversed, else nothing."""
     if game.package != "openspiel":
         return {}
-    from sparring.agents.opponents.onnx_actor import OnnxActor
     from sparring.agents.play.exploitability import policy_table
     from sparring.envs.imported.tree import game_tree
 
     tree = game_tree(game.id, game.kwargs, game.observation, game.roles)
     if tree is None:
         return {}
-    kinds = {"deterministic": True} | ({} if isinstance(player.network, OnnxActor) else {"sampled": False})
+    kinds = {"deterministic": True} | ({"sampled": False} if player.network.samples else {})
     values = {kind: tree.exploitability(policy_table(player, tree, deterministic=sure)) for kind, sure in kinds.items()}
     return {"exploitability": values | {"uniform": tree.exploitability(tree.uniform())}}
 

@@ -60,7 +60,7 @@ def policy_choices(player: NetworkSeats, game: ImportedGame, *, sampled: bool) -
 
     Raises `InputError` for one with memory, and for draws of an ONNX model, which gives one action.
     """
-    if sampled and isinstance(player.network, OnnxActor):
+    if sampled and not player.network.samples:
         raise InputError(f"{player.name}: an ONNX model does not draw its actions")
     if player.memory_size:
         raise InputError(f"{player.name} has memory, which copies of a state lack")
@@ -74,7 +74,7 @@ def read_policy(text: str, game: Any) -> TablePolicy:
     own: Any = trained.match() if trained.package == "openspiel" else None
     if own is None or str(own.game) != str(game):
         raise InputError(f"{text}: plays {trained.name}, and the game is {game}; name a policy of this game")
-    choices = policy_choices(player, trained, sampled=not isinstance(player.network, OnnxActor))
+    choices = policy_choices(player, trained, sampled=player.network.samples)
     return lambda states: [dict(each) for each in choices(states)]
 
 
