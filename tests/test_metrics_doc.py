@@ -6,22 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from sparring.agents.language.grpo.matchmaking import CATEGORIES
 from sparring.agents.trainers import train as train_by_grpo
 from sparring.configs.core.session import LoggerConfig
 from sparring.configs.games import DIPLOMACY_BOTS
 from sparring.configs.schema import (
     EvaluationConfig,
-    GymnasiumEnvConfig,
-    GymnasiumRunConfig,
-    ImportedEnvConfig,
-    ImportedRunConfig,
     NetworkConfig,
     PhaseConfig,
     PPOConfig,
     SelfPlayConfig,
     StageConfig,
 )
-from sparring.curriculum.league.matchmaking import CATEGORIES
 from sparring.envs.diplomacy.config import (
     DiplomacyCloneConfig,
     DiplomacyCloneRunConfig,
@@ -32,6 +28,12 @@ from sparring.envs.diplomacy.config import (
 )
 from sparring.envs.dogfight.config import DogfightEnvConfig, DogfightRunConfig
 from sparring.envs.dogfight.rules import BOTS, REGIMES
+from sparring.envs.imported.config import (
+    GymnasiumEnvConfig,
+    GymnasiumRunConfig,
+    ImportedEnvConfig,
+    ImportedRunConfig,
+)
 from tests.agents.language.grpo.rollouts.small_games import small_config
 from tests.agents.language.grpo.toy_folder import toy_folder
 

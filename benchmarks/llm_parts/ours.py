@@ -18,13 +18,13 @@ from sparring.agents.language.backend import Decision
 from sparring.agents.language.decoding.constraint import Constraint, Walks
 from sparring.agents.language.decoding.forward import CacheCounts, Context
 from sparring.agents.language.grpo.learner import GRPOLearner, Sample
+from sparring.agents.language.grpo.matchmaking import Opponents
 from sparring.agents.language.grpo.rollouts.rollout import Rollouts, draw_plan
 from sparring.agents.language.models.adapters import BASE, Adapters
 from sparring.agents.language.transformers_backend import TransformersBackend
 from sparring.configs.games import DIPLOMACY_BOTS
 from sparring.configs.load import load_kind
 from sparring.curriculum.league.league import new_league
-from sparring.curriculum.league.matchmaking import Opponents
 from sparring.envs.diplomacy.config import DiplomacyGRPORunConfig
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from sparring.envs.diplomacy.rollouts.task import DiplomacyTextTask

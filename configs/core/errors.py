@@ -179,6 +179,7 @@ MOVED = {
     "envs.dogfight.training.opponents.onnx_actor": "agents.opponents.onnx_actor",
     "envs.dogfight.training.opponents.onnx_file": "agents.opponents.onnx_file",
     "agents.opponents.onnx_package": "agents.opponents.onnx_file",
+    "configs.core.league": "configs.language.league",
     "envs.masks": "envs.imported.masks",
     "eval.air_combat": "envs.air_combat.evaluation",
     "eval.browser.air_combat": "envs.air_combat.browser",

@@ -1,6 +1,6 @@
 """Options of language models: the model, cloning a bot, and GRPO. Names follow the literature.
 
-`runs.py` has their kinds of run; `configs/core/league.py` the options of the league.
+`runs.py` has their kinds of run; `league.py` the options of the league.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sparring.configs.games import DIPLOMACY_BOTS, SEED_BOTS
 
 LEAGUE_NAMES = ("LeagueConfig", "SHARED", "MATCHMAKINGS", "STARTING_RATINGS", "LEAGUE_BOTS")
 __getattr__ = moved(
-    __name__, {"ADAPTER": "sparring.configs.games"} | dict.fromkeys(LEAGUE_NAMES, "sparring.configs.core.league")
+    __name__, {"ADAPTER": "sparring.configs.games"} | dict.fromkeys(LEAGUE_NAMES, "sparring.configs.language.league")
 )
 
 OPTIMIZERS = ("adamw", "muon")

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 from sparring.configs import language
 from sparring.configs.core.allowed import option
 from sparring.configs.core.errors import ConfigError
-from sparring.configs.core.league import SHARED, LeagueConfig
 from sparring.configs.core.session import GuardConfig
 from sparring.configs.games import EXPLOITED
+from sparring.configs.language.league import SHARED, LeagueConfig
 from sparring.configs.schema import DOGFIGHT_CHECKS, TRAINERS, EvaluationConfig, Instead, RunConfig, check_games
 
 

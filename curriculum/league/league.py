@@ -65,8 +65,6 @@ STARTING_ELO = {
 }
 """Initial Elo of bots and their variants by `league.starting_ratings`; any other bot starts at 1000."""
 ELO_PER_MU = 40.0
-DENSE_UNTIL, MEDIUM_UNTIL = 50, 200
-"""Steps up to which `thinning` adds a checkpoint every 5 and every 10; after them every 20."""
 MEMORY = 200.0  # Games; the standard error of a rate near 0.8 is then about 3 %.
 KNOWN = 20.0
 """Least games for a rate to count as known; a lucky first game must not end a stage."""
@@ -162,14 +160,6 @@ def leave(league: League, names: Iterable[str]) -> League:
     gone = set(names)
     agents = {name: agent for name, agent in league.agents.items() if name not in gone}
     return League(agents, {key: record for key, record in league.records.items() if not gone.intersection(key)})
-
-
-def is_due(step: int, interval: int, schedule: str = "even") -> bool:
-    """Return whether a checkpoint joins after `step` steps: every `every`, or ever more rarely with `thinning`."""
-    if schedule == "thinning":
-        interval = 5 if step < DENSE_UNTIL else 10 if step < MEDIUM_UNTIL else 20
-        return step == 1 or (step > 0 and step % interval == 0)
-    return step > 0 and step % interval == 0
 
 
 def record(league: League, games: Sequence[GameResult], *, k: float = K) -> League:

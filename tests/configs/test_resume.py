@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from sparring.configs.core.errors import ConfigError
-from sparring.configs.core.league import LeagueConfig
 from sparring.configs.core.session import LoggerConfig
 from sparring.configs.language import GRPOConfig
+from sparring.configs.language.league import LeagueConfig
 from sparring.configs.resume import drift
 from sparring.configs.schema import PPOConfig
 from sparring.configs.serialization import from_stored, to_plain

@@ -18,7 +18,9 @@ import torch
 
 from sparring.agents.language.backend import STOP
 from sparring.agents.language.decoding.constraint import constraint_of
+from sparring.agents.language.grpo.league_files import weights_path
 from sparring.agents.language.grpo.learner import GRPOLearner, Sample
+from sparring.agents.language.grpo.matchmaking import Opponents, league_metrics
 from sparring.agents.language.grpo.objective.advantages import advantages, group_ids, mixed_share
 from sparring.agents.language.grpo.rollouts.rollout import RolloutBatch
 from sparring.agents.language.models.adapters import BASE, LEARNER, AdapterError, Adapters, identity_like, load_adapter
@@ -27,9 +29,7 @@ from sparring.agents.run.states import StateError, TrainingState
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import GRPOConfig
 from sparring.configs.language.runs import GRPORunConfig
-from sparring.curriculum.league.file import weights_path
 from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER, League
-from sparring.curriculum.league.matchmaking import Opponents, league_metrics
 from sparring.curriculum.ratings import GameResult, by_player
 from sparring.envs.text import ReferenceTable, text_game
 

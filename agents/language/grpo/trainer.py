@@ -21,7 +21,9 @@ import torch
 from sparring.agents.distributed.processes import ALONE, Processes, ProcessLostError, watching_exchanges
 from sparring.agents.language.decoding.forward import check_finite
 from sparring.agents.language.grpo import step as steps
+from sparring.agents.language.grpo.league_files import inherit, is_due
 from sparring.agents.language.grpo.learner import GRPOLearner
+from sparring.agents.language.grpo.matchmaking import draw_opponents
 from sparring.agents.language.grpo.objective.loss import DisagreementError
 from sparring.agents.language.grpo.overfit import OverfitCheck
 from sparring.agents.language.grpo.rollouts import rollout
@@ -40,9 +42,8 @@ from sparring.configs.core.device import choose_device, keep_freed_memory, make_
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.tensor_file import pack, unpack
 from sparring.configs.language.runs import GRPORunConfig, moving_shares
-from sparring.curriculum.league.file import LeagueFile, inherit, read_league, write_league
-from sparring.curriculum.league.league import League, enter_checkpoint, is_due, leave, new_league, record
-from sparring.curriculum.league.matchmaking import draw_opponents
+from sparring.curriculum.league.file import LeagueFile, read_league, write_league
+from sparring.curriculum.league.league import League, enter_checkpoint, leave, new_league, record
 from sparring.envs.game import game_with_id, plain_bot
 from sparring.envs.text import RolloutPlan, text_game
 

@@ -24,10 +24,10 @@ import torch
 from torch import Tensor
 
 from sparring.agents.language.endpoint.retry import PROBLEMS, fallbacks_of
+from sparring.agents.language.grpo.matchmaking import reference_table
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import read_json
 from sparring.configs.core.typed import Field
-from sparring.curriculum.league.matchmaking import reference_table
 from sparring.curriculum.score import wilson
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.board.codes import NUM_CENTRES, NUM_POWERS

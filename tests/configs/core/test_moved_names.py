@@ -12,7 +12,7 @@ from sparring.configs.core.errors import MOVED as MOVED_MODULES
 from sparring.configs.core.errors import MovedModules, moved
 
 MOVED = {
-    "sparring.configs.language:LeagueConfig": "sparring.configs.core.league:LeagueConfig",
+    "sparring.configs.language:LeagueConfig": "sparring.configs.language.league:LeagueConfig",
     "sparring.configs.language:ADAPTER": "sparring.configs.games:ADAPTER",
     "sparring.configs.schema:GRPORunConfig": "sparring.configs.language.runs:GRPORunConfig",
     "sparring.configs.schema:CloneRunConfig": "sparring.configs.language.runs:CloneRunConfig",

@@ -12,7 +12,6 @@ from sparring.curriculum.league.league import (
     decayed,
     enter,
     enter_checkpoint,
-    is_due,
     known_win_rates,
     leave,
     new_league,
@@ -111,16 +110,6 @@ def test_no_agent_enters_twice_and_no_unknown_one_plays():
         enter(league, league["checkpoint_000010"])
     with pytest.raises(UnknownNameError, match=r"unknown agent 'dumbot'.*did you mean 'dumbbot'"):
         record(league, [GameResult((CHALLENGER, "dumbot"), (1, 2))])
-
-
-def test_a_checkpoint_is_due_every_ten_steps():
-    assert [step for step in range(41) if is_due(step, 10)] == [10, 20, 30, 40]
-
-
-def test_thinning_adds_checkpoints_as_the_original_did():
-    """Its own function, from step 1 to 400: the first at once, every 5 below 50, every 10 below 200, every 20 after."""
-    joined = [1, *range(5, 50, 5), *range(50, 200, 10), *range(200, 401, 20)]
-    assert [step for step in range(401) if is_due(step, 7, "thinning")] == joined
 
 
 def test_starting_ratings_of_the_original():

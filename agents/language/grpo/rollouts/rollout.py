@@ -28,6 +28,8 @@ import torch
 from sparring.agents.language.backend import Backend, Decision, PromptError
 from sparring.agents.language.decoding.constraint import constraint_of
 from sparring.agents.language.decoding.forward import CacheCounts
+from sparring.agents.language.grpo.league_files import weights_path
+from sparring.agents.language.grpo.matchmaking import Opponents
 from sparring.agents.language.models.adapters import BASE, LEARNER, Adapters, LoraShape, load_adapter
 from sparring.agents.language.models.load import load_model
 from sparring.agents.language.transformers_backend import TransformersBackend
@@ -35,9 +37,7 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.core.tensor_file import unpack
 from sparring.configs.language import GRPOConfig
 from sparring.configs.language.runs import GRPORunConfig
-from sparring.curriculum.league.file import weights_path
 from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER, League
-from sparring.curriculum.league.matchmaking import Opponents
 from sparring.envs.text import GameEnding, GroupFacts, GroupPlan, Prompt, RolloutPlan, TextTask, text_game
 
 Draw = Callable[[np.random.Generator], Opponents]

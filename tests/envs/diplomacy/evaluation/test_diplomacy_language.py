@@ -8,11 +8,11 @@ from functools import partial
 import pytest
 import torch
 
+from sparring.agents.language.grpo.matchmaking import reference_table
 from sparring.agents.opponents import players
 from sparring.agents.opponents.players import find_player, results_place
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import enter_checkpoint, new_league, record
-from sparring.curriculum.league.matchmaking import reference_table
 from sparring.curriculum.ratings import GameResult
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.board.board import POWERS

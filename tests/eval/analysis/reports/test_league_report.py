@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import yaml
 
+from sparring.agents.language.grpo.matchmaking import Opponents, league_metrics
 from sparring.agents.run.logger import open_logger
 from sparring.configs.core.session import LoggerConfig
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import CHALLENGER, enter_checkpoint, is_due, new_league, record
-from sparring.curriculum.league.matchmaking import Opponents, league_metrics
 from sparring.curriculum.ratings import GameResult
 from sparring.eval.analysis.reports.league_report import _standings
 from sparring.eval.runs import main

@@ -2,11 +2,11 @@
 
 from sparring.agents.language.decoding.constraint import Constraint
 from sparring.agents.language.grpo.learner import GRPOLearner
+from sparring.agents.language.grpo.matchmaking import Opponents
 from sparring.agents.language.grpo.rollouts.rollout import Rollouts, draw_plan
 from sparring.agents.language.models.adapters import BASE, Adapters, LoraShape, base_identity
 from sparring.agents.language.transformers_backend import TransformersBackend
 from sparring.curriculum.league.league import new_league
-from sparring.curriculum.league.matchmaking import Opponents
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from sparring.envs.diplomacy.rollouts.task import DiplomacyTextTask
 from tests.agents.language.toys import llama, word_tokenizer

@@ -7,6 +7,7 @@ import torch
 
 from sparring.agents.callbacks import Callback
 from sparring.agents.language.backend import FALLBACK, PromptError
+from sparring.agents.language.grpo.matchmaking import Opponents
 from sparring.agents.language.grpo.rollouts.rollout import Rollouts, draw_plan
 from sparring.agents.language.grpo.step import rollout_metrics
 from sparring.agents.language.models.adapters import load_adapter
@@ -14,7 +15,6 @@ from sparring.agents.trainers import train
 from sparring.configs.core.errors import InputError
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import enter_checkpoint, new_league
-from sparring.curriculum.league.matchmaking import Opponents
 from sparring.envs.diplomacy.rollouts.task import DiplomacyTextTask
 from tests.agents.language.grpo.rollouts.small_games import plan_of, small_config, toy_backend, toy_rollouts
 from tests.agents.language.grpo.toy_folder import toy_folder

@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from sparring.agents.language.backend import BotBackend
+from sparring.agents.language.grpo.matchmaking import seat_draws
 from sparring.agents.language.grpo.rollouts.rollout import Rollouts
 from sparring.agents.language.grpo.sources import check_sources
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.session import NetworkConfig
 from sparring.curriculum.league.file import read_league, write_league
 from sparring.curriculum.league.league import CHALLENGER, Agent, enter, new_league
-from sparring.curriculum.league.matchmaking import seat_draws
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.tensors import power_of

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from sparring.agents.language.grpo.matchmaking import Opponents
 from sparring.agents.language.grpo.rollouts.rollout import draw_plan
 from sparring.configs.language import GRPOConfig
 from sparring.curriculum.league.league import CHALLENGER, enter_checkpoint, new_league
-from sparring.curriculum.league.matchmaking import Opponents
 
 CONFIG = GRPOConfig(groups=4, rollout_warmup_phases=3, rollout_horizon_years=2, rollout_long_horizon_years=5)
 MET = ("chaos", "random", "dumbbot", "checkpoint_000001", "random", "dumbbot")

@@ -5,8 +5,7 @@ from dataclasses import asdict
 
 import pytest
 
-from sparring.curriculum.league.league import CHALLENGER, enter_checkpoint, new_league, record
-from sparring.curriculum.league.matchmaking import (
+from sparring.agents.language.grpo.matchmaking import (
     CATEGORIES,
     Opponents,
     ReferenceRow,
@@ -16,6 +15,7 @@ from sparring.curriculum.league.matchmaking import (
     reference_drop,
     reference_table,
 )
+from sparring.curriculum.league.league import CHALLENGER, enter_checkpoint, new_league, record
 from sparring.curriculum.ratings import GameResult, head_to_head
 from tests.curriculum.league.small_league import rated, small_league
 

@@ -25,7 +25,7 @@ class LeagueConfig:
 
     matchmaking: str = option("category", MATCHMAKINGS, needs=["grpo.play=league"])
     """category: by the shares below; win_rate: self_play's share, the others by the win rate against them; rating: by
-    nearness in Elo. `curriculum/league/matchmaking.py` has the rules."""
+    nearness in Elo. `agents/language/grpo/matchmaking.py` has the rules."""
     self_play: float = option(0.30, PROBABILITY)
     """Share of games against itself."""
     peer: float = option(0.30, PROBABILITY)

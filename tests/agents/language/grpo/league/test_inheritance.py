@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from sparring.curriculum.league.file import LeagueError, LeagueFile, inherit
+from sparring.agents.language.grpo.league_files import inherit, is_due
+from sparring.curriculum.league.file import LeagueError, LeagueFile
 from sparring.curriculum.league.league import CHALLENGER, enter_checkpoint, new_league, record
 from sparring.curriculum.ratings import GameResult
 from tests.curriculum.league.small_league import small_league
@@ -105,3 +106,13 @@ def test_a_run_without_a_league_is_named(tmp_path):
 def test_results_already_there_would_be_lost(tmp_path):
     with pytest.raises(ValueError, match="has results already"):
         inherit(played(), tmp_path, make_run(tmp_path, "old", played()))
+
+
+def test_a_checkpoint_is_due_every_ten_steps():
+    assert [step for step in range(41) if is_due(step, 10)] == [10, 20, 30, 40]
+
+
+def test_thinning_adds_checkpoints_as_the_original_did():
+    """Its own function, from step 1 to 400: the first at once, every 5 below 50, every 10 below 200, every 20 after."""
+    joined = [1, *range(5, 50, 5), *range(50, 200, 10), *range(200, 401, 20)]
+    assert [step for step in range(401) if is_due(step, 7, "thinning")] == joined
