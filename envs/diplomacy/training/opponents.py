@@ -115,6 +115,11 @@ class PolicyOrders:
         unit, province = (rows >= 0).nonzero().unbind(1)
         batch.orders[game[unit], province] = orders[unit, province]
 
+    def reseed(self, seed: int) -> None:
+        """Restart the sequence of drawn orders."""
+        if self.generator is not None:
+            self.generator.manual_seed(seed)
+
 
 class PythonOrders:
     """A Python object that orders."""
@@ -132,6 +137,10 @@ class PythonOrders:
                 for province, order in view.orders(self._ask(view), self.name).items():
                     batch.orders[game, province] = order
 
+    def reseed(self, seed: int) -> None:
+        """Call `reseed(seed)` of an object that has it."""
+        players.reseed_source(self._ask, seed)
+
 
 OrderPlayer = str | PolicyOrders | PythonOrders | SearchOrders
 """A bot by its name, or an object."""
@@ -139,16 +148,26 @@ DiplomacyPlayer = OrderPlayer | LanguagePlayer
 
 
 @overload
-def open_player(x: Any, device: str | torch.device = ..., *, language: None = ...) -> OrderPlayer: ...
+def open_player(x: Any, device: str | torch.device = ..., *, language: None = ..., **how: Any) -> OrderPlayer: ...
 @overload
-def open_player(x: Any, device: str | torch.device = ..., *, language: LanguageOptions) -> DiplomacyPlayer: ...
 def open_player(
-    x: Any, device: str | torch.device = "cpu", *, language: LanguageOptions | None = None
+    x: Any, device: str | torch.device = ..., *, language: LanguageOptions, **how: Any
+) -> DiplomacyPlayer: ...
+def open_player(
+    x: Any,
+    device: str | torch.device = "cpu",
+    *,
+    language: LanguageOptions | None = None,
+    deterministic: bool = True,
+    noise: torch.Generator | None = None,
 ) -> DiplomacyPlayer:
     """Return the player that `x` means, a bot by its name; raises `InputError` for an unknown or unusable one.
 
-    Networks are put on `device`. Language models play only with `language`.
+    Networks are put on `device`. Language models play only with `language`. A policy is `deterministic` unless it is
+    named with `stochastic:`; else it draws its orders from `noise`, by default a generator of its own.
     """
+    if isinstance(x, str) and x.startswith(players.SAMPLED_PREFIX):
+        x, deterministic = players.find_checkpoint(x.removeprefix(players.SAMPLED_PREFIX), GAME), False
     if isinstance(x, str):
         if GAME.builds(x):
             return _searcher(read_settings(x), device)
@@ -159,9 +178,10 @@ def open_player(
         return _python(x, "")
     if x in GAME.bots:
         return str(x)
-    if language is None:
-        return PolicyOrders(read_policy(Path(x), device).network)
-    return _open_model(x, str(device), language)
+    player = _open_model(x, str(device), language) if language else PolicyOrders(read_policy(Path(x), device).network)
+    if isinstance(player, PolicyOrders) and not deterministic:
+        player.generator = noise or torch.Generator(device)
+    return player
 
 
 def _searcher(settings: SearchSettings, device: str | torch.device) -> SearchOrders:

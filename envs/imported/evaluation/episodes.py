@@ -52,6 +52,7 @@ SCHEMA_VERSION = 1
 EPISODES = "[2, 1000000]"
 MEANS = ("return", "length")
 """What is measured of episodes."""
+ALONE = "players do not meet in environments of Gymnasium; compare returns with eval/seeds.py RUN RUN"
 COPIES = 10
 """Number of parallel environments. Episodes are split evenly among them, so that short ones are not favoured."""
 MOST_LEFT_OUT = 10
@@ -72,6 +73,12 @@ exit codes: 0 done, 1 a --require failed, 2 bad input, 130 stopped with Ctrl-C""
 class EpisodeOptions(PairedEvaluationOptions):
     """Options of the command. Without opponents the others of `PairedEvaluationOptions` are not options here."""
 
+    ABSENT: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("--opponents", "--ladder", "--anchor", "--sprt"), ALONE),
+        "--games": "counts matches; give --episodes",
+        "--regimes": "an environment has the parameters that it is registered with; register others under other ids",
+        "--replay": "is of games for several; give --video",
+    }
     OUTPUTS: ClassVar[Sequence[str]] = ("video",)
     MISSING: ClassVar[str] = "give a path, a run's name, or final.pt for the newest run"
     TEXT = CommandText(
