@@ -102,7 +102,7 @@ def test_seeds_sum_up_each_regime(tmp_path, printed):
         words = ["--opponents", "turning", "--regimes", "none,low_start", "--seed", "0", "--out", str(tmp_path / seed)]
         assert main([*AIR, *words]) == 0
     out = printed(seeds_main, [str(tmp_path / "0" / "eval.json"), str(tmp_path / "1" / "eval.json")])
-    assert "low_start" in out
+    assert "## Regime: low_start" in out
 
 
 @pytest.mark.parametrize("env", ["dogfight", "air_combat"])
