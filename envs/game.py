@@ -110,8 +110,8 @@ class Game:
     """Family of its own networks, a `NetworkFamily`; empty if it uses the common network."""
     export: str = ""
     """ONNX export `(checkpoint, path, *, free)` of its policies, returns the difference; empty: the common one."""
-    foreign_policies: bool = False
-    """True if ONNX models and what Stable-Baselines3 saved can play it."""
+    foreign_policies: tuple[str, ...] = ()
+    """Suffixes of `FOREIGN_POLICIES` that can play it."""
     runs: str = ""
     """Kinds of run, a tuple of `RunConfig` classes, each with the game's section `env`."""
     ppo_task: str = ""
@@ -201,12 +201,11 @@ def game_with_id(env_id: str) -> Game:
 
 def check_plays(path: Path, game: Game | None = None) -> None:
     """Raise `InputError` for a file of another project's format, unless such files play `game`."""
-    if path.suffix in FOREIGN_POLICIES and not (game and game.foreign_policies):
-        only = " and ".join(entry.title for entry in games() if entry.foreign_policies)
+    if path.suffix in FOREIGN_POLICIES and not (game and path.suffix in game.foreign_policies):
+        only = ", ".join(entry.title for entry in games() if path.suffix in entry.foreign_policies)
         why = f", and actions of {game.title} are not plain numbers" if game else ""
-        raise InputError(
-            f"{path}: {FOREIGN_POLICIES[path.suffix]} play only {only}{why}; give a .pt file or a run's name"
-        )
+        kind = FOREIGN_POLICIES[path.suffix]
+        raise InputError(f"{path}: {kind} play only {only} and in Gymnasium{why}; give a .pt file or a run's name")
 
 
 def plain_bot(name: str) -> str:

@@ -42,7 +42,10 @@ if TYPE_CHECKING:
 
 FORMS = (".png", ".svg")
 PICTURE = Path("curves.png")
-USUAL = ("rollout/win_rate", "rollout/recent_return", "rollout/reward", "benchmark/reward_mean")
+USUAL = (
+    *("rollout/win_rate", "rollout/recent_return", "rollout/reward", "benchmark/reward_mean"),
+    *("train/answer_loss", "train/order_loss"),
+)
 """Default metric: the first of these that all runs have."""
 SOURCES = tuple(SourceName)
 SMOOTH = "[1, 10000]"

@@ -209,6 +209,8 @@ class CommandOptions:
     """Options of a command, converted and validated; players and files have not been located."""
 
     TEXT: ClassVar[CommandText]
+    ABSENT: ClassVar[Mapping[str, str]] = {}
+    """Why options of other games are not options here, and what to give instead."""
     command: str = ""
     """The command line that gives these options."""
 
@@ -441,6 +443,8 @@ def _refuse(name: str, kind: type[CommandOptions]) -> NoReturn:
 
     The dashes are left out of the search, which every option would share.
     """
+    if name in kind.ABSENT:
+        raise InputError(f"{name}: {kind.ABSENT[name]}")
     flags = [*HELP, *(flag for option in options_of(kind) if not option.form.positional for flag in option.flags)]
     near = nearest(name.lstrip("-"), [flag.lstrip("-") for flag in flags])
     hint = f"--{near}" if near and f"--{near}" in flags else ""

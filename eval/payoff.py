@@ -108,9 +108,11 @@ class PayoffOptions(CommandOptions):
         return super().implied()
 
     def check(self) -> None:
-        """Raise `InputError` for a picture of another form."""
+        """Raise `InputError` for a picture of another form, and for several regimes."""
         super().check()
         check_suffix("--out", self.out, ".png", hint=ELSEWHERE)
+        if (count := len(vars(self)["regimes"])) != 1:
+            raise InputError(f"--regimes: a payoff matrix is of one; give one name, not {count}")
 
 
 class PayoffChoice(GameChoice):
@@ -252,8 +254,9 @@ def _check_players(entrants: Sequence[Any], *, alone: bool) -> None:
     names = [player.name for player in entrants]
     # A snapshot is named by its age, an opponent is not; a policy that samples is another player.
     who = [
-        (getattr(player, "path", None), getattr(getattr(player, "contestant", player), "deterministic", None))
+        (getattr(player, "path", None), getattr(policy, "deterministic", None))
         for player in entrants
+        for policy in [player if hasattr(player, "deterministic") else getattr(player, "contestant", player)]
     ]
     twice = [n for n, key in zip(names, who, strict=True) if names.count(n) > 1 or (key[0] and who.count(key) > 1)]
     if twice:
@@ -278,7 +281,7 @@ def payoff_json(payoffs: Payoffs) -> str:
     ]
     content |= {"payoff": matrix.plain(), "intervals": matrix.plain_intervals()}
     ratings: Any = [asdict(rating) for rating in matrix.ratings]
-    content |= {"anchor": asdict(matrix.anchor), "ratings": {report.regimes[0]: ratings} if about.physics else ratings}
+    content |= {"anchor": asdict(matrix.anchor), "ratings": {report.regimes[0]: ratings} if about.varied else ratings}
     content |= {"records": [record.plain() for record in report.records], "notes": list(report.notes)}
     return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 

@@ -35,9 +35,9 @@ from sparring.agents.opponents import players
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import holds, read_json
 from sparring.configs.core.typed import Count, Flag, Number, Positive, Text, read, require
-from sparring.configs.games import DOGFIGHT_V0
+from sparring.configs.games import DOGFIGHT_V0, current_id
 from sparring.configs.serialization import check_option
-from sparring.envs.game import Game, games, load
+from sparring.envs.game import Game, game_of, games, load
 from sparring.eval.command import CommandReport, make_folders, publish_report, run_command
 from sparring.eval.options import SEED, CommandOptions, CommandText, argument, parse
 from sparring.eval.stats.tables import SCHEMA_VERSION, decisions, held_out_names, interval_text, percent, table
@@ -189,7 +189,8 @@ def read_results(text: str) -> EvaluationResults:
         if game is None and (kind, version) != (IMPORTED, SCHEMA_VERSION):
             expected = "evaluation in its current form"
             raise ResultsError(f"{path}: is a {kind} of version {version}, not an {expected}; run eval/run.py --ckpt")
-        defaults = {"env": DOGFIGHT_V0 if kind == "evaluation" else game.id if game else ""}  # of files without it
+        of_game = DOGFIGHT_V0 if kind == "evaluation" else game.id if game else ""
+        defaults = {"env": of_game, "deterministic": True}  # of files without them
         conditions, records = _read_conditions(game, defaults | content)
         win_rates = {(r.get("regime", ""), r["opponent"]): r["wins"] / r["games"] for r in records}
         require(len(win_rates) == len(records), "records: several players meet an opponent; name an evaluation of one")
@@ -366,9 +367,11 @@ def seeds_markdown(ours: RunGroup, against: RunGroup | None, rows: Sequence[Seed
     first = ["", "IQM"] if returns else ["opponent", "score %", "decided %", "win %: IQM"]
     headings = [*first, "95 % interval", "mean", "min"]
     headings += ["IQM, other", "95 % interval", "P(better) %", "95 % interval"] if against else []
+    game = game_of(current_id(ours.runs[0].conditions["env"]))
+    varied = "Physics" if game and game.physics else "Regime"
     for regime in dict.fromkeys(row.regime for row in rows):
         cells = [_cells(row) for row in rows if row.regime == regime]
-        parts.append("\n\n".join([*([f"## Physics: {regime}"] if regime else []), table(headings, cells)]))
+        parts.append("\n\n".join([*([f"## {varied}: {regime}"] if regime else []), table(headings, cells)]))
     shares = "Score and decided share are means; the rest is win %. "
     of, worst = ("mean returns of all runs", "") if returns else (
         "scores of all runs and opponents", " against its worst opponent"

@@ -262,34 +262,15 @@ class DuelGame:
     def _load_zip(
         self, path: Path, device: str | torch.device, *, deterministic: bool, vecnormalize: Path | None
     ) -> Duelist:
-        name, model = players.display_name(path), read_zip(path)
-        network = model.network.to(device).eval()
-        contract = self.contract(network.obs_dim, {})
+        model = read_zip(path)
+        contract = self.contract(model.network.obs_dim, {})
         if contract is None:
             raise checkpoints.CheckpointError(
-                f"{path}: observes {network.obs_dim} floats, which no rules of {self.game.title} show"
+                f"{path}: observes {model.network.obs_dim} floats, which no rules of {self.game.title} show"
             )
-        contract |= {"continuous": network.continuous, "binary": network.binary}
-        observation, action = self.spaces(contract)
-        assert isinstance(action, Box)
-        try:
-            warned = _observed(name, model, observation)
-            decode = model.actions_in(action)
-        except SB3Error as error:
-            raise SB3Error(f"{path}: {error}") from error
-        how: dict[str, Any] = {"name": name, "deterministic": deterministic, "decode": decode and decode.to(device)}
-        notes = []
-        if decode and not model.action.same_as(action):
-            notes.append(f"{name} acts in {model.action}, which is scaled to the bounds of the game")
-        file = vecnormalize or (None if model.normalized is False else find_statistics(path))
-        if file is not None:
-            if statistics := read_statistics(file, network.obs_dim):
-                notes.append(f"{name} observes through the statistics of {file.name}")
-                how["encode"] = statistics.to(device)
-        elif model.normalized is not False:
-            warned.append(_missing_statistics(name, path.stem, certain=bool(model.normalized)))
-        policy = Policy(network, contract, **how)
-        return Duelist(name, policy, path, notes=(*notes, *warned), warning="; ".join(warned))
+        contract |= {"continuous": model.network.continuous, "binary": model.network.binary}
+        how = {"deterministic": deterministic, "vecnormalize": vecnormalize}
+        return zip_player(path, model, contract, self.spaces(contract), device, **how)
 
     def _todays(self, path: Path, contract: Contract, *, old_version: bool) -> tuple[Contract, tuple[str, ...]]:
         """Return the contract of a policy in the current version, and a note if it differs from its own."""
@@ -301,6 +282,41 @@ class DuelGame:
             raise checkpoints.OldVersionError(checkpoints.old_version_message(path, contract))
         note = f"{players.display_name(path)} was trained in {contract['id']}, whose bots differed"
         return checkpoints.admitted(contract, path), (note,)
+
+
+def zip_player(
+    path: Path,
+    model: SB3Policy,
+    contract: Contract,
+    spaces: tuple[Box, Space[Any]],
+    device: str | torch.device,
+    *,
+    deterministic: bool = True,
+    vecnormalize: Path | None = None,
+) -> Duelist:
+    """Return the policy of a zip in matches of a contract, which have these flat spaces of observations and actions.
+
+    Raises `SB3Error` for one that was trained in other spaces.
+    """
+    name, network, (observation, action) = players.display_name(path), model.network.to(device).eval(), spaces
+    try:
+        warned = _observed(name, model, observation)
+        decode = model.actions_in(action) if isinstance(action, Box) else None
+    except SB3Error as error:
+        raise SB3Error(f"{path}: {error}") from error
+    how: dict[str, Any] = {"name": name, "deterministic": deterministic, "decode": decode and decode.to(device)}
+    notes = []
+    if isinstance(action, Box) and decode and not model.action.same_as(action):
+        notes.append(f"{name} acts in {model.action}, which is scaled to the bounds of the game")
+    file = vecnormalize or (None if model.normalized is False else find_statistics(path))
+    if file is not None:
+        if statistics := read_statistics(file, network.obs_dim):
+            notes.append(f"{name} observes through the statistics of {file.name}")
+            how["encode"] = statistics.to(device)
+    elif model.normalized is not False:
+        warned.append(_missing_statistics(name, path.stem, certain=bool(model.normalized)))
+    policy = Policy(network, contract, **how)
+    return Duelist(name, policy, path, notes=(*notes, *warned), warning="; ".join(warned))
 
 
 def _python(source: Any, device: str | torch.device, name: str = "") -> Duelist:

@@ -121,7 +121,7 @@ class _Session:
         # Threads that spin while waiting would take the cores from the simulator.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         self._path, self._columns, self._made_from = file.path, file.columns, (data, threads, file)
-        self._wanted = file.wanted
+        self._wanted, self._outputs = file.wanted, [file.output] if file.output else None
         try:
             self._session = runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # A foreign model may raise any exception.
@@ -135,7 +135,7 @@ class _Session:
     def run(self, observations: np.ndarray) -> np.ndarray:
         """Return actions float32 [B, A] for observations float32 [B, D]."""
         try:
-            (actions,) = self._session.run(None, {self._input: observations})
+            (actions,) = self._session.run(self._outputs, {self._input: observations})
         except Exception as error:  # A foreign model may raise any exception.
             raise OnnxError(f"{self._path}: fails on {list(observations.shape)} observations ({error})") from error
         count, columns = len(observations), self._columns

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -40,6 +40,8 @@ class OnnxForm:
     show D numbers."""
     wanted: str
     """Input and output, in words."""
+    unread: tuple[str, ...] = ()
+    """Further outputs that a model may have."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class OnnxFile:
     size: int
     """File size in bytes."""
     wanted: str = ""
+    output: str = ""
+    """Name of the actions; empty for the only output."""
 
     @property
     def obs_dim(self) -> int:
@@ -108,12 +112,13 @@ def read_onnx(path: Path, form: OnnxForm) -> OnnxFile:
     model, size = _read(path, onnx)
     _check_operators(path, model)
     _check_weights(path, onnx, model)
-    contract = _contract(path, onnx, model, form)
+    outputs = [value for value in model.graph.output if value.name not in form.unread]
+    contract = _contract(path, onnx, model, outputs, form)
     try:
         onnx.checker.check_model(model)
     except Exception as error:  # The checker may raise any exception for damaged models.
         raise _damaged(path, error) from error
-    return OnnxFile(path, model, contract, parameter_count(model), size, form.wanted)
+    return OnnxFile(path, model, contract, parameter_count(model), size, form.wanted, outputs[0].name)
 
 
 def read_contract(path: Path) -> Contract:
@@ -165,16 +170,16 @@ def _check_weights(path: Path, onnx: Any, model: Any) -> None:
             )
 
 
-def _contract(path: Path, onnx: Any, model: Any, form: OnnxForm) -> Contract:
+def _contract(path: Path, onnx: Any, model: Any, outputs: Sequence[Any], form: OnnxForm) -> Contract:
     """Return the contract. Raises `OnnxError` if inputs or outputs are not those of an agent."""
     wanted = form.wanted
     weights = {tensor.name for tensor in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in weights]
-    for kind, values in (("input", inputs), ("output", model.graph.output)):
+    for kind, values in (("input", inputs), ("output", outputs)):
         if len(values) != 1:
             named = f" ({', '.join(value.name for value in values)})" if values else ""
             raise OnnxError(f"{path}: has {len(values)} {kind}s{named}; wanted is {wanted}")
-    (observed,), (acted,) = inputs, model.graph.output
+    (observed,), (acted,) = inputs, outputs
     shape = _shape(observed)
     size = shape[1] if shape and len(shape) == 2 and (shape[0] == 1 or isinstance(shape[0], str)) else None
     try:

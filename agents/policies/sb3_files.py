@@ -19,10 +19,12 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -57,6 +59,9 @@ POLICY_CLASS = "stable_baselines3.common.policies.ActorCriticPolicy"
 EXTRACTOR = "stable_baselines3.common.torch_layers.FlattenExtractor"
 _ACTIVATIONS = {f"torch.nn.modules.activation.{kind.__name__}": name for name, kind in ACTIVATIONS.items()}
 _SPACE = re.compile(r"gym(nasium)?\.spaces\.box\.Box")
+_CHOICES = re.compile(r"gym(?:nasium)?\.spaces\.\w+\.(Discrete|MultiDiscrete|MultiBinary)")
+MOST_COLUMNS = 1_000_000
+"""Of a space; a file may be a stranger's."""
 _WITHOUT_EFFECT = (
     *("net_arch", "full_std", "log_std_init", "ortho_init", "optimizer_class", "optimizer_kwargs"),
     *("share_features_extractor", "features_extractor_kwargs", "normalize_images"),
@@ -203,9 +208,12 @@ def _state_dependent(log_std: Tensor, bias: Any, *, expln: bool) -> tuple[Tensor
     return (torch.where(log_std > 0.0, above, log_std) if expln else log_std), continuous
 
 
-def read_zip(path: Path) -> SB3Policy:
-    """Read the policy of an SB3 zip; raise `SB3Error` for another kind of file or an unsupported policy."""
-    return converted(path, _policy)
+def read_zip(path: Path, *, choices: bool = False) -> SB3Policy:
+    """Read the policy of an SB3 zip; raise `SB3Error` for another kind of file or an unsupported policy.
+
+    With `choices` its spaces may be Discrete, MultiDiscrete and MultiBinary too, and bounds are of flat numbers.
+    """
+    return converted(path, partial(_policy, choices=choices))
 
 
 def converted(path: Path, convert: Callable[[bytes, Mapping[str, Any]], Model]) -> Model:
@@ -220,10 +228,11 @@ def converted(path: Path, convert: Callable[[bytes, Mapping[str, Any]], Model]) 
         raise SB3Error(f"{path}: is damaged, or not a model saved by Stable-Baselines3") from error
 
 
-def _policy(weights: bytes, data: Mapping[str, Any]) -> SB3Policy:
+def _policy(weights: bytes, data: Mapping[str, Any], *, choices: bool) -> SB3Policy:
     activation, switches, normalized = check_policy(data, "the MlpPolicy of PPO, A2C and TRPO", POLICY_CLASS)
-    observation, action = (_bounds(data, key) for key in ("observation_space", "action_space"))
-    network = to_actor_critic(unpack(weights), activation, expln=switches["use_expln"])
+    read = _flat_bounds if choices else lambda data, key: (_bounds(data, key), {})
+    (observation, _), (action, kinds) = (read(data, key) for key in ("observation_space", "action_space"))
+    network = to_actor_critic(unpack(weights), activation, expln=switches["use_expln"], **kinds)
     return SB3Policy(network, observation, action, switches["squash_output"], normalized)
 
 
@@ -278,6 +287,22 @@ def _bounds(data: Mapping[str, Any], key: str) -> Bounds:
         return Bounds(*(numbers(space.state[end]) for end in ("low", "high")))
     except InputError as error:
         raise SB3Error(f"{key}: {error}; train it in the spaces of the game that it is to play") from error
+
+
+def _flat_bounds(data: Mapping[str, Any], key: str) -> tuple[Bounds, dict[str, Any]]:
+    """Return the bounds of a space's numbers, with one-hot choices, and its choices or switches as actions."""
+    space = stored_value(data, key)
+    found = _CHOICES.fullmatch(space.name) if isinstance(space, Record) else None
+    if found is None:
+        return Bounds(*(end.ravel() for end in _bounds(data, key))), {}
+    if switches := found[1] == "MultiBinary":
+        sizes = [math.prod(space.state["_shape"])]
+    else:
+        sizes = [int(size) for size in numbers(space.state["nvec" if found[1] == "MultiDiscrete" else "n"]).ravel()]
+    if not all(0 < size <= MOST_COLUMNS for size in (*sizes, sum(sizes))):
+        raise SB3Error(f"{key}: has {sizes} choices; expected at most {MOST_COLUMNS}")
+    bounds = Bounds(np.zeros(sum(sizes)), np.ones(sum(sizes)))
+    return bounds, {"binary": sizes[0]} if switches else {"categorical": sizes if len(sizes) > 1 else sizes[0]}
 
 
 def _read(path: Path) -> tuple[bytes, Mapping[str, Any]]:

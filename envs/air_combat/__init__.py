@@ -4,7 +4,7 @@
 """
 
 from sparring.envs.air_combat.rules import BOTS, ENV_ID, HELD_OUT, VERSION
-from sparring.envs.game import Game
+from sparring.envs.game import FOREIGN_POLICIES, Game
 
 GAME = Game(
     order=4,
@@ -23,7 +23,7 @@ GAME = Game(
     parallel_env="sparring.envs.air_combat.parallel_env:AirCombatParallelEnv",
     version=VERSION,
     contract_keys=("layout", "action_repeat"),
-    foreign_policies=True,
+    foreign_policies=tuple(FOREIGN_POLICIES),
     runs="sparring.envs.air_combat.config:RUNS",
     ppo_task="sparring.envs.air_combat.training.task:AirCombatTask",
     open_player="sparring.envs.air_combat.training.opponents:open_player",

@@ -220,6 +220,14 @@ PARAMETERS = (
 )
 """Physics that are drawn for a match, the same for all its aircraft."""
 LEVELS = ("none", "narrow", "full")
+REGIMES: dict[str, dict[str, Any]] = {
+    **{level: {"drawn": level} for level in LEVELS},
+    "low_start": {"low_start": 1.0},
+    **{gun: {"gun": gun} for gun in GUNS},
+    **{model: {"model": model, "gun": ""} for model in MODELS},
+}
+"""Kinds of matches in which evaluations compare policies, each with the conditions that it changes. A flight model has
+its usual gun, and a level draws the physics of each match, which a policy observes only as it was trained."""
 
 
 def usual_gun(model: str) -> str:

@@ -5,7 +5,7 @@ Importing this package reads the rules only and does not load the simulator.
 """
 
 from sparring.envs.dogfight.rules import BOTS, ENV_ID, HELD_OUT, HELD_OUT_SCRIPTS, VERSION
-from sparring.envs.game import Game
+from sparring.envs.game import FOREIGN_POLICIES, Game
 
 GAME = Game(
     order=1,
@@ -29,7 +29,7 @@ GAME = Game(
     array_mirror="sparring.envs.dogfight.rules:ArrayMirror",
     contract_keys=("rules", "observe_physics", "action_repeat", "mirror"),
     export="sparring.envs.dogfight.evaluation.onnx_export:export",
-    foreign_policies=True,
+    foreign_policies=tuple(FOREIGN_POLICIES),
     runs="sparring.envs.dogfight.config:RUNS",
     ppo_task="sparring.envs.dogfight.training.task:DogfightTask",
     open_player="sparring.envs.dogfight.training.opponents.load:open_player",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -41,12 +41,18 @@ class KernelMatches(Matches):
 
     setting: Any
     ticks_per_second: ClassVar[float]
+    regimes: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Fields of `setting` that each regime changes."""
 
     @property
     def device(self) -> str:
         """Device of the simulator."""
         device: str = self.setting.device
         return device
+
+    def under(self, regime: str) -> Any:
+        """Return the settings of a regime; without a name those of all matches."""
+        return replace(self.setting, **self.regimes[regime]) if regime else self.setting
 
     def stated(self) -> dict[str, Any]:
         """Return the settings; results do not depend on threads."""
@@ -75,12 +81,12 @@ class KernelMatches(Matches):
         return record_of(player.name, opponent.name, regime, results, self.ticks_per_second)
 
 
-def find(game: Game, name: str, opponent: bool) -> Player:
+def find(game: Game, name: str, opponent: bool, *, models: bool = True) -> Player:
     """Locate a player; a bot needs no prefix as an opponent, `stochastic:FILE` is a text. Raises `UnknownNameError`."""
     if opponent and name.startswith(SAMPLED_PREFIX):
         find_checkpoint(name.removeprefix(SAMPLED_PREFIX), game)
         return name
-    return find_player(name, game, bare=game.bots if opponent else ())
+    return find_player(name, game, bare=game.bots if opponent else (), models=models)
 
 
 def open_players(

@@ -342,9 +342,9 @@ def check_players(game: PairedGame, options: PairedEvaluationOptions, names: Seq
     `names` are of the opponents, on a ladder of all players.
     """
     options.check_opponents(names, options.regimes if any(options.regimes) else ())
-    if options.rated:
-        if len(names) < 2:
-            raise InputError(f"--opponents {', '.join(names)}: a ladder needs at least 2")
+    if options.rated and len(names) < 2:
+        raise InputError(f"--opponents {', '.join(names)}: a ladder needs at least 2")
+    if options.ladder:
         anchor_of(game, options, names)
 
 

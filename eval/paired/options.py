@@ -13,6 +13,8 @@ from sparring.eval.stats.ratings import Anchor
 from sparring.eval.stats.requirements import parse_hypotheses
 
 GAMES = "[2, 1000000]"
+ALL = "all"
+"""In place of the names of all regimes."""
 PLAYER = "give a path, a run's name, final.pt for the newest run, or bot:NAME"
 
 
@@ -22,6 +24,8 @@ class PairedOptions(TaskOptions, PlayerOptions):
 
     SETS: ClassVar[Mapping[str, Sequence[str]]] = {}
     """Names that stand for several opponents."""
+    REGIMES: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Regimes by name, each with the settings of matches that it changes."""
     opponents: tuple[str, ...] = argument((), metavar="O", group=WHO, split=True)
     """Opponents."""
     anchor: str | None = argument(None, metavar="A", group=WHO)
@@ -31,7 +35,7 @@ class PairedOptions(TaskOptions, PlayerOptions):
     games: int = argument(400, GAMES, metavar="N", group=CONDITIONS)
     """Games per opponent, even."""
     regimes: tuple[str, ...] = ("",)
-    """Kinds of physics, in a game that has some."""
+    """Those to play, in a game that has some."""
     snapshots: int = 0
     """Most policies of a run, in a payoff matrix."""
     sets: tuple[str, ...] = ()
@@ -45,12 +49,13 @@ class PairedOptions(TaskOptions, PlayerOptions):
         return self.opponents
 
     def implied(self) -> dict[str, Any]:
-        """Return the members of sets of opponents in place of their names, and the anchor."""
+        """Return the members of sets of opponents, and all regimes, in place of their names, and the anchor."""
         members = [member for name in self.named for member in self.SETS.get(name, (name,))]
         return {
             "fixed": Anchor.parse(self.anchor) if self.anchor else None,
             "sets": tuple(name for name in self.named if name in self.SETS),
             "opponents": tuple(dict.fromkeys(members)),
+            "regimes": tuple(self.REGIMES) if ALL in self.regimes else self.regimes or ("",),
         }
 
     @property
@@ -107,16 +112,21 @@ class PairedEvaluationOptions(PairedOptions, EvaluateOptions):
         """Raise `InputError` for options that do not go together."""
         super().check()
         if self.ladder:
-            self._refuse(("require", *self.OUTPUTS, "sprt"), "--ladder: give a player with --ckpt instead")
-            return
-        if self.anchor is not None:
+            outputs = self.OUTPUTS if self.rated else ()
+            self._refuse(("require", *outputs, "sprt"), "--ladder: give a player with --ckpt instead")
+        elif self.anchor is not None:
             raise InputError("--anchor goes with --ladder only: nothing else is rated")
-        self.require_given("ckpt", self.MISSING)
+        self.check_player()
         if self.sprt is not None:
             for name in ("opponents", "regimes"):
                 if len(getattr(self, name)) != 1:
                     raise InputError(f"--sprt tests one thing: give --{name} one name, not {len(getattr(self, name))}")
             self._refuse(("require", *self.OUTPUTS), "--sprt: leave one of them out")
+
+    def check_player(self) -> None:
+        """Raise `InputError` where nobody plays."""
+        if not self.ladder:
+            self.require_given("ckpt", self.MISSING)
 
     def check_opponents(self, names: Sequence[str], regimes: Sequence[str] = ()) -> None:
         """Raise `InputError` for an opponent named twice, and for a requirement of what is not played."""

@@ -140,8 +140,14 @@ class PayoffMatrix:
 
 def ladder_markdown(report: Report) -> str:
     """Return the round robin: score of row against column with 95 % interval, best mean first, and ratings."""
+    about = f"# Ladder: {title(report)}\n\n{conditions(report)}\n\n{MEANING}."
+    return "\n\n".join([about, *rated_tables(report), origin(report)]) + "\n"
+
+
+def rated_tables(report: Report) -> list[str]:
+    """Return the matrix, best mean first, and the ratings of each regime."""
     assert report.anchor is not None
-    parts = [f"# Ladder: {title(report)}\n\n{conditions(report)}\n\n{MEANING}."]
+    parts = []
     for regime in report.regimes:
         cells = report.under(regime)
         unsorted = PayoffMatrix(
@@ -151,4 +157,4 @@ def ladder_markdown(report: Report) -> str:
         matrix = PayoffMatrix(best, 0, cells, report.anchor)
         ratings = ratings_markdown(report.ratings(regime), report.anchor)
         parts += [*heading(report, regime), matrix.markdown(), ratings]
-    return "\n\n".join([*parts, origin(report)]) + "\n"
+    return parts

@@ -78,7 +78,7 @@ class Requirement:
         names = [*SUMMARIES, *(HELD_OUT_SUMMARIES if held_out_names() & {*opponents} else ())]
         choose(f"opponent in --require {self.text!r}:", self.opponent, [*opponents, *names])
         if self.regime is not None and not regimes:
-            raise InputError(f"--require {self.text!r}: only the dogfight has regimes; leave out @{self.regime}")
+            raise InputError(f"--require {self.text!r}: no regimes are played; leave out @{self.regime}")
         if self.regime is not None:
             choose(f"regime in --require {self.text!r}:", self.regime, regimes)
 
@@ -93,8 +93,7 @@ class Requirement:
             measured = self._measured(rows)
             if measured is None or not measured[0] >= self.minimum - _SLACK:  # NaN does not pass
                 result = f"{measured[0]:.4f} {measured[1]}" if measured else f"{self.opponent} was left out"
-                physics = f", physics {regime}" if regime else ""
-                lines.append(f"--require {self.text!r} failed: {result}{physics}")
+                lines.append(f"--require {self.text!r} failed: {result}{f', regime {regime}' * bool(regime)}")
         return lines
 
     def of_mean(self, mean: float) -> list[str]:

@@ -160,8 +160,8 @@ class PairConditions:
     columns: tuple[str, ...]
     cells: Callable[[Any], list[str]]
     """Cells of a record in these columns."""
-    physics: bool = False
-    """Whether tables are of one regime of physics each."""
+    varied: str = ""
+    """What regimes differ in, such as physics, where tables are of one each."""
     counted: str = PAIRED
     """What the number of games is of."""
     details: str = ""
@@ -263,8 +263,8 @@ def markdown(report: Report) -> str:
 
 
 def heading(report: Report, regime: str) -> list[str]:
-    """Return the heading of the tables of a regime; none in a game that has one kind of physics."""
-    return [f"## Physics: {regime}"] if report.conditions.physics else []
+    """Return the heading of the tables of a regime; none where the matches are of one kind."""
+    return [f"## {varied.capitalize()}: {regime}"] if (varied := report.conditions.varied) else []
 
 
 def ratings_markdown(ratings: Sequence[Rating], anchor: Anchor) -> str:
@@ -349,7 +349,8 @@ def length_and_hp(record: MatchRecord) -> list[str]:
 
 
 def _overview(report: Report, name: str, figure: str) -> str:
-    headings = ["physics", *(record.opponent for record in report.under(report.regimes[0])), "mean", "worst"]
+    varied = report.conditions.varied
+    headings = [varied, *(record.opponent for record in report.under(report.regimes[0])), "mean", "worst"]
     rows = []
     for regime in report.regimes:
         records = report.under(regime)
@@ -359,7 +360,7 @@ def _overview(report: Report, name: str, figure: str) -> str:
     headings += ["held out: mean", "worst"] if len(rows[0]) > len(headings) else []
     worst = min(report.records, key=attrgetter(figure))
     last = f"worst of all {percent(getattr(worst, figure))} % ({worst.opponent}, {worst.regime})"
-    return f"## {name} % by physics\n\n{table(headings, rows)}\n\n{last}"
+    return f"## {name} % by {varied}\n\n{table(headings, rows)}\n\n{last}"
 
 
 def _elo_interval(rating: Rating, anchor: Anchor) -> str:

@@ -120,7 +120,7 @@ def test_a_failed_requirement_is_named_and_sets_the_exit_code(checkpoints, capsy
     assert run("--ckpt", "bot:do_nothing", "--opponents", "do_nothing,brawler", *required, "--quiet") == 1
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2
-    assert "'do_nothing>=0.01' failed: 0.0000 (0 of 2 won), physics none" in lines[0]
+    assert "'do_nothing>=0.01' failed: 0.0000 (0 of 2 won), regime none" in lines[0]
     assert "'brawler@none>=1' failed" in lines[1]
 
 

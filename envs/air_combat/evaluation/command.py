@@ -18,14 +18,14 @@ from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.configs.games import PROBABILITY
 from sparring.envs.air_combat import GAME
 from sparring.envs.air_combat.evaluation.replay import write_air_replay
-from sparring.envs.air_combat.rules import BOTS, GROUND_LIMIT, GUNS, HELD_OUT, MODELS, CombatOptions
+from sparring.envs.air_combat.rules import BOTS, GROUND_LIMIT, GUNS, HELD_OUT, MODELS, REGIMES, CombatOptions
 from sparring.envs.air_combat.tacview import write_acmi
 from sparring.eval.command import GameEvaluation, GamePayoff
 from sparring.eval.options import CONDITIONS, RESULTS, WHO, CommandText, argument, check_page
 from sparring.eval.paired import duels
 from sparring.eval.paired.duels import DuelEvaluationOptions
 from sparring.eval.paired.evaluation import PairedGame, PairedPlayers, evaluate, saved
-from sparring.eval.paired.options import PairedOptions
+from sparring.eval.paired.options import ALL, PairedOptions
 from sparring.eval.payoff import PayoffOptions, payoff, payoff_text
 from sparring.eval.stats.tables import LENGTH_AND_HP, PairConditions, length_and_hp
 
@@ -40,6 +40,7 @@ examples:
   python eval/run.py --ckpt final.pt --opponents ace,evader --games 1000 --seed 7
   python eval/run.py --ckpt final.pt --model f16                 a policy of the point mass in the F-16
   python eval/run.py --ckpt final.pt --low-start 1               all starts at 60 to 1500 m
+  python eval/run.py --ckpt final.pt --regimes none full low_start f16    four kinds of matches in one table
   python eval/run.py --ckpt final.pt --opponents other-run,stochastic:third-run,my_package.bots:Mine
   python eval/run.py --ckpt final.pt --require "chaser>=0.95" --require "score:ace>=0.9"
   python eval/run.py --env air_combat --ckpt bot:dogfighter      a pilot as the player
@@ -49,6 +50,7 @@ examples:
 
 pilots: {", ".join(BOTS)}
 held out of training: {", ".join(HELD_OUT)}
+regimes: {", ".join(REGIMES)}; none, narrow and full draw the physics of each match
 exit codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad input, 130 stopped with Ctrl-C"""
 
 
@@ -64,11 +66,14 @@ class AirOptions(PairedOptions):
     """Options of every command that plays air combat."""
 
     SETS: ClassVar[Mapping[str, Sequence[str]]] = {"bots": tuple(BOTS), "held_out": HELD_OUT}
+    REGIMES: ClassVar[Mapping[str, Mapping[str, Any]]] = REGIMES
     opponents: tuple[str, ...] = argument(("bots",), metavar="O", group=WHO, split=True)
     """Pilots, checkpoints, ONNX agents, stochastic:CHECKPOINT, module:Name of a Python object, and the sets bots and
     held_out."""
     anchor: str | None = argument(None, metavar="A", group=WHO)
     """Whose rating is fixed, as in ace or ace=1000 (default: dogfighter, or the first player, at 0)."""
+    regimes: tuple[str, ...] = argument((), (*REGIMES, ALL), metavar="R", group=CONDITIONS, noun="regime", split=True)
+    """Kinds of matches to compare, each with what it changes in these conditions, or all (default: these alone)."""
     model: str = argument("", ("", *MODELS), metavar="|".join(MODELS), group=CONDITIONS, noun="model")
     """Flight model of the matches (default: that of the policy's run)."""
     gun: str = argument("", ("", *GUNS), metavar="|".join(GUNS), group=CONDITIONS, noun="gun")
@@ -174,7 +179,8 @@ def matches(options: AirOptions, pilots: Sequence[Duelist], device: str, threads
 
 def conditions(options: AirOptions, played: AirMatches) -> PairConditions:
     """Return flight model, gun and the other options of the matches."""
-    setting = played.setting
+    regimes = [regime for regime in options.regimes if regime]
+    setting = played.under(regimes[0] if len(regimes) == 1 else "")
     near = {"low_start": setting.low_start, "ground_limit": setting.ground_limit}
     # Whether the ground is observed is the players' own matter.
     stated = replace(setting.options, observe_ground=False).contract | {k: v for k, v in near.items() if v}
@@ -186,7 +192,10 @@ def conditions(options: AirOptions, played: AirMatches) -> PairConditions:
         "options": stated,
     }
     words = f"{GAME.title}, {setting.model}, gun {setting.gun_name}{beyond}"
-    return PairConditions("air_combat", "air_combat_payoff", GAME.id, words, fields, LENGTH_AND_HP, length_and_hp)
+    if regimes:
+        words += f", regime {regimes[0]}" if len(regimes) == 1 else f", {len(regimes)} regimes"
+    kinds, varied = ("air_combat", "air_combat_payoff"), "regime" if regimes else ""
+    return PairConditions(*kinds, GAME.id, words, fields, LENGTH_AND_HP, length_and_hp, varied=varied)
 
 
 def recordings(

@@ -80,6 +80,8 @@ class CombatConditions:
     options: rules.CombatOptions = rules.PLAIN
     low_start: float = 0.0
     ground_limit: float = 0.0
+    drawn: str = ""
+    """Level from which the physics of each match is drawn; empty for that of the options."""
 
     @property
     def gun_name(self) -> str:
@@ -88,7 +90,14 @@ class CombatConditions:
 
     def batch(self, games: int) -> AirCombatBatch:
         """Create a batch of `games` matches under these conditions."""
-        return AirCombatBatch(games, **vars(self))
+        conditions, drawn = dict(vars(self)), self.drawn
+        del conditions["drawn"]
+        if self.options.randomization == "none" and drawn not in ("", "none"):
+            conditions["options"] = replace(self.options, randomization=drawn, observe_physics=False)
+        batch = AirCombatBatch(games, **conditions)
+        if drawn and batch.options.randomization != "none":
+            batch.set_ranges(np.array(rules.ranges(drawn)))
+        return batch
 
     def under(self, ranges: np.ndarray) -> CombatConditions:
         """Return these conditions: the physics is not randomized."""

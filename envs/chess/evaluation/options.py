@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -58,6 +58,11 @@ class BotName:
 class ChessMatchOptions(PairedOptions):
     """Options of every command that plays chess."""
 
+    ABSENT: ClassVar[Mapping[str, str]] = {
+        "--regimes": "chess has one kind of games; give --opening-plies or --plies",
+        "--stochastic": "answers of language models are drawn with a --temperature above 0",
+        "--workers": "engines and models of chess are in this process; leave it out",
+    }
     stochastic: bool = False
     """Follows from the temperature."""
     executor: str = LOCAL

@@ -30,7 +30,17 @@ from sparring.envs.diplomacy.evaluation.options import DiplomacyOptions
 from sparring.envs.diplomacy.validation import check_whole
 from sparring.eval.command import Evaluation, GameEvaluation, make_folders, prepare_torch
 from sparring.eval.paired import evaluation
-from sparring.eval.paired.evaluation import Cell, PairedGame, PairedPlayers, Plan, Played, play_cells
+from sparring.eval.paired.evaluation import (
+    Cell,
+    PairedGame,
+    PairedPlayers,
+    Plan,
+    Played,
+    anchor_of,
+    make_report,
+    play_cells,
+)
+from sparring.eval.stats.tables import PairConditions, Report
 
 if TYPE_CHECKING:
     from sparring.curriculum.league.league import League
@@ -96,13 +106,14 @@ def open_players(
 ) -> PairedPlayers:
     """Load the players. Raises `InputError` for unusable ones, and for options of language models for others."""
     from sparring.agents.language.opponents import is_adapter
-    from sparring.envs.diplomacy.evaluation.matches import DiplomacyEntrant
+    from sparring.envs.diplomacy.evaluation.matches import DiplomacyEntrant, open_entrant
     from sparring.envs.diplomacy.training.opponents import LanguageOptions, LanguagePlayer, open_player
 
     by_name = dict(zip(options.opponents, opponents, strict=True))
     rivals = {name: rival for name, rival in by_name.items() if isinstance(rival, Path)}
     how = LanguageOptions(options.temperature or 0.0, options.settings, rivals)
-    loaded = player if player is None or options.bot else open_player(player, device, language=how)
+    sure = not options.stochastic
+    loaded = player if player is None or options.bot else open_player(player, device, language=how, deterministic=sure)
     language = isinstance(loaded, LanguagePlayer)
     if BASE_MODEL in options.opponents and not (isinstance(loaded, LanguagePlayer) and BASE_MODEL in loaded.models):
         what = "a model on a server" if language else "a policy, not an adapter"
@@ -113,24 +124,47 @@ def open_players(
             raise InputError(
                 f"--opponents {name}: is a language model; {who}, not an adapter, and it meets adapters only"
             )
-    for name in [name for name in options.opponents if is_code(name) or GAME.builds(name)] if language else []:
+    drawn = [name for name in options.opponents if name.startswith(players.SAMPLED_PREFIX)]
+    others = [*drawn, *(name for name in options.opponents if is_code(name) or GAME.builds(name))]
+    for name in others if language else []:
         raise InputError(f"--opponents {name}: {options.ckpt} is a language model, which meets bots and adapters only")
     if language and not options.runner.alone:
         raise InputError(f"--workers: {options.ckpt} is a language model, which plays in one process; leave it out")
+    if language and (options.stochastic or options.hypotheses):
+        option, instead = ("sprt", "leave it out") if options.hypotheses else ("stochastic", "give --temperature")
+        raise InputError(f"--{option}: {options.ckpt} is a language model, which plays in rounds of its own; {instead}")
     for name in () if language else options.language_only:
         raise InputError(f"--{name}: {options.ckpt} is not a language model; leave it out")
     first = None if player is None else DiplomacyEntrant(options.name, loaded, player)
-    rows = [DiplomacyEntrant(n, None if language else open_player(r, device), r) for n, r in by_name.items()]
+    rows = [
+        DiplomacyEntrant(name, None, rival) if language else open_entrant(name, rival, device, deterministic=sure)
+        for name, rival in by_name.items()
+    ]
     return PairedPlayers(first, rows)
 
 
 def matches(
     options: DiplomacyOptions, opened: Sequence[DiplomacyEntrant], device: str, threads: int
 ) -> DiplomacyMatches:
-    """Return matches to the last year of `options`."""
-    from sparring.envs.diplomacy.evaluation.matches import DiplomacyMatches
+    """Return matches to the last year of `options`, for a test in pairs of games."""
+    from sparring.envs.diplomacy.evaluation.matches import DiplomacyMatches, SwappedMatches
 
-    return DiplomacyMatches(options, device, threads)
+    return (SwappedMatches if options.hypotheses else DiplomacyMatches)(options, device, threads)
+
+
+def conditions(options: Any, played: DiplomacyMatches) -> PairConditions:
+    """Return the last year, and how a pair of games is counted."""
+    return PairConditions(
+        "diplomacy",
+        "diplomacy_payoff",
+        GAME.id,
+        f"{GAME.title} to the end of {options.last_year}",
+        {"last_year": options.last_year},
+        (),
+        lambda record: [],
+        details="; in each pair the lone power of one player is compared with that of the other, against six of the "
+        "other in the same power: the larger share of squares wins both games",
+    )
 
 
 def play(options: DiplomacyOptions, opened: PairedPlayers, plan: Plan, played: Played) -> None:
@@ -150,11 +184,21 @@ def play(options: DiplomacyOptions, opened: PairedPlayers, plan: Plan, played: P
 
 
 def texts(options: DiplomacyOptions, opened: PairedPlayers, plan: Plan, played: Played) -> tuple[str, str]:
-    """Return the tables of both sides, and the JSON."""
+    """Return the tables of both sides, of a whole ladder with ratings, and the JSON."""
     from sparring.envs.diplomacy.evaluation.results import to_json, to_markdown
 
     model = played.about.get("language_model", {})
-    return to_markdown(options, played.records, model), to_json(options, played.records, model)
+    report = None if played.cut or not options.ladder else _rated(options, plan, played)
+    return to_markdown(options, played.records, model, report), to_json(options, played.records, model, report)
+
+
+def _rated(options: DiplomacyOptions, plan: Plan, played: Played) -> Report | None:
+    """Return the pairs of games in those of a ladder, with ratings; None of a single player."""
+    from sparring.envs.diplomacy.evaluation.matches import pairs_of
+
+    pairs = pairs_of(played.records)
+    anchor = anchor_of(DIPLOMACY, options, options.opponents)
+    return make_report(DIPLOMACY, options, replace(plan, games=2 * plan.games), pairs, (), anchor) if pairs else None
 
 
 def outputs(
@@ -209,6 +253,8 @@ DIPLOMACY = PairedGame(
     find,
     open_players,
     matches,
+    conditions=conditions,
+    anchors=("random",),
     locate=locate,
     settle=settle,
     play=play,

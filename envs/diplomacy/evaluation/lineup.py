@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from sparring.agents.language.opponents import INSTEAD
 from sparring.agents.opponents.players import (
+    SAMPLED_PREFIX,
     Player,
     check_game,
     display_name,
@@ -203,7 +204,7 @@ def find_rivals(options: DiplomacyOptions, player: Player | None) -> dict[str, P
             raise InputError(
                 f"--opponents {name}: {options.ckpt} is not an adapter, and only adapters of one model meet; {INSTEAD}"
             )
-        if rival == player:
+        if rival == player and not name.startswith(SAMPLED_PREFIX):
             raise InputError(f"--opponents {name}: is --ckpt itself; leave it out")
     return rivals
 
@@ -216,7 +217,7 @@ def _is_model(player: Player | None) -> bool:
 
 
 def _find_rival(name: str) -> Path:
-    rival = find_player(name, GAME, bare=(*GAME.bots, BASE_MODEL))
+    rival = find_player(name.removeprefix(SAMPLED_PREFIX), GAME, bare=(*GAME.bots, BASE_MODEL))
     if isinstance(rival, str) or rival.is_dir():
         raise InputError(
             f"--opponents {name}: is a model, and one evaluation has one in memory; name bots, policies, adapters on"

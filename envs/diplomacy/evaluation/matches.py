@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
+from torch import Tensor
 from tqdm import tqdm
 
-from sparring.agents.opponents.players import Player
+from sparring.agents.opponents.players import SAMPLED_PREFIX, Player, find_checkpoint
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.configs.opponents import is_code
 from sparring.curriculum.ratings import Result
 from sparring.curriculum.score import Scored
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.positions import FIRST_YEAR
-from sparring.envs.diplomacy.evaluation.results import PowerRecord, record
+from sparring.envs.diplomacy.evaluation.results import PowerRecord, owners_of, record
 from sparring.envs.diplomacy.records.history import WatchedBatch
 from sparring.envs.diplomacy.records.timeline import Phase, phases_of
 from sparring.envs.diplomacy.rewards.scoring import sum_of_squares
 from sparring.envs.diplomacy.rollouts.games import one_of_seven, play_to_end
-from sparring.envs.diplomacy.training.opponents import PolicyOrders
+from sparring.envs.diplomacy.training.opponents import PolicyOrders, open_player
 from sparring.envs.diplomacy.training.task import play_against
 from sparring.eval.paired.evaluation import Cell, Matches
 from sparring.eval.stats.tables import Pairs
@@ -45,6 +47,19 @@ class DiplomacyEntrant:
     def path(self) -> Path | None:
         """File or folder; None for a bot, a search, a server and code."""
         return self.located if isinstance(self.located, Path) else None
+
+    @property
+    def deterministic(self) -> bool:
+        """False for a policy that draws its orders."""
+        return getattr(self.plays, "generator", None) is None
+
+
+def open_entrant(name: str, located: Player, device: str, *, deterministic: bool = True) -> DiplomacyEntrant:
+    """Open a located player. A policy that is named with `stochastic:` draws its orders."""
+    if sampled := name.startswith(SAMPLED_PREFIX):
+        located = find_checkpoint(str(located).removeprefix(SAMPLED_PREFIX))
+    player = open_player(located, device, deterministic=deterministic and not sampled)
+    return DiplomacyEntrant(name, player, located)
 
 
 @dataclass(frozen=True)
@@ -71,16 +86,26 @@ class DiplomacyMatches(Matches):
     def play(self, cell: Cell, bar: tqdm[NoReturn]) -> tuple[PowerRecord, list[Phase]]:
         """Play the games of a cell; return their record, and the phases of the first one if it is filmed."""
         one, six = cell.pair
-        games, seed = cell.plan.games, cell.plan.seed
-        with closing(self.batch(games, 0 if cell.filmed else None)) as batch:
-            if isinstance(one.plays, PolicyOrders) and self.options.ckpt:
-                play_against(batch, one.plays.network, six.plays, seed=seed)
-            else:
-                seats, after_phase = one_of_seven(games), partial(advance, bar, batch, bar.n)
-                play_to_end(batch, [(one.plays, seats), (six.plays, ~seats)], seed=seed, after_phase=after_phase)
-            by_power = bool(self.options.ckpt)
+        with closing(self.batch(cell.plan.games, 0 if cell.filmed else None)) as batch:
+            self.finish(batch, one, six, cell.plan.seed, bar)
             phases = phases_of(batch.past()) if isinstance(batch, WatchedBatch) else []
-            return record(one.name, six.name, batch.owner, batch.year, by_power=by_power), phases
+            return record(one.name, six.name, batch.owner, batch.year, by_power=bool(self.options.ckpt)), phases
+
+    def finish(self, batch: DiplomacyBatch, one: DiplomacyEntrant, six: DiplomacyEntrant, seed: int, bar: Any) -> None:
+        """Play all games of a batch to their ends, `one` with power i % 7 of game i."""
+        for index, entrant in enumerate((one, six)):
+            if reseed := getattr(entrant.plays, "reseed", None):
+                reseed(2 * seed + index)
+        if self.as_in_training and isinstance(one.plays, PolicyOrders):
+            play_against(batch, one.plays.network, six.plays, seed=seed, generator=one.plays.generator)
+            return
+        seats, after_phase = one_of_seven(batch.num_games), partial(advance, bar, batch, bar.n)
+        play_to_end(batch, [(one.plays, seats), (six.plays, ~seats)], seed=seed, after_phase=after_phase)
+
+    @property
+    def as_in_training(self) -> bool:
+        """Whether bots of the six decide the retreats and adjustments of a policy, as in its training."""
+        return bool(self.options.ckpt)
 
     def batch(self, games: int, watched: int | None) -> DiplomacyBatch:
         """Return a batch with its kernels loaded, which records the game `watched`, if any."""
@@ -104,8 +129,9 @@ class DiplomacyMatches(Matches):
         return {name: getattr(self.options, name) for name in names} | {"by_power": bool(self.options.ckpt)}
 
     def identity(self, player: DiplomacyEntrant) -> tuple[Any, Path | None] | None:
-        """Return the files of a player, nothing but the name of a bot; None for code."""
-        return None if is_code(player.name) or is_code(str(player.located)) else (None, player.path)
+        """Return whether a player draws its orders, and its files; nothing for a bot, and None for code."""
+        code = is_code(player.name) or is_code(str(player.located))
+        return None if code else (None if player.deterministic else "drawn", player.path)
 
     def size(self, games: int) -> int:
         """Return the years of so many games."""
@@ -144,6 +170,24 @@ class PowerPairs(Scored):
         return {"player": self.player, "opponent": self.opponent, "pairs": self.pairs} | self.figures()
 
 
+def lone_shares(owner: Tensor) -> Tensor:
+    """Return the share of squares [G] of the power i % 7 of game i, for final `owner` [G, 34]."""
+    return sum_of_squares(owner.cpu())[one_of_seven(len(owner))]
+
+
+def compared(player: str, opponent: str, shares: Tensor, theirs: Tensor) -> PowerPairs:
+    """Return the pairs of games of two players, whose lone powers got `shares` and `theirs` [G]: the larger wins."""
+    ahead = (shares - theirs).sign().tolist()
+    return PowerPairs(player, opponent, (ahead.count(1), ahead.count(0), ahead.count(-1)))
+
+
+def pairs_of(records: Sequence[PowerRecord]) -> list[PowerPairs]:
+    """Return the pairs of games of a ladder, in which each player met six of each other from the same draws."""
+    shares = {(record.one, record.six): lone_shares(owners_of(record)) for record in records}
+    names = dict.fromkeys(record.one for record in records)
+    return [compared(*pair, shares[pair], shares[pair[::-1]]) for pair in combinations(names, 2)]
+
+
 class SwappedMatches(DiplomacyMatches):
     """Pairs of games: either player has a power against six of the other, each power equally often."""
 
@@ -154,15 +198,18 @@ class SwappedMatches(DiplomacyMatches):
 
     def play(self, cell: Cell, bar: tqdm[NoReturn]) -> tuple[PowerPairs, list[Any]]:  # type: ignore[override]
         """Play the games of a cell, half of them from either side, all from the same draws."""
-        games, seats, shares = cell.plan.games // 2, one_of_seven(cell.plan.games // 2), []
+        shares = []
         for lone, six in (cell.pair, cell.pair[::-1]):
-            with closing(self.batch(games, None)) as batch:
-                lineup, after_phase = [(lone.plays, seats), (six.plays, ~seats)], partial(advance, bar, batch, bar.n)
-                play_to_end(batch, lineup, seed=cell.plan.seed, after_phase=after_phase)
-                shares.append(sum_of_squares(batch.owner).cpu()[seats])
-        ahead = (shares[0] - shares[1]).sign().tolist()
-        player, opponent = (entrant.name for entrant in cell.pair)
-        return PowerPairs(player, opponent, (ahead.count(1), ahead.count(0), ahead.count(-1))), []
+            with closing(self.batch(cell.plan.games // 2, None)) as batch:
+                self.finish(batch, lone, six, cell.plan.seed, bar)
+                shares.append(lone_shares(batch.owner))
+        player, opponent = cell.pair
+        return compared(player.name, opponent.name, *shares), []
+
+    @property
+    def as_in_training(self) -> bool:
+        """False: a DumbBot decides the retreats and adjustments of policies, alone and as six."""
+        return False
 
     def stated(self) -> dict[str, Any]:
         """Return what games depend on besides their players."""

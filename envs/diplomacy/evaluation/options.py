@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -32,6 +32,8 @@ from sparring.eval.paired.options import PairedEvaluationOptions
 MOST_GAMES = 999_999
 GAMES = f"[{NUM_POWERS}, {MOST_GAMES}]"
 YEARS = "[1901, 2000]"
+PAIR_OF_GAMES = 2 * NUM_POWERS
+"""Games in which either of two players has every power once."""
 LAST_YEAR = 1920
 """The default where neither the command line nor the checkpoint has a year."""
 TEMPERATURE = "[0, 10]"
@@ -40,6 +42,7 @@ BENCHMARK = "dumbbot-1v6"
 FIXED: dict[str, Any] = {"opponents": ("dumbbot",), "games": 140, "last_year": 1920, "seed": 0}
 """What `BENCHMARK` fixes: 20 games with each power."""
 PROTOCOLS = ("both", "alone", "six", BENCHMARK)
+ONE_KIND = {"--regimes": "Diplomacy has one board and one start; give --last-year"}
 SECTIONS = ("model", "endpoint")
 """Of the configuration, for `--set`."""
 _PLAYERS = ("bot", "ckpt", "ladder", "league", "pool")
@@ -49,6 +52,9 @@ _OF_GAMES = (
     "games",
     "last_year",
     "seed",
+    "stochastic",
+    "sprt",
+    "max_games",
     "temperature",
     "protocol",
     "set",
@@ -60,7 +66,7 @@ _OF_GAMES = (
 
 _EXAMPLES = f"""\
 examples:
-  python eval/run.py --env diplomacy --ladder        each bot against six of each
+  python eval/run.py --env diplomacy --ladder        each bot against six of each, with ratings
   python eval/run.py --env diplomacy --ladder --games 210 --last-year 1920 --out docs/results
   python eval/run.py --ckpt bot:dumbbot --opponents random,chaos --games 700
   python eval/run.py --ckpt final.pt --opponents random,chaos --last-year 1910
@@ -69,6 +75,7 @@ examples:
   python eval/run.py --ckpt search:seconds=0.1 --opponents dumbbot --games 70 --last-year 1910
   python eval/run.py --ckpt search --opponents released/diplomacy_student --last-year 1910
   python eval/run.py --ckpt final.pt --require "score:dumbbot>=0.3"   the score is the share of squares
+  python eval/run.py --ckpt final.pt --opponents stochastic:OTHER --sprt elo0=0 elo1=20   is it stronger?
   python eval/run.py --env diplomacy --pool a/diplomacy.json b/diplomacy.json   games of several seeds as one table
   python eval/run.py --ckpt quick-hawk-diplomacy_exp1 --opponents dumbbot,base_model --games 70
   python eval/run.py --ckpt RUN --opponents OTHER_RUN   two adapters on the same model
@@ -84,7 +91,7 @@ against six of each opponent, and six of them against one of it. {BASE_MODEL} is
 without one is its own. Adapters meet adapters of the same base model. What an order was worth to them is on the page of
 --replay, exactly: point at it. Or the address of a server that speaks OpenAI's protocol, with the options of
 docs/llm_endpoints.md in --set.
-exit codes: 0 done, 1 a --require failed, 2 bad input, 130 stopped with Ctrl-C"""
+exit codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad input, 130 stopped with Ctrl-C"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,13 +105,10 @@ class DiplomacyOptions(PairedEvaluationOptions):
         _EXAMPLES,
         env="diplomacy",
     )
+    ABSENT: ClassVar[Mapping[str, str]] = ONE_KIND
     OUTPUTS: ClassVar[Sequence[str]] = ("replay",)
-    anchor: str | None = None
-    """One against six is not rated, nor tested."""
-    sprt: Pairs | None = None
-    max_games: int = 0
-    stochastic: bool = False
-    """Policies are deterministic; language models have a temperature."""
+    anchor: str | None = argument(None, metavar="A", group=WHO)
+    """Whose rating is fixed, as in random or random=1000 (default: random, or the first player, at 0)."""
     bot: str | None = argument(None, metavar="B", group=WHO)
     """Who plays one power."""
     ckpt: str = argument("", metavar="C", group=WHO)
@@ -116,9 +120,10 @@ class DiplomacyOptions(PairedEvaluationOptions):
     pool: tuple[str, ...] = argument((), metavar="JSON", group=WHO)
     """Play nothing; print the games in results of several seeds as one table."""
     opponents: tuple[str, ...] = argument((), metavar="O", group=WHO, split=True)
-    """Bots, policies, search:K=V,..., module:Name, adapters, base_model (default: bots; --ladder: variants too)."""
+    """Bots, policies, stochastic:POLICY, search:K=V,..., module:Name, adapters, base_model (default: bots; --ladder:
+    variants too)."""
     games: int = argument(210, metavar="N", group=CONDITIONS)
-    """Games per pair, a multiple of 7."""
+    """Games per pair, a multiple of 7; of --sprt, at a time, a multiple of 14."""
     last_year: int = argument(None, YEARS, metavar="Y", group=CONDITIONS)
     """Then it is a draw (default: the year --ckpt was trained with, else 1920)."""
     seed: int = argument(0, SEED, metavar="N", group=CONDITIONS)
@@ -167,7 +172,7 @@ class DiplomacyOptions(PairedEvaluationOptions):
 
     @property
     def rated(self) -> bool:
-        """False: one power against six has no ratings."""
+        """False: a ladder is played here, one power against six, and its pairs are rated."""
         return False
 
     def implied(self) -> dict[str, Any]:
@@ -178,7 +183,7 @@ class DiplomacyOptions(PairedEvaluationOptions):
         fixed = self._fixed() if self.protocol == BENCHMARK else {}
         is_bot = self.ckpt.startswith(BOT_PREFIX) and not self.bot
         opponents = self.opponents or (BOTS if self.ladder else DEFAULT_BOTS)
-        return {
+        return super().implied() | {
             "bot": self.ckpt.removeprefix(BOT_PREFIX) if is_bot else self.bot,
             "ckpt": "" if is_bot else self.ckpt,
             "opponents": tuple(name.removeprefix(BOT_PREFIX) for name in opponents),
@@ -200,18 +205,16 @@ class DiplomacyOptions(PairedEvaluationOptions):
 
     def check(self) -> None:
         """Raise `InputError` for options that do not go together."""
-        self._check_who()
-        if self.games % NUM_POWERS:
-            least = max(self.games, NUM_POWERS)
-            nearest = min(least + -least % NUM_POWERS, MOST_GAMES)
-            raise InputError(
-                f"--games {self.games}: must be a multiple of 7, so that all powers are played as often; try {nearest}"
-            )
-        check_number("--games", self.games, GAMES)
+        super().check()
         self.check_opponents(self.opponents)
         check_page(self.replay)
 
-    def _check_who(self) -> None:
+    def check_games(self) -> None:
+        """Raise `InputError` unless every power is played equally often, in a test by both players."""
+        check_powers(self.games, NUM_POWERS if self.sprt is None else PAIR_OF_GAMES)
+
+    def check_player(self) -> None:
+        """Raise `InputError` unless one player, a ladder or results are named."""
         if [bool(getattr(self, name)) for name in _PLAYERS].count(True) != 1:
             raise InputError(
                 "give either --bot NAME or --ckpt FILE, who then plays one power, or --ladder, for all, or --league RUN"
@@ -225,6 +228,17 @@ class DiplomacyOptions(PairedEvaluationOptions):
             choose("bot", self.bot, BOTS)
         for name in () if self.ckpt else self.language_only:
             raise InputError(f"--{name}: is not for bots; it goes with --ckpt and a language model")
+
+
+def check_powers(games: int, unit: int) -> None:
+    """Raise `InputError` unless so many games are whole sets of `unit`, in which every power is played once."""
+    if games % unit:
+        least = max(games, unit)
+        nearest = min(least + -least % unit, MOST_GAMES - MOST_GAMES % unit)
+        raise InputError(
+            f"--games {games}: must be a multiple of {unit}, so that all powers are played as often; try {nearest}"
+        )
+    check_number("--games", games, GAMES)
 
 
 def read_settings(pairs: Iterable[tuple[str, str]]) -> Settings:

@@ -8,30 +8,28 @@ as in the other games.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from sparring.agents.opponents.players import Player, display_name, find_player
-from sparring.configs.core.errors import InputError
+from sparring.agents.opponents.players import Player, display_name
 from sparring.envs.diplomacy import GAME
-from sparring.envs.diplomacy.board.codes import DEFAULT_BOTS, NUM_POWERS
-from sparring.envs.diplomacy.evaluation.options import LAST_YEAR, YEARS
+from sparring.envs.diplomacy.board.codes import DEFAULT_BOTS
+from sparring.envs.diplomacy.evaluation.command import conditions
+from sparring.envs.diplomacy.evaluation.options import LAST_YEAR, ONE_KIND, PAIR_OF_GAMES, YEARS, check_powers
 from sparring.eval.command import GamePayoff
 from sparring.eval.options import CONDITIONS, WHO, argument
+from sparring.eval.paired import duels
 from sparring.eval.paired.evaluation import PairedGame, PairedPlayers
 from sparring.eval.paired.options import GAMES, PairedOptions
 from sparring.eval.payoff import PayoffOptions, payoff, payoff_text
-from sparring.eval.stats.tables import PairConditions
 
 if TYPE_CHECKING:
     from sparring.agents.opponents.snapshots import Frozen
     from sparring.envs.diplomacy.evaluation.matches import DiplomacyEntrant, SwappedMatches
 
-PAIR_OF_GAMES = 2 * NUM_POWERS
-"""Games in which either player has every power once."""
 _EXAMPLES = """\
   python eval/payoff.py --env diplomacy                            the bots among themselves
   python eval/payoff.py --env diplomacy --opponents dumbbot,random,released/diplomacy_student --last-year 1910
@@ -43,10 +41,10 @@ class DiplomacyPayoffOptions(PayoffOptions, PairedOptions):
     """Options of a payoff matrix."""
 
     TEXT = payoff_text(_EXAMPLES, GAME.name)
-    stochastic: bool = False
-    """Policies are deterministic."""
+    ABSENT: ClassVar[Mapping[str, str]] = ONE_KIND
     opponents: tuple[str, ...] = argument(DEFAULT_BOTS, metavar="O", group=WHO, split=True)
-    """Bots, policies, search:K=V,... and module:Name besides the snapshots (default: bots), or none."""
+    """Bots, policies, stochastic:POLICY, search:K=V,... and module:Name besides the snapshots (default: bots), or
+    none."""
     anchor: str | None = argument(None, metavar="A", group=WHO)
     """Whose rating is fixed, as in random or random=1000 (default: random, or the first player, at 0)."""
     games: int = argument(140, GAMES, metavar="N", group=CONDITIONS)
@@ -56,40 +54,36 @@ class DiplomacyPayoffOptions(PayoffOptions, PairedOptions):
 
     def check_games(self) -> None:
         """Raise `InputError` unless both players have every power equally often."""
-        if self.games % PAIR_OF_GAMES:
-            nearest = max(round(self.games / PAIR_OF_GAMES), 1) * PAIR_OF_GAMES
-            raise InputError(f"--games {self.games}: must be a multiple of {PAIR_OF_GAMES}; try {nearest}")
-
-
-def find(name: str, opponent: bool) -> Player:
-    """Locate a player; language models are not compared here. Raises `UnknownNameError`."""
-    return find_player(name, GAME, bare=GAME.bots, models=False)
+        check_powers(self.games, PAIR_OF_GAMES)
 
 
 def open_players(
     options: DiplomacyPayoffOptions, player: Any, opponents: Sequence[Player], device: str, like: Any = None
 ) -> PairedPlayers:
     """Load the players. Raises `InputError` for unusable ones."""
-    from sparring.envs.diplomacy.evaluation.matches import DiplomacyEntrant
-    from sparring.envs.diplomacy.training.opponents import open_player
+    from sparring.envs.diplomacy.evaluation.matches import open_entrant
 
+    sure = not options.stochastic
     return PairedPlayers(
-        None, [DiplomacyEntrant(display_name(located), open_player(located, device), located) for located in opponents]
+        None, [open_entrant(display_name(located), located, device, deterministic=sure) for located in opponents]
     )
 
 
 def frozen(options: DiplomacyPayoffOptions, folder: Path, device: str) -> list[Frozen[DiplomacyEntrant]]:
     """Return the policies of a run by age."""
+    import torch
+
     from sparring.agents.opponents.snapshots import frozen_players
     from sparring.envs.diplomacy.evaluation.matches import DiplomacyEntrant
     from sparring.envs.diplomacy.training.opponents import PolicyOrders, read_policy
 
     def opened(path: Path) -> DiplomacyEntrant:
         policy = read_policy(path, device)
-        return DiplomacyEntrant(display_name(path), PolicyOrders(policy.network), path, policy.training, policy)
+        return replace(build(policy.network, {}, display_name(path), path), training=policy.training, contestant=policy)
 
     def build(network: Any, contract: Any, name: str, path: Path) -> DiplomacyEntrant:
-        return DiplomacyEntrant(name, PolicyOrders(network), path)
+        noise = torch.Generator(device) if options.stochastic else None
+        return DiplomacyEntrant(name, PolicyOrders(network, generator=noise), path)
 
     return frozen_players(folder, device, opened, build)
 
@@ -101,20 +95,7 @@ def matches(options: DiplomacyPayoffOptions, opened: Sequence[Any], device: str,
     return SwappedMatches(options, device, threads)
 
 
-def conditions(options: DiplomacyPayoffOptions, played: SwappedMatches) -> PairConditions:
-    """Return the last year, and how a pair of games is counted."""
-    return PairConditions(
-        "diplomacy",
-        "diplomacy_payoff",
-        GAME.id,
-        f"{GAME.title} to the end of {options.last_year}",
-        {"last_year": options.last_year},
-        (),
-        lambda record: [],
-        details="; in each pair the lone power of one player is compared with that of the other, against six of the "
-        "other in the same power: the larger share of squares wins both games",
-    )
-
-
-MATRIX = PairedGame(GAME, find, open_players, matches, frozen, conditions, anchors=("random",))
+FIND = partial(duels.find, GAME, models=False)
+"""Language models are not compared here."""
+MATRIX = PairedGame(GAME, FIND, open_players, matches, frozen, conditions, anchors=("random",))
 PAYOFF = GamePayoff(DiplomacyPayoffOptions, partial(payoff, MATRIX))

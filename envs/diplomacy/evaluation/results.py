@@ -36,7 +36,8 @@ from sparring.envs.diplomacy.rewards.sample_rewards import ranks
 from sparring.envs.diplomacy.rewards.scoring import count_centres, draw_size, solos, sum_of_squares
 from sparring.eval.options import WIDTH
 from sparring.eval.stats.aggregate import Estimate, mean_estimate
-from sparring.eval.stats.tables import common_record, percent, table
+from sparring.eval.stats.payoff import MEANING, rated_tables
+from sparring.eval.stats.tables import Report, common_record, conditions, percent, table
 
 if TYPE_CHECKING:
     from sparring.curriculum.league.league import League
@@ -198,33 +199,44 @@ def _mean(scores: Tensor, *, least: float = 0.0, most: float = 1.0) -> Estimate:
     return mean_estimate(scores.mean(dim=1).numpy(), least=least, most=most)
 
 
-def to_markdown(options: DiplomacyOptions, records: Sequence[PowerRecord], about: Mapping[str, Any]) -> str:
-    """Return both sides of every cell, and a policy's results by power."""
+def to_markdown(
+    options: DiplomacyOptions, records: Sequence[PowerRecord], about: Mapping[str, Any], rated: Report | None = None
+) -> str:
+    """Return both sides of every cell, a policy's results by power, and the pairs of games of a ladder, `rated`."""
     by_six = sorted(records, key=lambda record: options.opponents.index(record.six) if not about else 0)
     lone = [(record.one, record.six, record.alone) for record in records]
     six = [(record.six, record.one, record.together) for record in by_six]
     games = games_of(options, records)
     played = (
         f"{games} games each to the end of {options.last_year}, every power played equally often, seed "
-        f"{options.seed}. An equal share is {percent(1 / NUM_POWERS)} %. {_INTERVALS}"
+        f"{options.seed}. {'Policies draw their orders. ' * options.stochastic}An equal share is "
+        f"{percent(1 / NUM_POWERS)} %. {_INTERVALS}"
     )
     parts = ["# Diplomacy: one power against six"]
     parts += [] if games == options.games else [f"Partial: stopped after {games} of {options.games} games each."]
     parts += [fill(played, WIDTH), *_about(about)]
     parts += ["## One against six", *_sides(lone), f"## Six against one\n\n{_SIX}", *_sides(six)]
     parts += [part for record in records for part in _by_power(options, record)]
+    if rated:
+        counted = f"{conditions(rated)}. These are games of the tables above. {MEANING}."
+        parts += [f"## Pairs of games and ratings\n\n{fill(counted, WIDTH)}", *rated_tables(rated)]
     return "\n\n".join([*parts, f"Command: `{options.command}`"]) + "\n"
 
 
-def to_json(options: DiplomacyOptions, records: Sequence[PowerRecord], about: Mapping[str, Any]) -> str:
+def to_json(
+    options: DiplomacyOptions, records: Sequence[PowerRecord], about: Mapping[str, Any], rated: Report | None = None
+) -> str:
     """Return records and conditions; equal input gives equal bytes."""
     names = ("games", "last_year", "seed", "device", "command")
     content: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "kind": "diplomacy"}
-    content |= {name: getattr(options, name) for name in names}
+    content |= {name: getattr(options, name) for name in names} | {"deterministic": not options.stochastic}
     games = games_of(options, records)
     content |= {"partial": {"games": games, "of": options.games}} if games != options.games else {}
     content |= {"language_model": dict(about)} if about else {}
     content["records"] = [_plain(record) for record in records]
+    if rated and rated.anchor:
+        content["pairs"] = [pair.plain() for pair in rated.records]
+        content |= {"anchor": asdict(rated.anchor), "ratings": [asdict(rating) for rating in rated.ratings("")]}
     return json.dumps(content, indent=1, allow_nan=False) + "\n"
 
 
@@ -389,13 +401,23 @@ def _end(field: Field) -> tuple[int, list[int]]:
 
 
 def _records(pairs: dict[tuple[str, str], Pair]) -> Iterator[PowerRecord]:
-    """Yield a record for every pair: owners that give the same counts stand for those of the games."""
+    """Yield a record for every pair."""
     for (lone, six), pair in pairs.items():
-        owner = torch.full((len(pair.years), NUM_CENTRES), -1)
-        for row, centres in zip(owner, pair.centres, strict=True):
-            owners = torch.arange(NUM_POWERS).repeat_interleave(torch.tensor(centres))
-            row[: len(owners)] = owners
-        yield record(lone, six, owner, torch.tensor(pair.years), by_power=True)
+        yield record(lone, six, _owners(pair.centres), torch.tensor(pair.years), by_power=True)
+
+
+def owners_of(record: PowerRecord) -> Tensor:
+    """Return final owners [G, 34] with the counts of a record's games."""
+    return _owners([[int(count) for count in end.split()[1:]] for end in record.ends])
+
+
+def _owners(centres: Sequence[Sequence[int]]) -> Tensor:
+    """Return owners [G, 34] that give these counts of centres, and stand for those of the games."""
+    owner = torch.full((len(centres), NUM_CENTRES), -1)
+    for row, counts in zip(owner, centres, strict=True):
+        owners = torch.arange(NUM_POWERS).repeat_interleave(torch.tensor(counts))
+        row[: len(owners)] = owners
+    return owner
 
 
 def _texts(pairs: dict[tuple[str, str], Pair], last_year: int) -> tuple[str, str]:

@@ -10,10 +10,11 @@ of GRPO. They share one model in memory, and so must have its prompts.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 import torch
@@ -33,6 +34,8 @@ from sparring.agents.language.opponents import (
     served,
 )
 from sparring.agents.opponents import players
+from sparring.agents.opponents.onnx_actor import ActionForm, OnnxActor
+from sparring.agents.opponents.onnx_file import OnnxForm, read_onnx
 from sparring.agents.policies.checkpoint import Checkpoint, load_checkpoint
 from sparring.agents.policies.loaded_policy import LoadedPolicy, PolicySpaces
 from sparring.agents.policies.networks import PolicyNetwork
@@ -40,6 +43,7 @@ from sparring.agents.policies.policy import Policy
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import LanguageModelConfig
 from sparring.configs.opponents import is_code, named_source, registered, registered_name, source_name
+from sparring.configs.schema import NetworkConfig
 from sparring.curriculum.league.league import BASE_MODEL
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.batch import DiplomacyBatch
@@ -47,7 +51,7 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.interfaces.opponents import order_view
 from sparring.envs.diplomacy.interfaces.slots import choice_space
 from sparring.envs.diplomacy.observation import ALL_PHASES_SHAPE, SHAPE, observe
-from sparring.envs.diplomacy.orders.order_choices import rows_of, write_orders
+from sparring.envs.diplomacy.orders.order_choices import CHOICES, rows_of, write_orders
 from sparring.envs.diplomacy.orders.phase_choices import deciding_rows, may_decide, write_decisions
 from sparring.envs.diplomacy.prompts.prompts import PromptRules
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
@@ -57,6 +61,11 @@ from sparring.envs.diplomacy.search.settings import LEVEL_ONE, SearchSettings, r
 if TYPE_CHECKING:
     from sparring.agents.language.backend import Backend
     from sparring.agents.language.models.adapters import AdapterFile, Adapters
+
+
+SIZES = {math.prod(SHAPE): False, math.prod(ALL_PHASES_SHAPE): True}
+"""Sizes of observations, each with whether its policies decide in all phases."""
+WANTED = "a model of Diplomacy that eval/export.py wrote: input float32 [1, D] or [N, D], output float32 [N, 17]"
 
 
 @dataclass(frozen=True)
@@ -115,6 +124,37 @@ class PolicyOrders:
         unit, province = (rows >= 0).nonzero().unbind(1)
         batch.orders[game[unit], province] = orders[unit, province]
 
+    def reseed(self, seed: int) -> None:
+        """Restart the sequence of drawn orders."""
+        if self.generator is not None:
+            self.generator.manual_seed(seed)
+
+
+class OnnxOrders(OnnxActor):
+    """An exported policy in place of its network; it does not draw its orders."""
+
+    def __init__(self, path: Path, device: str | torch.device) -> None:
+        form = OnnxForm(_stated, WANTED, unread=("probabilities",))
+        choices = ActionForm(np.zeros(0), np.zeros(0), 0, "choices of orders")
+        super().__init__(read_onnx(path, form), choices, device=device, threads=torch.get_num_threads())
+        self.config = NetworkConfig(all_phases=SIZES[self.obs_dim])
+
+    def act(self, obs: torch.Tensor, **how: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return choices [B, 17] and zeros [B]; raises `InputError` for a number that is not a choice."""
+        choices, zeros = super().act(obs)
+        wrong = (choices != choices.round()) | (choices < 0) | (choices >= CHOICES)
+        if bool(wrong.any()):
+            number = float(choices[wrong][0])
+            raise InputError(f"{self.path}: chose {number:g}; expected a whole number in [0, {CHOICES - 1}]")
+        return choices, zeros
+
+
+def _stated(obs_dim: int, stated: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the contract of an exported policy, with the choices that it answers; None for another model."""
+    if stated.get("id") != GAME.id or obs_dim not in SIZES:
+        return None
+    return {**stated, "obs_dim": obs_dim, "continuous": 0, "binary": 0, "categorical": [CHOICES] * codes.SLOTS}
+
 
 class PythonOrders:
     """A Python object that orders."""
@@ -132,6 +172,10 @@ class PythonOrders:
                 for province, order in view.orders(self._ask(view), self.name).items():
                     batch.orders[game, province] = order
 
+    def reseed(self, seed: int) -> None:
+        """Call `reseed(seed)` of an object that has it."""
+        players.reseed_source(self._ask, seed)
+
 
 OrderPlayer = str | PolicyOrders | PythonOrders | SearchOrders
 """A bot by its name, or an object."""
@@ -139,16 +183,26 @@ DiplomacyPlayer = OrderPlayer | LanguagePlayer
 
 
 @overload
-def open_player(x: Any, device: str | torch.device = ..., *, language: None = ...) -> OrderPlayer: ...
+def open_player(x: Any, device: str | torch.device = ..., *, language: None = ..., **how: Any) -> OrderPlayer: ...
 @overload
-def open_player(x: Any, device: str | torch.device = ..., *, language: LanguageOptions) -> DiplomacyPlayer: ...
 def open_player(
-    x: Any, device: str | torch.device = "cpu", *, language: LanguageOptions | None = None
+    x: Any, device: str | torch.device = ..., *, language: LanguageOptions, **how: Any
+) -> DiplomacyPlayer: ...
+def open_player(
+    x: Any,
+    device: str | torch.device = "cpu",
+    *,
+    language: LanguageOptions | None = None,
+    deterministic: bool = True,
+    noise: torch.Generator | None = None,
 ) -> DiplomacyPlayer:
     """Return the player that `x` means, a bot by its name; raises `InputError` for an unknown or unusable one.
 
-    Networks are put on `device`. Language models play only with `language`.
+    Networks are put on `device`. Language models play only with `language`. A policy is `deterministic` unless it is
+    named with `stochastic:`; else it draws its orders from `noise`, by default a generator of its own.
     """
+    if isinstance(x, str) and x.startswith(players.SAMPLED_PREFIX):
+        x, deterministic = players.find_checkpoint(x.removeprefix(players.SAMPLED_PREFIX), GAME), False
     if isinstance(x, str):
         if GAME.builds(x):
             return _searcher(read_settings(x), device)
@@ -159,9 +213,12 @@ def open_player(
         return _python(x, "")
     if x in GAME.bots:
         return str(x)
-    if language is None:
-        return PolicyOrders(read_policy(Path(x), device).network)
-    return _open_model(x, str(device), language)
+    player = _open_model(x, str(device), language) if language else PolicyOrders(_network(Path(x), device))
+    if isinstance(player, PolicyOrders) and not deterministic:
+        if isinstance(player.network, OnnxActor):
+            raise InputError(f"{x}: is an ONNX model, which does not draw its orders; give the .pt file")
+        player.generator = noise or torch.Generator(device)
+    return player
 
 
 def _searcher(settings: SearchSettings, device: str | torch.device) -> SearchOrders:
@@ -188,6 +245,13 @@ def read_policy(path: Path, device: str | torch.device, instead: str = "") -> Ch
     if (env_id := checkpoint.contract["id"]) != GAME.id:
         raise InputError(f"{path}: plays {env_id}, not {GAME.id}; give a policy of {GAME.id}{instead}")
     return checkpoint
+
+
+def _network(path: Path, device: str | torch.device, instead: str = "") -> PolicyNetwork:
+    """Return the network of a policy's file, of an ONNX model what acts in its place."""
+    if path.suffix == players.ONNX:
+        return cast(PolicyNetwork, OnnxOrders(path, device))
+    return read_policy(path, device, instead).network
 
 
 def load_observing_policy(path: Path, device: str) -> LoadedPolicy:
@@ -217,7 +281,7 @@ def _open_model(player: str | Path, device: str, options: LanguageOptions) -> La
     if settings:
         raise InputError(f"--set: {player} plays as it was trained; it is for models without an adapter, and servers")
     if not is_adapter(player):
-        return PolicyOrders(read_policy(player, device, ", or leave --env out").network)
+        return PolicyOrders(_network(player, device, ", or leave --env out"))
     if not has_config(player.parent):
         raise InputError(f"{player}: lacks config.yaml beside it, which names its model; leave it in its run's folder")
     from sparring.agents.language.models.adapters import BASE, LEARNER

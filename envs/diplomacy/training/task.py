@@ -83,10 +83,10 @@ class DiplomacyTask(LeagueTask):
         with said_if_long(COMPILING, enabled=config.logger.progress):
             batch = DiplomacyBatch(games, device=str(device), last_year=last_year, threads=threads)
             batch.load_kernels()
-        self.opponents = open_opponents(config, lambda text: open_player(text, device))
+        self._noise = torch.Generator(device).manual_seed(seeds["opponents"])
+        self.opponents = open_opponents(config, lambda text: open_player(text, device, noise=self._noise))
         all_phases = config.network.all_phases
         self._shape = shape_for(movement_contract(last_year, all_phases=all_phases), config.network)
-        self._noise = torch.Generator(device).manual_seed(seeds["opponents"])
         self._snapshots = [self._new_snapshot(device) for _ in range(config.self_play.slots)]
         writers = [*self.opponents.policies.values(), *self._snapshots]
         self.games = MovementBatch(batch, seed=seeds["env"], writers=writers, all_phases=all_phases)
@@ -170,9 +170,14 @@ class DiplomacyTask(LeagueTask):
 
 @torch.no_grad()
 def play_against(
-    batch: DiplomacyBatch, network: PolicyNetwork, opponent: str | OrderWriter, *, seed: int
+    batch: DiplomacyBatch,
+    network: PolicyNetwork,
+    opponent: str | OrderWriter,
+    *,
+    seed: int,
+    generator: torch.Generator | None = None,
 ) -> dict[str, torch.Tensor]:
-    """Play every game of `batch` from start to end, the deterministic policy in seat i % 7 of game i.
+    """Play every game of `batch` from start to end, the policy in seat i % 7 of game i; it draws from a `generator`.
 
     A bot as the opponent also decides the policy's retreats and adjustments, as in training; beside another opponent a
     DumbBot does. A policy of `network.all_phases=true` decides them itself.
@@ -187,7 +192,7 @@ def play_against(
     number = BOTS.index(opponent) if isinstance(opponent, str) else len(BOTS)
     env.assign(np.full(batch.num_games, number))
     while not bool(batch.done.all()):
-        actions, _ = network.act(env.obs, deterministic=True)
+        actions, _ = network.act(env.obs, deterministic=generator is None, generator=generator)
         env.step(actions)
     batch.check()
     game = torch.arange(batch.num_games, device=batch.device)

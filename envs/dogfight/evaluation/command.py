@@ -46,7 +46,7 @@ from sparring.eval.options import (
 from sparring.eval.paired import duels
 from sparring.eval.paired.duels import DuelEvaluationOptions, KernelMatches
 from sparring.eval.paired.evaluation import Cell, PairedGame, PairedPlayers, Plan, Played, evaluate, saved
-from sparring.eval.paired.options import PairedOptions
+from sparring.eval.paired.options import ALL, PairedOptions
 from sparring.eval.payoff import PayoffOptions, payoff, payoff_text
 from sparring.eval.stats.tables import LENGTH_AND_HP, MatchRecord, PairConditions, length_and_hp
 
@@ -58,8 +58,8 @@ if TYPE_CHECKING:
     from sparring.envs.dogfight.batch import MatchSettings
     from sparring.envs.dogfight.recording import Recording
 
-REGIME_NAMES = (*LEVELS, *REGIMES)
-ALL = "all"
+PHYSICS = {name: {"ranges": ranges(name)} for name in (*LEVELS, *REGIMES)}
+"""Levels and regimes of physics."""
 ENV_VERSIONS = ("0", "1")
 """Versions of the game; the last is the current one."""
 BOT_SET, HELD_OUT_SET = "bots", "held_out"
@@ -87,7 +87,7 @@ other games: --ckpt is evaluated in the game it was trained in, bots in theirs; 
 
 bots: {", ".join(BOTS)}
 {fill(f"held_out: {', '.join(HELD_OUT)}", WIDTH)}
-{fill(f"regimes: {', '.join(REGIME_NAMES)}; none is the same as default", WIDTH)}
+{fill(f"regimes: {', '.join(PHYSICS)}; none is the same as default", WIDTH)}
 exit codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad input or a package missing,
 130 stopped with Ctrl-C"""
 
@@ -105,6 +105,7 @@ class DuelOptions(PairedOptions):
     """Options of every command that plays the dogfight."""
 
     SETS: ClassVar[Mapping[str, Sequence[str]]] = OPPONENT_SETS
+    REGIMES: ClassVar[Mapping[str, Mapping[str, Any]]] = PHYSICS
     anchor: str | None = argument(None, metavar="A", group=WHO)
     """Whose rating is fixed, as in ace or ace=1000 (default: the hardest bot that plays, brawler, at 0)."""
     stochastic: bool = argument(False, group=WHO)
@@ -117,7 +118,7 @@ class DuelOptions(PairedOptions):
         text=f"0 lets a classic policy of {DOGFIGHT_V0} be evaluated in today's game, which the table then says",
     )
     regimes: tuple[str, ...] = argument(
-        ("none",), (*REGIME_NAMES, ALL), metavar="R", group=CONDITIONS, noun="regime", split=True
+        ("none",), (*PHYSICS, ALL), metavar="R", group=CONDITIONS, noun="regime", split=True
     )
     """Levels and regimes of physics, or all."""
     rules: str | None = argument(None, RULES, metavar="|".join(RULES), group=CONDITIONS, noun="rules")
@@ -134,10 +135,6 @@ class DuelOptions(PairedOptions):
     def loading(self) -> dict[str, Any]:
         """How policies are loaded."""
         return super().loading | {"old_version": self.any_version}
-
-    def implied(self) -> dict[str, Any]:
-        """Return all regimes in place of `ALL`, too."""
-        return super().implied() | {"regimes": REGIME_NAMES if ALL in self.regimes else self.regimes}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,12 +184,6 @@ class DuelPayoffOptions(PayoffOptions, DuelOptions):
     opponents: tuple[str, ...] = argument((BOT_SET,), metavar="O", group=WHO, split=True)
     """Bots, checkpoints and ONNX agents besides them (default: the five bots), or none."""
 
-    def check(self) -> None:
-        """Raise `InputError` for several regimes."""
-        super().check()
-        if len(self.regimes) != 1:
-            raise InputError(f"--regimes: a payoff matrix is of one; give one name, not {len(self.regimes)}")
-
 
 @dataclass(frozen=True)
 class DuelMatches(KernelMatches):
@@ -200,6 +191,7 @@ class DuelMatches(KernelMatches):
 
     setting: MatchSettings
     ticks_per_second: ClassVar[float] = TICKS_PER_SECOND
+    regimes: ClassVar[Mapping[str, Mapping[str, Any]]] = PHYSICS
 
     def play(self, cell: Cell, bar: tqdm[NoReturn]) -> tuple[MatchRecord, list[Recording]]:
         """Play the games of a cell. Raises `InputError` for actions that are not finite."""
@@ -209,7 +201,7 @@ class DuelMatches(KernelMatches):
         player, opponent = cell.pair
         how: dict[str, Any] = {"games": cell.plan.games, "seed": cell.plan.seed}
         recorder = Recorder(1) if cell.filmed else None
-        setting = replace(self.setting, ranges=ranges(cell.regime), trace=recorder.games if recorder else 0)
+        setting = replace(self.under(cell.regime), trace=recorder.games if recorder else 0)
         first, second = player.contestant, opponent.contestant
         if isinstance(first, PlannerPlayer):
             first = first.against(second, setting=setting, **how)
@@ -323,7 +315,7 @@ def conditions(options: DuelOptions, played: DuelMatches) -> PairConditions:
         fields,
         LENGTH_AND_HP,
         length_and_hp,
-        physics=True,
+        varied="physics",
         details=f"; bots decide {bots}{gravity}",
     )
 

@@ -7,11 +7,11 @@ gain together. Writes eval.json and eval.md next to the checkpoint.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sparring.agents.opponents.players import SAMPLED_PREFIX, find_checkpoint
 from sparring.configs.core.errors import InputError
@@ -72,6 +72,9 @@ _PAYOFF_EXAMPLES = """\
 class SeatOptions(PairedOptions):
     """Options of every command that plays a game of another package."""
 
+    ABSENT: ClassVar[Mapping[str, str]] = {
+        "--regimes": "a policy plays the game with the options it was trained with; evaluate a run for each of them"
+    }
     anchor: str | None = argument(None, metavar="A", group=WHO)
     """Whose rating is fixed, as in random or random=1000 (default: random, or the first player, at 0)."""
     modules: tuple[str, ...] = argument((), metavar="MODULE", group=WHO, flags=["--import"])

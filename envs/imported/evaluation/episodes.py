@@ -17,16 +17,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
-from sparring.agents.opponents.players import display_name, display_path, find_checkpoint
+from sparring.agents.opponents.players import ONNX, display_name, display_path, find_checkpoint
 from sparring.configs.core.device import LOCAL
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
 from sparring.configs.core.status import say
 from sparring.configs.core.typed import naming
 from sparring.configs.games import OWN
-from sparring.envs.game import game_of
+from sparring.envs.game import FOREIGN_POLICIES, game_of
 from sparring.eval.command import GameEvaluation
-from sparring.eval.options import CONDITIONS, RESULTS, SEED, CommandText, Pairs, argument, check_suffix
+from sparring.eval.options import CONDITIONS, RESULTS, SEED, WHO, CommandText, Pairs, argument, check_suffix
+from sparring.eval.paired.duels import FILES, DuelEvaluationOptions
 from sparring.eval.paired.evaluation import (
     Cell,
     Matches,
@@ -37,7 +38,6 @@ from sparring.eval.paired.evaluation import (
     evaluate,
     play_cells,
 )
-from sparring.eval.paired.options import PairedEvaluationOptions
 from sparring.eval.stats.requirements import Requirement
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ SCHEMA_VERSION = 1
 EPISODES = "[2, 1000000]"
 MEANS = ("return", "length")
 """What is measured of episodes."""
+ALONE = "players do not meet in environments of Gymnasium; compare returns with eval/seeds.py RUN RUN"
 COPIES = 10
 """Number of parallel environments. Episodes are split evenly among them, so that short ones are not favoured."""
 MOST_LEFT_OUT = 10
@@ -64,14 +65,22 @@ examples:
   python eval/run.py --ckpt quick-hawk-gymnasium                 100 episodes
   python eval/run.py --ckpt final.pt --episodes 20 --seed 7 --video episode.gif
   python eval/run.py --ckpt final.pt --require "return>=195"     exit code 1 below it
+  python eval/run.py --ckpt agent.onnx                           a model that eval/export.py wrote
+  python eval/run.py --env gymnasium --ckpt model.zip --id CartPole-v1    a policy of Stable-Baselines3
 
 exit codes: 0 done, 1 a --require failed, 2 bad input, 130 stopped with Ctrl-C"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class EpisodeOptions(PairedEvaluationOptions):
+class EpisodeOptions(DuelEvaluationOptions):
     """Options of the command. Without opponents the others of `PairedEvaluationOptions` are not options here."""
 
+    ABSENT: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("--opponents", "--ladder", "--anchor", "--sprt"), ALONE),
+        "--games": "counts matches; give --episodes",
+        "--regimes": "an environment has the parameters that it is registered with; register others under other ids",
+        "--replay": "is of games for several; give --video",
+    }
     OUTPUTS: ClassVar[Sequence[str]] = ("video",)
     MISSING: ClassVar[str] = "give a path, a run's name, or final.pt for the newest run"
     TEXT = CommandText(
@@ -81,6 +90,10 @@ class EpisodeOptions(PairedEvaluationOptions):
         _EXAMPLES,
         env="gymnasium",
     )
+    ckpt: str = argument("", metavar="C", group=WHO)
+    """A path (.pt, .onnx or a .zip of Stable-Baselines3), a run's name, or final.pt (the newest run's)."""
+    id: str = argument("", metavar="ID", group=WHO)
+    """The environment of a zip or a model that does not name it, such as CartPole-v1."""
     episodes: int = argument(100, EPISODES, metavar="N", group=CONDITIONS)
     """Number of episodes."""
     seed: int = argument(0, SEED, metavar="N", group=CONDITIONS)
@@ -171,8 +184,9 @@ class Episodes(Matches):
         return {}
 
     def identity(self, player: EpisodePlayer) -> tuple[Any, Path | None] | None:
-        """Return the policy's file; None for an environment whose code may have changed."""
-        return None if ":" in str(player.checkpoint.contract["id"]) else (None, player.path)
+        """Return environment and file; None for code and for statistics beside a zip, which may have changed."""
+        env_id = str(player.checkpoint.contract["id"])
+        return None if ":" in env_id or player.path.suffix not in FILES else (env_id, player.path)
 
 
 def play(checkpoint: Checkpoint, episodes: int, seed: int, device: str = "cpu") -> np.ndarray:
@@ -207,15 +221,17 @@ def make_envs(
     import torch
 
     from sparring.configs.serialization import from_stored
-    from sparring.envs.imported.config import GymnasiumRunConfig
+    from sparring.envs.imported.config import GymnasiumEnvConfig, GymnasiumRunConfig
     from sparring.envs.imported.training.gymnasium import GymnasiumEnvs, check_version
 
-    config = from_stored(checkpoint.training["config"])
+    stored = checkpoint.training.get("config")  # policies of other programs have none
+    foreign = GymnasiumRunConfig(env=GymnasiumEnvConfig(id=checkpoint.contract["id"]))
+    config = foreign if stored is None else from_stored(stored)
     if not isinstance(config, GymnasiumRunConfig) or config.env.id != checkpoint.contract["id"]:
         raise InputError(f"{checkpoint.path}: its training.config is of another environment; train a new policy")
     config.env.num_envs, config.env.normalize_reward, config.env.vector = copies, False, False
     config.env.scale_actions = checkpoint.contract.get("scale_actions", False)  # earlier versions clipped
-    statistics = checkpoint.contract["normalizer"]
+    statistics = checkpoint.contract.get("normalizer")
     with naming(checkpoint.path, InputError, "train a new policy"):
         envs = GymnasiumEnvs(config, torch.device(device), seed=seed, statistics=statistics, render_mode=render_mode)
     check_version(config.env.id, checkpoint.contract["version"], envs.contract["version"])
@@ -256,9 +272,8 @@ def open_player(
     options: EpisodeOptions, located: Path, opponents: Sequence[Any], device: str, like: Any = None
 ) -> PairedPlayers:
     """Load the policy. Raises `InputError` for a file that cannot be used."""
-    checkpoint = _load(located, device)
-    _check_module(checkpoint, options.module)
-    return PairedPlayers(EpisodePlayer(display_name(located), checkpoint), [])
+    checkpoint, notes = _load(located, device, options.module, options.id, options.vecnormalize)
+    return PairedPlayers(EpisodePlayer(display_name(located), checkpoint), [], notes)
 
 
 def meet(options: EpisodeOptions, players: PairedPlayers, plan: Plan, played: Played) -> None:
@@ -270,6 +285,7 @@ def texts(options: EpisodeOptions, players: PairedPlayers, plan: Plan, played: P
     """Return the table of returns and lengths, and the JSON."""
     (record,) = played.records
     content = _summarize(options, players.player.checkpoint, record.values, plan.matches.device)
+    content |= {"notes": list(players.notes)} if players.notes else {}
     return _markdown(content), json.dumps(content, indent=1, allow_nan=False) + "\n"
 
 
@@ -281,12 +297,42 @@ def outputs(
     return {options.video: partial(write_video, **how)} if options.video else {}
 
 
-def _load(path: Path, device: str) -> Checkpoint:
+def _load(
+    path: Path, device: str, module: str, env_id: str = "", vecnormalize: Path | None = None
+) -> tuple[Checkpoint, tuple[str, ...]]:
+    """Load a policy and notes on it; `env_id` is the environment of a file that does not name it."""
+    if path.suffix not in FOREIGN_POLICIES:
+        if env_id:
+            raise InputError(f"--id {env_id}: {path} names its environment; leave it out")
+        checkpoint = _own(path, device)
+        _check_module(path, checkpoint.contract["id"], module)
+        return checkpoint, ()
+    from sparring.agents.opponents.onnx_file import read_contract
+    from sparring.envs.imported.training.foreign_policies import load_foreign
+
+    stated = read_contract(path) if path.suffix == ONNX else {}
+    named = str(stated.get("id", ""))
+    _check_game(path, named)
+    if not (env_id or named):
+        raise InputError(f"{path}: does not name its environment; add --id, as in --id CartPole-v1")
+    if env_id and named not in ("", env_id):
+        raise InputError(f"--id {env_id}: {path} is of {named}; leave it out")
+    if not env_id:  # whoever types an id means its code
+        _check_module(path, named, module)
+    return load_foreign(path, device, env_id or named, stated, vecnormalize)
+
+
+def _check_game(path: Path, env_id: str) -> None:
+    if game := game_of(env_id):
+        raise InputError(f"{path}: plays {game.title}; evaluate it with eval/run.py --env {game.name}")
+
+
+def _own(path: Path, device: str) -> Checkpoint:
+    """Load a policy of this project."""
     from sparring.agents.policies.checkpoint import load_checkpoint
 
     checkpoint = load_checkpoint(path, device)
-    if game := game_of(checkpoint.contract["id"]):
-        raise InputError(f"{path}: plays {game.title}; evaluate it with eval/run.py --env {game.name}")
+    _check_game(path, checkpoint.contract["id"])
     if "normalizer" not in checkpoint.contract or "config" not in checkpoint.training:
         raise InputError(f"{path}: does not say how {checkpoint.contract['id']} was shown to it; train a new policy")
     trained = trained_env(checkpoint.training["config"])
@@ -309,8 +355,7 @@ def load_episode_policy(path: Path, device: str, module: str = "") -> LoadedPoli
     from sparring.agents.policies.policy import Policy
     from sparring.envs.spaces import to_actions
 
-    checkpoint, name = _load(path, device), display_name(path)
-    _check_module(checkpoint, module)
+    (checkpoint, _), name = _load(path, device, module), display_name(path)
     envs = make_envs(checkpoint, 1, 0, device)
     envs.close()
     acted = partial(to_actions, envs.action_space, scale=envs.scale_actions)
@@ -320,21 +365,21 @@ def load_episode_policy(path: Path, device: str, module: str = "") -> LoadedPoli
         acted,
         lambda rows: envs.encode(rows.cpu().numpy()).to(rows.device),
     )
-    return LoadedPolicy(
-        name, path, Policy(checkpoint.network, checkpoint.contract, name=name), spaces, checkpoint.training
-    )
+    foreign = getattr(checkpoint.network, "policy", None)
+    policy = foreign or Policy(checkpoint.network, checkpoint.contract, name=name)
+    return LoadedPolicy(name, path, policy, spaces, checkpoint.training)
 
 
-def _check_module(checkpoint: Checkpoint, allowed: str) -> None:
+def _check_module(path: Path, env_id: str, allowed: str) -> None:
     """Refuse to import a module that only the file names, because importing runs its code."""
-    module, colon, _ = str(checkpoint.contract["id"]).partition(":")
+    module, colon, _ = env_id.partition(":")
     if colon and module not in (allowed, OWN):
         raise InputError(
-            f"{checkpoint.path}: plays {checkpoint.contract['id']}, and making that runs the code of the module "
+            f"{path}: plays {env_id}, and making that runs the code of the module "
             f"{module}; if you trust it, add --import {module}"
         )
     if allowed and not colon:
-        raise InputError(f"--import {allowed}: {checkpoint.contract['id']} needs no module; leave it out")
+        raise InputError(f"--import {allowed}: {env_id} needs no module; leave it out")
 
 
 def _summarize(
@@ -359,7 +404,7 @@ def _summarize(
 
 
 def _markdown(content: dict[str, Any]) -> str:
-    from sparring.eval.stats.tables import table
+    from sparring.eval.stats.tables import notes_markdown, table
 
     head = ("", "mean", "95 % interval", "median", "least", "most")
     rows = []
@@ -369,6 +414,7 @@ def _markdown(content: dict[str, Any]) -> str:
         low, high, *numbers = (f"{value:.2f}" for value in values)
         rows.append([name, numbers[0], f"{low} to {high}", *numbers[1:]])
     about = f"{content['episodes']} episodes of the deterministic policy, seed {content['seed']}; Student's t interval."
+    about += notes_markdown(content.get("notes", ()))
     origin = f"Checkpoint: `{content['checkpoint']}`  \nCommand: `{content['command']}`"
     return f"# {content['player']}: {content['env']}\n\n{about}\n\n{table(head, rows)}\n\n{origin}\n"
 

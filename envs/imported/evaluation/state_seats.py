@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.agents.opponents.players import OpponentError
+from sparring.agents.opponents.players import SAMPLED_PREFIX, OpponentError
 from sparring.configs.core.errors import InputError
 from sparring.envs.imported.evaluation.state_players import open_player
 from sparring.envs.imported.match import make_match
@@ -68,13 +68,19 @@ def seat_state(state: Any, seat: int) -> Any:
     return state if has_text(state.get_game()) else TurnState(state)
 
 
-def open_state_seats(text: str, contract: Mapping[str, Any], seed: int) -> StateSeats:
-    """Return the player of states that `text` names, in matches of a contract. Raises `InputError` for another game."""
+def open_state_seats(text: str, contract: Mapping[str, Any], seed: int, *, deterministic: bool = True) -> StateSeats:
+    """Return the player of states that `text` names, in matches of a contract. Raises `InputError` for another game.
+
+    A zip takes its likeliest action if it is `deterministic`, unless it is named with `stochastic:`.
+    """
     package, _, game_id = str(contract["id"]).partition(":")
     if package != "openspiel":
         raise InputError(f"{text}: plays games of OpenSpiel, and this is {contract['id']}; name another opponent")
     match: Any = make_match("openspiel", game_id, dict(contract["kwargs"]))
-    return StateSeats(open_player(text, match.game), text, seed)
+    file = text.removeprefix(SAMPLED_PREFIX)
+    player = open_player(file, match.game)
+    sure = deterministic and file == text and text.endswith(".zip")
+    return StateSeats(player.likeliest if sure else player, text, seed)
 
 
 def mixed(game: Any, policies: Sequence[StatePolicy]) -> StatePolicy:

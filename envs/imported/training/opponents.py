@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 RANDOM = "random"
 """Player that draws uniformly among the legal actions."""
-STATE_PLAYERS, SAVED = "openspiel:", ".json"
-"""Beginning and end of players of states; those are of OpenSpiel, and responses that `sparring exploit` saved."""
+STATE_PLAYERS, SAVED = "openspiel:", (".json", ".zip")
+"""Beginning and ends of players of states: OpenSpiel's own, responses that `sparring exploit` saved, and SB3's zips."""
 STATE_SEATS = "sparring.envs.imported.evaluation.state_seats:open_state_seats"
 SEAT_PLAYERS = f"{RANDOM}, a run or a checkpoint, {players.SAMPLED_PREFIX}FILE, or module:Name"
 WANTED = "a model that eval/export.py wrote of a policy without memory: input float32 [1, D], output float32 [1, A]"
@@ -246,7 +246,7 @@ def open_seat_player(
     if isinstance(x, str) and x == RANDOM:
         return RandomSeats(contract, seed=seed)
     if isinstance(x, str) and is_state_player(x):
-        seats: SeatPlayer = load(STATE_SEATS)(x, contract, seed)
+        seats: SeatPlayer = load(STATE_SEATS)(x, contract, seed, deterministic=deterministic)
         return seats
     if isinstance(x, str) and not is_code(x):
         sampled = x.startswith(players.SAMPLED_PREFIX)

@@ -94,6 +94,10 @@ def test_a_policy_of_another_project_is_refused_where_actions_are_not_plain_numb
     (line,) = [text for text in capsys.readouterr().err.splitlines() if "model" in text]
     kind = {".zip": "SB3 zips", ".onnx": "ONNX models"}[suffix]
     why = f", and actions of {game} are not plain numbers" if game in ("Diplomacy", "chess") else ""
-    expected = f"{kind} play only the dogfight and air combat{why}; give a .pt file or a run's name"
-    exported = suffix == ".onnx" and game in ("openspiel", "pettingzoo")  # which models of theirs can play
-    assert ("is damaged, or not a valid ONNX model" if exported else expected) in line
+    games = {".zip": "the dogfight, air combat", ".onnx": "the dogfight, Diplomacy, air combat"}[suffix]
+    expected = f"{kind} play only {games} and in Gymnasium{why}; give a .pt file or a run's name"
+    if suffix == ".onnx" and game != "chess":  # models of theirs can play
+        expected = "is damaged, or not a valid ONNX model"
+    elif game == "gymnasium":
+        expected = "does not name its environment; add --id, as in --id CartPole-v1"
+    assert expected in line

@@ -72,7 +72,7 @@ def test_without_a_regime_it_must_hold_in_every_one():
     assert len(Requirement.parse("ace>=0.6").failures(records)) == 2
     assert Requirement.parse("ace@none>=0.6").failures(records) == []
     (line,) = Requirement.parse("ace@full>=0.6").failures(records)
-    assert "physics full" in line
+    assert "regime full" in line
 
 
 def test_mean_and_worst_can_be_required():
@@ -99,5 +99,5 @@ def test_score_and_decided_share_are_required_by_name():
 
 
 def test_a_regime_is_refused_for_a_game_without_regimes():
-    with pytest.raises(InputError, match="only the dogfight has regimes; leave out @full"):
+    with pytest.raises(InputError, match="no regimes are played; leave out @full"):
         Requirement.parse("score:ace@full>=0.5").check_names(["ace"])

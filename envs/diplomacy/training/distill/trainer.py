@@ -258,7 +258,7 @@ class DistillTrainer:
         """Take the weights of `init_from`; raises `InputError` for a network of another shape."""
         name = self.config.init_from
         player = open_player(name, self.device)
-        if not isinstance(player, PolicyOrders) or player.network.shape != self.network.shape:
+        if not isinstance(player, PolicyOrders) or getattr(player.network, "shape", None) != self.network.shape:
             raise ConfigError(f"init_from={name}: is not a policy of this shape; begin with one of the same network")
         self.network.load_state_dict(player.network.state_dict())
 

@@ -14,13 +14,13 @@ from sparring.eval.payoff import main
 PLAYERS = ("random", "dumbbot", "chaos")
 
 
-def shares(lone, six, games, last_year):
+def shares(lone, six, games, last_year, seed=0):
     """Share of squares of `lone`, which has power i % 7 of game i, counted centre by centre."""
     batch = DiplomacyBatch(games, threads=1, last_year=last_year)
     seats = torch.zeros(games, NUM_POWERS, dtype=torch.bool)
     for game in range(games):
         seats[game, game % NUM_POWERS] = True
-    play_to_end(batch, [(lone, seats), (six, ~seats)], seed=0)
+    play_to_end(batch, [(lone, seats), (six, ~seats)], seed=seed)
     found = []
     for game, owners in enumerate(batch.owner.tolist()):
         counts = [owners.count(power) for power in range(NUM_POWERS)]
@@ -62,7 +62,7 @@ def test_snapshots_of_a_run_are_players(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--games", "20"], "--games 20: must be a multiple of 14; try 14"),
+        (["--games", "20"], "--games 20: must be a multiple of 14, so that all powers are played as often; try 28"),
         (["--opponents", "random,tiny"], "unknown opponent 'tiny'"),
         (["--opponents", "random,random"], "--opponents: random: name at least two players, or a run"),
         (["--opponents", "dumbbot,random", "--anchor", "chaos"], "chaos"),

@@ -138,7 +138,7 @@ def test_replays_are_pictures_or_text(tmp_path, capsys):
         (["--opponents", "random,random,randon"], "unknown player 'randon'"),
         (["--regimes", "full"], "these are the options of pettingzoo"),
         (["--require", "x>=1"], "unknown opponent in --require 'x>=1': 'x': choose from random"),
-        (["--require", "random@full>=1"], "only the dogfight has regimes; leave out @full"),
+        (["--require", "random@full>=1"], "no regimes are played; leave out @full"),
     ],
 )
 def test_bad_options_are_one_line(words, message, tmp_path, capsys):

@@ -123,7 +123,7 @@ def test_an_episode_is_written_as_gif(tmp_path, capsys):
     [
         (["--ckpt", "cart", "--episodes", "1"], "--episodes 1: must be in [2, 1000000]"),
         (["--ckpt", "cart", "--video", "a.mp4"], "must end in .gif"),
-        (["--ckpt", "cart", "--opponents", "ace"], "unknown option '--opponents'"),
+        (["--ckpt", "cart", "--opponents", "ace"], "--opponents: players do not meet in environments of Gymnasium"),
         (["--env", "gymnasium"], "--ckpt is missing"),
         (["--ckpt", "crt"], "did you mean 'cart'"),
         (["--ckpt", "cart", "--env", "dogfight"], "was trained in CartPole-v1; this command takes only"),

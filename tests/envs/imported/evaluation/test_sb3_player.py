@@ -18,8 +18,12 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from sparring.configs.core.errors import InputError
 from sparring.envs.imported.evaluation.state_players import met_states, open_player
+from sparring.envs.imported.states import first_state
+from sparring.envs.imported.training.opponents import load_seat_policy, open_seat_player
 from sparring.eval.exploit import exploit_policy, main
+from sparring.eval.run import main as evaluate
 from tests.agents.policies.sb3_data import by_name, encoded
+from tests.envs.imported.evaluation.saved import save_run
 
 MASKABLE = "sb3_contrib.common.maskable.policies.MaskableActorCriticPolicy"
 
@@ -195,3 +199,23 @@ def test_zip_of_another_algorithm_is_refused(tmp_path):
     SAC("MlpPolicy", gym.make("Pendulum-v1"), device="cpu").save(tmp_path / "model.zip")
     with pytest.raises(InputError, match=r"SACPolicy: only .* the MlpPolicy of PPO, A2C and MaskablePPO"):
         open_player(str(tmp_path / "model.zip"), pyspiel.load_game("kuhn_poker"))
+
+
+def test_a_zip_is_an_opponent_that_takes_the_likeliest_legal_action(tmp_path):
+    model, path = saved(tmp_path)
+    run = save_run(tmp_path / "run", "openspiel", "kuhn_poker")
+    words = ["--ckpt", str(run), "--opponents", f"{path},stochastic:{path}", "--games", "40", "--threads", "1"]
+    assert evaluate([*words, "--quiet", "--out", str(tmp_path)]) == 0
+    records = json.loads(next(tmp_path.glob("eval*.json")).read_text())["records"]
+    assert [record["opponent"] for record in records] == [str(path), f"stochastic:{path}"]
+    game, contract = pyspiel.load_game("kuhn_poker"), load_seat_policy(run).contract
+    sure = open_seat_player(str(path), contract)
+    for states in met_states(game, 100).values():
+        shown = np.float32(states[0].information_state_tensor(states[0].current_player()))
+        legal = states[0].legal_actions()
+        logits = model.policy.get_distribution(model.policy.obs_to_tensor(shown)[0]).distribution.logits[0]
+        assert sure._draw([states[0]]) == [max(legal, key=lambda action: float(logits[action]))]
+    drawn = open_seat_player(f"stochastic:{path}", contract)
+    assert set(drawn._draw([first_state(game).child(0).child(2)] * 200)) == {0, 1}
+    with pytest.raises(InputError, match="plays games of OpenSpiel, and this is pettingzoo"):
+        open_seat_player(str(path), contract | {"id": "pettingzoo:some.game"})
