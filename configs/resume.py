@@ -109,14 +109,19 @@ def differences(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]
 
 
 def moved_by_length(config: RunConfig, changed: Mapping[str, Any]) -> list[str]:
-    """Return options that are annealed over the run, if its length is among the `changed` options, else nothing."""
-    if not isinstance(config, PPORunConfig) or not any(map(LENGTH.fullmatch, changed)):
+    """Return what the run would have done otherwise at its full length, if that is among the `changed` options."""
+    lengths = [change for key, change in changed.items() if LENGTH.fullmatch(key)]
+    if not isinstance(config, PPORunConfig) or not lengths:
         return []
-    ppo, last = config.ppo, config.phases[-1]
+    ppo, last, play = config.ppo, config.phases[-1], config.self_play
+    updates = sum(phase.updates for phase in config.phases) + sum(was - now for was, now in lengths)
+    # An exploiter that the end of the shorter run would have cut was not begun.
+    turn = updates % (play.exploiter_every + play.exploiter_updates) if play.exploiter_every else 1
     annealed = {
         "ppo.learning_rate": ppo.adaptive_kl == 0.0 and ppo.final_learning_rate_fraction != 1.0,
         "ppo.entropy_coefficient": ppo.entropy_coefficient > 0.0 and ppo.final_entropy_fraction != 1.0,
         "the share of self-play": last.scripted_start != last.scripted_end,
+        "the exploiters": turn == 0 or turn > play.exploiter_every > 0,
     }
     return [name for name, moves in annealed.items() if moves]
 

@@ -49,7 +49,10 @@ _OF_TRAINING = (
     "so the share is usually lower than what the final policy scores: eval/run.py measures that. A win rate in README "
     "or a model card is of a finished policy, often of a longer run, in games with its most probable actions."
 )
-_JOINED = "Elo when it joined is the learner's Elo at that step. games since: results recorded against the copy."
+_JOINED = (
+    "Elo when it joined is the learner's Elo at that step, also for an exploiter. games since: results recorded "
+    "against the copy."
+)
 
 
 def league_report(run: RunRecord, history: History) -> RunReport:

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from sparring.agents.distributed.processes import Processes
+from sparring.agents.opponents.duelists import PythonPolicy
 from sparring.agents.play.duel_matches import _Table
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.array_actor import actor_of
@@ -20,8 +21,8 @@ from sparring.configs.schema import NetworkConfig
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.config import DogfightRunConfig
 from sparring.envs.dogfight.interfaces.gymnasium_env import DogfightEnv
-from sparring.envs.dogfight.training.matches import MatchSettings
-from sparring.envs.dogfight.training.opponents.planner import PlannerPlayer
+from sparring.envs.dogfight.training.matches import MatchSettings, play
+from sparring.envs.dogfight.training.opponents.planner import DisturbedActions, PlannerPlayer
 from sparring.envs.dogfight.training.task import DogfightTask
 
 N, LONGEST, H = 8, 5, 8
@@ -159,13 +160,35 @@ def test_matches_of_evaluation_carry_a_memory_for_each_and_empty_it():
     batch.close()
 
 
+@pytest.mark.parametrize("noise", [None, 0.0])
+def test_a_plan_against_a_policy_with_memory_holds_to_the_last_observation(monkeypatch, noise):
+    """Planned with one rollout: the policy observes in the match what it observed there."""
+    env, _ = make_env()
+    (policy,) = env.opponent_seats._players
+    setting = MatchSettings(threads=1, max_ticks=10 * LONGEST, observe_physics=False)
+    plain, observed = Policy.step, []
+
+    def step(player, obs, memory, **options):
+        if player is policy:
+            observed.append(obs.clone())
+        return plain(player, obs, memory, **options)
+
+    monkeypatch.setattr(Policy, "step", step)
+    planned = PlannerPlayer(1, name="planner:k=1").against(policy, games=2, seed=0, setting=setting)
+    rollout = observed.copy()
+    observed.clear()
+    disturbed = PythonPolicy(DisturbedActions(policy, noise or 0.0), name="disturbed", device="cpu")
+    play(planned, policy if noise is None else disturbed, games=2, seed=0, setting=setting)
+    assert len(rollout) == LONGEST
+    assert all(map(torch.equal, rollout, observed))
+    env.close()
+
+
 def test_who_does_not_carry_a_memory_refuses_the_policy():
     env, _ = make_env()
     (policy,) = env.opponent_seats._players
     with pytest.raises(PolicyError, match=r"has a memory \(network.memory=gru\), which this use does not carry; name"):
         policy.act(env.obs)
-    with pytest.raises(PolicyError, match="plans do not carry"):
-        PlannerPlayer(4, name="planner:k=4").against(policy, games=2, seed=0, setting=MatchSettings())
     assert policy.value(env.obs) is None
     with pytest.raises(PolicyError, match="which an environment does not carry for an opponent"):
         DogfightEnv(opponent=policy, observe_physics=False).reset(seed=0)

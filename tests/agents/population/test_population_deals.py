@@ -13,7 +13,15 @@ from sparring.agents.policies.styles import plain_shape, style_weights
 from sparring.agents.population.exploiters import Exploiters
 from sparring.agents.population.population import Population
 from sparring.agents.ppo.learner import Autocast, PPOLearner
-from sparring.configs.schema import NetworkConfig, PhaseConfig, PPOConfig, SelfPlayConfig, StageConfig
+from sparring.configs.resume import moved_by_length
+from sparring.configs.schema import (
+    NetworkConfig,
+    PhaseConfig,
+    PPOConfig,
+    PPORunConfig,
+    SelfPlayConfig,
+    StageConfig,
+)
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.pool import Pool
 from sparring.curriculum.schedule import Schedule, SchedulePosition
@@ -169,3 +177,24 @@ def test_exploiters_begin_with_the_released_weights_or_a_lineage_and_the_learner
         assert equal(learner.network.state_dict(), before["network"])
         assert equal(learner.average.state_dict(), before["average"])
     assert exploiters.turn(38) == ""  # it would not end before the run
+
+
+def exploiter_starts(config, updates, length):
+    """The updates below `updates` with which exploiters begin in a schedule of `length`."""
+    learner = PPOLearner(network(1), PPOConfig(), Autocast("fp32", "cpu"), seed=0)
+    stub = SimpleNamespace(begin_exploiter=lambda *_: None, end_exploiter=lambda *_: None)
+    exploiters = Exploiters(config, learner, stub, {}, updates=length)
+    return [update for update in range(updates) if "begins" in exploiters.turn(update)]
+
+
+@pytest.mark.parametrize("length", range(4, 17))
+def test_a_longer_run_says_when_an_exploiter_was_skipped_before_its_old_end(length):
+    config = SelfPlayConfig(exploiter_every=3, exploiter_updates=2)
+    longer = PPORunConfig(
+        ppo=PPOConfig(final_learning_rate_fraction=1.0, final_entropy_fraction=1.0),
+        phases=[PhaseConfig("selfplay", 20, scripted_start=0.2, scripted_end=0.2)],
+        self_play=config,
+    )
+    skipped = exploiter_starts(config, length, length) != exploiter_starts(config, length, 20)
+    reasons = moved_by_length(longer, {"phases.0.updates": (length, 20)})
+    assert reasons == ["the exploiters"] * skipped

@@ -4,7 +4,7 @@ For every start it draws K matches in a copy of the simulator, all starts and dr
 actions from the opponent's own policy, with the noise that it explored with. The other is the opponent as it will play.
 Of the K the best is kept: a win before a draw before a loss, then by hp. Its actions are played in the real match
 without looking. The simulator repeats bit for bit, so against a deterministic policy the plan holds. It is fragile:
-against one that samples, or whose actions are disturbed, the opponent soon flies elsewhere.
+against one that samples, draws a style, or whose actions are disturbed, the opponent soon flies elsewhere.
 """
 
 from __future__ import annotations
@@ -46,7 +46,6 @@ class PlannerPlayer(PythonPolicy):
             raise PolicyError(
                 f"{self.name} plans against the weights of a checkpoint, and {name} is not one; name a policy"
             )
-        opponent.refuse_memory("which its plans do not carry")
         actions = plan(opponent, samples=self.samples, games=games, seed=seed, setting=setting, left=left)
         return PythonPolicy(PlannedActions(actions), name=self.name, device=actions.device)
 
@@ -74,15 +73,20 @@ class DisturbedActions:
     def __init__(self, policy: Policy, noise: float) -> None:
         self.policy, self.noise = policy, noise
         self._generator = torch.Generator(policy.device)
+        self._memory = torch.zeros(0)
 
     def reseed(self, seed: int) -> None:
-        """Restart the noise, and the policy's samples if it draws any."""
+        """Restart the noise, the policy's samples if it draws any, and its memories."""
         self._generator.manual_seed(seed)
         self.policy.reseed(seed)
+        self._memory = torch.zeros(0)
 
     def act(self, obs: Tensor) -> Tensor:
-        """Return disturbed actions [N, 3]; the simulator clamps them."""
-        actions = self.policy.act(obs).clone()
+        """Return disturbed actions [N, 3] of N matches that began together; the simulator clamps them."""
+        if not len(self._memory):
+            self._memory = obs.new_zeros(len(obs), self.policy.memory_size)
+        actions, self._memory = self.policy.step(obs, self._memory)
+        actions = actions.clone()
         shape = (len(actions), 2)
         actions[:, :2] += self.noise * torch.randn(shape, generator=self._generator, device=actions.device)
         return actions
@@ -103,12 +107,13 @@ def plan(target: Policy, *, samples: int, games: int, seed: int, setting: MatchS
         for index, policy in ((_SAMPLER, sampler), (_TARGET, target)):
             policy.check(batch.contract)
             policy.reseed(_SEEDS + 2 * seed + index)
+        memories = [row.new_zeros(len(row), policy.memory_size, dtype=torch.float32) for policy in (sampler, target)]
         score = torch.full((len(match),), float("nan"), device=batch.device)
         flown = []
         for step in range(-(-setting.max_ticks // setting.action_repeat)):
             obs, actions = batch.obs.flatten(0, 1), torch.zeros(2 * len(match), 3, device=batch.device)
-            actions[learner] = sampler.act(obs[learner])
-            actions[opponent] = target.act(obs[opponent])
+            actions[learner], memories[_SAMPLER] = sampler.step(obs[learner], memories[_SAMPLER])
+            actions[opponent], memories[_TARGET] = target.step(obs[opponent], memories[_TARGET])
             flown.append(actions[learner])
             batch.step(actions.view(-1, 2, 3))
             score = torch.where(

@@ -50,8 +50,12 @@ def test_a_collision_with_a_mate_ends_both_and_no_other():
 
 
 @pytest.mark.parametrize("model", rules.MODELS)
-@pytest.mark.parametrize(("limit", "lost"), [(6.0, True), (12.0, False), (0.0, False)])
-def test_loads_beyond_the_limit_break_an_aircraft(model, limit, lost):
+@pytest.mark.parametrize(
+    ("limit", "pull", "lost"),
+    [(6.0, 1.0, True), (12.0, 1.0, False), (0.0, 1.0, False), (2.0, -1.0, True), (4.0, -1.0, False)],
+)
+def test_loads_beyond_the_limit_break_an_aircraft(model, limit, pull, lost):
+    """The stick asks for 9 g, or -3 g."""
     planes = flights.level(2, speed=260.0, height=3000.0)
     planes["attitude"][:] = (0.0, 0.0, 0.0, 1.0)
     planes["pos"][1] += (0.0, 5000.0, 0.0)
@@ -60,7 +64,7 @@ def test_loads_beyond_the_limit_break_an_aircraft(model, limit, lost):
     )
     game.load({"planes": planes.reshape(1, 2)})
     for _ in range(45):
-        game.step(torch.tensor([[(1.0, 0.0, 1.0, -1.0), HANDS_OFF]]))
+        game.step(torch.tensor([[(pull, 0.0, 1.0, -1.0), HANDS_OFF]]))
         if game.outcome[0] >= 0:
             break
     assert bool(game.terminated[0]) is lost
