@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from itertools import chain, count
+from types import ModuleType
 from typing import Any, TypeVar
 
 from sparring.configs.core.allowed import complaint
@@ -97,6 +98,17 @@ def is_code(text: object) -> bool:
     return isinstance(text, str) and (text in _registered or is_reference(text))
 
 
+def named_module(module: str, label: str) -> ModuleType:
+    """Import a module, which runs its code. Raises `InputError`, which begins with `label`, if it is missing."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if not f"{module}.".startswith(f"{error.name}."):
+            raise
+        where = "install it, or put its folder on PYTHONPATH"
+        raise InputError(f"{label}: cannot find the module {error.name}; {where}") from error
+
+
 def named_source(text: str, noun: str = "opponent") -> Any:
     """Return the object registered as `text`, or import the reference `text`, which runs the module's code.
 
@@ -107,13 +119,7 @@ def named_source(text: str, noun: str = "opponent") -> Any:
     if text in _registered:
         return _registered[text]
     module, _, name = text.partition(":")
-    try:
-        imported = import_module(module)
-    except ModuleNotFoundError as error:
-        if not f"{module}.".startswith(f"{error.name}."):
-            raise
-        where = "install it, or put its folder on PYTHONPATH"
-        raise InputError(f"{noun} {text}: cannot find the module {error.name}; {where}") from error
+    imported = named_module(module, f"{noun} {text}")
     if not hasattr(imported, name):
         names = [other for other in vars(imported) if not other.startswith("_")]
         raise InputError(f"{noun} {text}: {module} has no {name}{suggestion(name, names)}")

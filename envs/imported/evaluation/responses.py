@@ -22,7 +22,7 @@ import numpy as np
 from sparring.agents.opponents.players import find_checkpoint
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.load import load_kind
-from sparring.configs.opponents import register_opponent
+from sparring.configs.opponents import named_module, register_opponent
 from sparring.configs.overrides import as_override
 from sparring.configs.schema import RANDOM, NamedOpponentsRunConfig
 from sparring.curriculum.opponents import label_of
@@ -93,6 +93,8 @@ def game_settings(game: ImportedGame, seats: int) -> list[str]:
 
 def read_foreign(responses: ResponseGame, text: str, options: ResponseOptions) -> Target:
     """Read a player of others in a game of OpenSpiel, and ask it for some decisions twice. Raises `InputError`."""
+    for module in options.modules:
+        named_module(module, f"--import {module}")  # registers a game in Python
     try:
         match: Any = make_match("openspiel", options.id, {})
     except ConfigError as error:
@@ -202,7 +204,8 @@ def states(options: ResponseOptions, targets: Sequence[Target], sampled: bool) -
 
 def seated(options: ResponseOptions, file: Path) -> StatePolicy:
     """Return the likeliest choices of the policy in a file. Raises `InputError` for one with memory."""
-    return policy_choices(*load_policy(file, "cpu", options.modules), sampled=False)
+    modules = () if options.id else options.modules  # those of a game with --id are imported already
+    return policy_choices(*load_policy(file, "cpu", modules), sampled=False)
 
 
 def clone(options: ResponseOptions, targets: Sequence[Target], sampled: bool, folder: Path) -> str:

@@ -165,11 +165,22 @@ def test_wrong_player_is_one_line(name, parts, tmp_path, capsys):
         (["openspiel:uniform", "ppo.clip=0.1", "--id", "kuhn_poker"], "ppo.clip=0.1: is an option of training"),
         (["rlcard:leduc-holdem-rule-v1", "--id", "leduc_poker"], "blinds of 1 and 2 chips, and leduc_poker has other"),
         (["nobody", "--id", "kuhn_poker"], "nobody: expected openspiel:uniform"),
+        (["nobody", "--id", "kuhn_poker", "--import", "no_game"], "--import no_game: cannot find the module no_game;"),
     ],
 )
 def test_wrong_words_are_one_line(words, message, tmp_path, capsys):
     assert main([*words, "--out", str(tmp_path)]) == 2
     assert message in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_game_of_a_user_is_registered_by_its_import(tmp_path, capsys):
+    where = ["--id", "kuhn_poker_of_a_user", "--out", str(tmp_path)]
+    words = ["openspiel:uniform", *where, "--attacker", "cold", "--moves", "4000", "--threads", "1"]
+    assert main(words) == 2
+    assert "is not a game of OpenSpiel" in capsys.readouterr().err
+    assert main([*words, "--import", "tests.envs.imported.evaluation.foreign_game", "--quiet"]) == 0
+    exact = json.loads((tmp_path / "exploit.json").read_text())["exploitability"]["sampled"]
+    assert exact == pytest.approx(11 / 24)
 
 
 def test_kept_results_of_openspiels_players_are_reused(tmp_path):
