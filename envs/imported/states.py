@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -70,6 +70,25 @@ def is_open(game: Any) -> bool:
     """Return whether nothing is hidden in a game of OpenSpiel, in which one player decides at a time."""
     kind = game.get_type()
     return bool(kind.information.name == "PERFECT_INFORMATION" and kind.dynamics.name == "SEQUENTIAL")
+
+
+def passive_actions(game: Any) -> Callable[[Any], tuple[int, int]] | None:
+    """Return what gives fold, and check or call, in a state of a poker, -1 for a fold of nothing; None elsewhere."""
+    return POKERS.get(game.get_type().short_name)
+
+
+def _kuhn_actions(state: Any) -> tuple[int, int]:
+    """Return them in Kuhn poker, where a pass is a check before a bet and a fold behind it."""
+    passed, bet = 0, 1
+    return (passed, bet) if bet in state.history()[state.num_players() :] else (-1, passed)
+
+
+def _numbered_actions(state: Any) -> tuple[int, int]:
+    """Return them in pokers that number them 0 and 1."""
+    return (0 if 0 in state.legal_actions() else -1), 1
+
+
+POKERS = {"kuhn_poker": _kuhn_actions, "leduc_poker": _numbered_actions, "universal_poker": _numbered_actions}
 
 
 def first_state(game: Any) -> Any:

@@ -14,7 +14,7 @@ from sparring.eval.stats.tables import MatchRecord
 
 FORMAT = "sparring response"
 """Of the file of a response that was found."""
-COLD, WARM, CLONE, SAMPLING, SEARCH = "cold", "warm", "clone", "sampling", "search"
+COLD, WARM, CLONE, SAMPLING, SEARCH, LOCAL = "cold", "warm", "clone", "sampling", "search", "local"
 DETERMINISTIC, STOCHASTIC = "deterministic", "stochastic"
 """How the policy acts that is exploited."""
 
@@ -92,6 +92,9 @@ class GameState(Protocol):
     def child(self, action: int) -> GameState:
         """Return a copy of the state after an action or an outcome of chance."""
 
+    def history(self) -> Sequence[int]:
+        """Return the actions and outcomes of chance so far, which only the attack in poker reads."""
+
     def returns(self) -> Sequence[float]:
         """Return the returns of all players at the end."""
 
@@ -125,6 +128,8 @@ class StateGame:
     """The policy's choices in each of the `GameState`s, for the player who decides there."""
     name: str = ""
     """The game with its options, in its package's words."""
+    passive: Callable[[Any], tuple[int, int]] | None = None
+    """The actions `(fold, check or call)` in a state of a poker, -1 for a fold where there is nothing to call."""
 
 
 @dataclass(frozen=True)

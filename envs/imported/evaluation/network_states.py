@@ -19,7 +19,7 @@ from sparring.configs.games import is_imported
 from sparring.envs.imported.evaluation.http_player import tensor_of
 from sparring.envs.imported.evaluation.policy import ImportedGame, load_policy
 from sparring.envs.imported.rows import SeatRows
-from sparring.envs.imported.states import first_state, rows_of, whole
+from sparring.envs.imported.states import first_state, passive_actions, rows_of, whole
 from sparring.envs.imported.training.opponents import NetworkSeats
 from sparring.eval.paired.response_game import Choices, StateGame, StatePolicy
 
@@ -36,7 +36,7 @@ def network_states(match: Any, encoder: SeatRows, network: Any) -> StateGame:
 def state_game(game: Any, policy: StatePolicy) -> StateGame:
     """Return a game of OpenSpiel with the policy that is exploited."""
     ends = game.min_utility(), game.max_utility()
-    return StateGame(lambda: first_state(game), game.num_players(), *ends, policy, str(game))
+    return StateGame(lambda: first_state(game), game.num_players(), *ends, policy, str(game), passive_actions(game))
 
 
 def network_choices(match: Any, encoder: SeatRows, network: Any, *, deterministic: bool) -> StatePolicy:
