@@ -35,7 +35,7 @@ def first_runs() -> dict[str, str]:
     """Return the run file of `env=NAME` where no run is named."""
     games = import_module("sparring.envs.game").games()
     first_runs = {name: name for name in ("gymnasium", *PACKAGES)}
-    return first_runs | {game.name: game.first_run for game in games if game.ppo_task}
+    return first_runs | {game.name: game.first_run for game in games}
 
 
 def run_kind(plain: Mapping[str, Any]) -> type[RunConfig]:
@@ -44,6 +44,8 @@ def run_kind(plain: Mapping[str, Any]) -> type[RunConfig]:
     kinds = [kind for kind in run_kinds() if trainer in kind.trainers] or run_kinds()
     env_id = env.get("id") if isinstance(env, Mapping) else None
     game = GYMNASIUM
+    if packaged := [kind for kind in run_kinds() if isinstance(env, Mapping) and kind.game == _game_of_package(env)]:
+        return next((kind for kind in packaged if kind in kinds), packaged[0])  # its trainer is checked later
     if isinstance(env_id, str) and (is_game(env_id) or env_id.lower().startswith(OWN_PREFIX) or is_retired(env_id)):
         game = env_id
     elif isinstance(env, Mapping) and is_imported(env):
@@ -51,6 +53,12 @@ def run_kind(plain: Mapping[str, Any]) -> type[RunConfig]:
     elif not isinstance(env_id, str):
         return kinds[0]
     return next((kind for kind in kinds if kind.game == game), kinds[0])
+
+
+def _game_of_package(env: Mapping[str, Any]) -> str:
+    """Return the id of the game that `env.package` names, empty for other packages."""
+    games = import_module("sparring.envs.game").games()
+    return next((game.id for game in games if game.name == env.get("package")), "")
 
 
 def is_game(env_id: str) -> bool:

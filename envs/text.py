@@ -193,6 +193,16 @@ class TextPlayer(Protocol):
         """Return one answer for each prompt, in order."""
 
 
+class PolicyPlayer(TextPlayer, Protocol):
+    """A player whose probabilities are known."""
+
+    def at(self, temperature: float, /) -> PolicyPlayer:
+        """Return the same player at another sampling temperature."""
+
+    def policies(self, requests: Sequence[Prompt], /) -> Sequence[np.ndarray]:
+        """Return the probabilities of the options of each menu of one line, float64 [n], in the menu's order."""
+
+
 Answered = Sequence[tuple[Prompt, Any]]
 """Prompts with their `TextAnswer`s."""
 DecidePrompts = Callable[[Sequence[Prompt], Callable[[set[int], str], None]], Answered]

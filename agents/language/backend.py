@@ -22,7 +22,7 @@ from sparring.envs.game import game_named, load
 from sparring.envs.text import Option, Prompt, TextGame
 
 TEMPERATURES = "[0, 10]"
-STOP, FALLBACK = "stop", "fallback"
+STOP, FALLBACK, CUT = "stop", "fallback", "cut"
 
 
 def check_temperature(temperature: float) -> None:
@@ -51,7 +51,7 @@ class Decision:
         allowed_ids: int32 [A]; allowed_counts: int32 [T].
         temperature: above 0, of the recorded log-probabilities.
         policy_version: version of the weights that decided.
-        finish_reason: "stop", or "fallback" where the model gave no legal answer.
+        finish_reason: "stop", "fallback" where the model gave no legal answer, "cut" for free text at its limit.
         exact: whether `logprobs` are as above; others (scripted players, some servers) cannot be trained on.
         why_inexact: the reason why a backend that should be exact is not.
 

@@ -6,7 +6,7 @@ each game wraps them as its own players.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,15 +20,20 @@ from sparring.configs.core.files import holds
 from sparring.configs.games import ADAPTER
 from sparring.configs.language import EndpointConfig, LanguageModelConfig
 from sparring.configs.language.runs import GRPORunConfig, LanguageRunConfig
-from sparring.configs.serialization import from_plain, from_stored, read_section
+from sparring.configs.serialization import from_plain, from_stored, read_section, read_yaml, with_texts
 from sparring.configs.validate import validate
+from sparring.envs.text import TextFormat
 
 if TYPE_CHECKING:
+    from sparring.agents.language.endpoint.backend import EndpointBackend
     from sparring.agents.language.models.adapters import AdapterFile, Adapters
+    from sparring.agents.language.transformers_backend import TransformersBackend
 
 POLICY = "--ckpt"
 """Name of the evaluated model among the players of a game, which no run can have; `BASE_MODEL` is without adapter."""
 INSTEAD = "play each against the same bots and compare the tables"
+SECTIONS = ("model", "endpoint")
+"""Of the configuration, for `--set`."""
 Settings = Mapping[str, Mapping[str, Any]]
 """Sections, options and values."""
 
@@ -47,6 +52,21 @@ class LoadedModel:
     def playing(self, name: str) -> Callable[[], AbstractContextManager[Any]]:
         """Return the context in which the adapter `name` answers; of a model without adapters it is always itself."""
         return partial(self.adapters.playing, name) if self.adapters else nullcontext
+
+    def backends(
+        self, text_format: TextFormat | None, temperature: float, called: Mapping[str, str]
+    ) -> dict[str, TransformersBackend]:
+        """Return a backend for each name in `called`, whose values are the names of its adapters."""
+        from sparring.agents.language.decoding.constraint import constraint_of
+        from sparring.agents.language.transformers_backend import TransformersBackend
+
+        decoding, constraint = replace(self.config, temperature=temperature), constraint_of(self.tokenizer, text_format)
+        return {
+            name: TransformersBackend.of(
+                decoding, self.model, self.tokenizer, constraint=constraint, playing=self.playing(adapter)
+            )
+            for name, adapter in called.items()
+        }
 
 
 def is_adapter(path: Path) -> bool:
@@ -100,12 +120,46 @@ def config_of(run: Path) -> LanguageModelConfig:
     return config.model
 
 
-def configured(env_id: str, settings: Settings) -> LanguageModelConfig:
-    """Build a model's options in a game; raises `InputError` for unknown options and wrong values."""
-    config = from_plain({"trainer": "grpo", "env": {"id": env_id}, "model": settings.get("model", {})})
+def configured(env: Mapping[str, Any], settings: Settings) -> LanguageModelConfig:
+    """Build a model's options in the game of `env`; raises `InputError` for unknown options and wrong values."""
+    config = from_plain({"trainer": "grpo", "env": {**env}, "model": settings.get("model", {})})
     validate(config)
     assert isinstance(config, GRPORunConfig)
     return config.model
+
+
+def overridden(config: LanguageModelConfig, env: Mapping[str, Any], settings: Settings) -> LanguageModelConfig:
+    """Override a model's options by `settings`; raises `InputError` for those of a server."""
+    if "endpoint" in settings:
+        raise InputError("--set endpoint: is for servers; give --ckpt its address, such as http://127.0.0.1:8000/v1")
+    overrides = configured(env, settings)
+    return replace(config, **{name: getattr(overrides, name) for name in settings.get("model", {})})
+
+
+def open_served(
+    url: str, env: Mapping[str, Any], settings: Settings, text_format: TextFormat, temperature: float
+) -> tuple[EndpointBackend, LanguageModelConfig, EndpointConfig]:
+    """Open the model on a server, which is probed at once; return it with its options."""
+    from sparring.agents.language.endpoint.backend import open_endpoint
+
+    endpoint = served({"endpoint": {**settings.get("endpoint", {}), "url": url}})
+    model = replace(configured(env, settings), temperature=temperature)
+    return open_endpoint(endpoint, model, text_format), model, endpoint
+
+
+def settings_of(pairs: Iterable[tuple[str, str]], env: Mapping[str, Any]) -> Settings:
+    """Return settings of names such as model.compact and values; raises `InputError` for other options."""
+    settings: dict[str, dict[str, Any]] = {}
+    for name, value in pairs:
+        section, dot, option = name.partition(".")
+        if not (dot and option) or section not in SECTIONS:
+            raise InputError("--set: give model.OPTION=VALUE or endpoint.OPTION=VALUE, such as model.compact=false")
+        read = with_texts(read_yaml(value), value, name)
+        is_text = section == "endpoint" and isinstance(getattr(EndpointConfig, option, None), str)
+        settings.setdefault(section, {})[option] = value if is_text and not isinstance(read, str) else read
+    configured(env, settings)
+    served(settings)
+    return settings
 
 
 def served(settings: Settings) -> EndpointConfig:

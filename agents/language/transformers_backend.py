@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from sparring.agents.language.backend import Decision, ModelError, PromptError, check_temperature
+from sparring.agents.language.backend import CUT, STOP, Decision, ModelError, PromptError, check_temperature
 from sparring.agents.language.decoding.constraint import Constraint, Steps, Walks, beginning, decode, encode
 from sparring.agents.language.decoding.forward import CacheCounts, check_context, check_head, plain, without_dropout
 from sparring.agents.language.decoding.sampling import FreeRequests, sample, sample_free_text, seeds_of
-from sparring.agents.language.decoding.scoring import LineOdds, line_odds
+from sparring.agents.language.decoding.scoring import LineOdds, line_odds, option_probabilities
 from sparring.configs.language import LanguageModelConfig
-from sparring.envs.text import FreeText, Prompt
+from sparring.envs.text import FreeText, Menu, Prompt
 
 
 class TransformersBackend:
@@ -81,10 +82,7 @@ class TransformersBackend:
         """
         places = [index for index, request in enumerate(requests) if request.is_open]
         open_requests = [requests[index] for index in places]
-        prompts = self._encode(open_requests)
-        complaints = [self._complaint(request, len(ids)) for request, ids in zip(open_requests, prompts, strict=True)]
-        if wrong := {index: complaint for index, complaint in zip(places, complaints, strict=True) if complaint}:
-            raise PromptError(next(iter(wrong.values())), tuple(wrong))
+        prompts = self._readable(open_requests, places)
         free = [isinstance(request.menu, FreeText) for request in open_requests]
         decisions: list[Decision | None] = [None] * len(requests)
         with self._playing(), without_dropout(self._model):
@@ -97,6 +95,31 @@ class TransformersBackend:
                     for row, decision in zip(part, written, strict=True):
                         decisions[places[row]] = decision
         return [self._nothing() if decision is None else decision for decision in decisions]
+
+    def at(self, temperature: float) -> TransformersBackend:
+        """Return a backend of the same model at another temperature."""
+        check_temperature(temperature)
+        other = copy(self)
+        other.temperature = temperature
+        return other
+
+    def policies(self, requests: Sequence[Prompt]) -> list[np.ndarray]:
+        """Return the probabilities of the options of each menu of one line, float64 [n], in the menu's order.
+
+        At temperature 0 the option that is decided has 1. Raises as `decide` does.
+        """
+        menus = [self._menu_of(request) for request in requests]
+        options = [menu.menu(0) for menu in menus]
+        if not self.temperature:
+            chosen = [decision.chosen[0] for decision in self.decide(requests)]
+            lines = [{option: float(option == one) for option in of} for of, one in zip(options, chosen, strict=True)]
+        else:
+            assert self.constraint is not None
+            prompts, automaton = self._readable(requests, range(len(requests))), self.constraint.compile(menus)
+            sizes = {"temperature": self.temperature, "batch_size": self.batch_size}
+            with self._playing(), without_dropout(self._model):
+                lines = option_probabilities(self._model, automaton, prompts, **sizes)
+        return [np.array([line[option] for option in of]) for line, of in zip(lines, options, strict=True)]
 
     def odds(self, request: Prompt, decision: Decision) -> list[LineOdds]:
         """Return the probability of every option of every line, at temperature 1 if it is 0; empty for free text."""
@@ -114,6 +137,19 @@ class TransformersBackend:
 
     def close(self) -> None:
         """Do nothing: there is nothing to release."""
+
+    def _menu_of(self, request: Prompt) -> Menu:
+        if self.constraint is None or isinstance(request.menu, FreeText) or request.menu.lines != 1:
+            raise ModelError(f"model {self.name}: has exact probabilities of menus of one line only")
+        return request.menu
+
+    def _readable(self, requests: Sequence[Prompt], places: Sequence[int]) -> list[np.ndarray]:
+        """Return the token ids of prompts, which are at `places`; raises `PromptError` for those that are not read."""
+        prompts = self._encode(requests)
+        complaints = [self._complaint(request, len(ids)) for request, ids in zip(requests, prompts, strict=True)]
+        if wrong := {index: complaint for index, complaint in zip(places, complaints, strict=True) if complaint}:
+            raise PromptError(next(iter(wrong.values())), tuple(wrong))
+        return prompts
 
     def _choose(self, requests: Sequence[Prompt], prompts: Sequence[np.ndarray]) -> list[Decision]:
         """Return the answers from menus."""
@@ -134,7 +170,11 @@ class TransformersBackend:
         answers = sample_free_text(self._model, texts, **sizes, counts=self.counts)
         decisions = map(self._decision, prompts, answers, temperature.tolist())
         written = (decode(self._tokenizer, steps.token_ids[:-1].tolist()) for steps in answers)
-        return [replace(decision, free_text=text) for decision, text in zip(decisions, written, strict=True)]
+        ends = [CUT if steps.allowed_counts[-1] == 1 else STOP for steps in answers]  # at its limit the end is forced
+        return [
+            replace(decision, free_text=text, finish_reason=end)
+            for decision, text, end in zip(decisions, written, ends, strict=True)
+        ]
 
     def _encode(self, requests: Sequence[Prompt]) -> list[np.ndarray]:
         """Token ids int64 of each prompt."""

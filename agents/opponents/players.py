@@ -261,7 +261,8 @@ def trained_in(config: Path) -> str:
     if not isinstance(env, dict):
         return ""
     package = env.get("package")
-    return f"{package}:{env.get('id', '')}" if package in PACKAGES else str(env.get("id", ""))
+    own = next((game.id for game in games() if game.name == package), str(env.get("id", "")))
+    return f"{package}:{env.get('id', '')}" if package in PACKAGES else own
 
 
 def trains_language_model(config: Path) -> bool:

@@ -19,6 +19,7 @@ PARTS = {
     "chess": ("envs/chess/",),
     "imported": (
         "envs/imported/",
+        "envs/openspiel_text/",
         "eval/check.py",
         "agents/play/seat",
         "agents/play/turn",

@@ -37,6 +37,15 @@ class LanguageRunConfig(RunConfig):
     guard: GuardConfig = field(default_factory=GuardConfig)
     model: language.LanguageModelConfig = field(default_factory=language.LanguageModelConfig)
 
+    @property
+    def game_id(self) -> str:
+        """Id of the game's descriptor."""
+        return self.env.id
+
+    def check_game(self) -> int:
+        """Return the number of seats of the game; raises `ConfigError` if it cannot be made."""
+        return self.seats
+
 
 @dataclass
 class GRPORunConfig(LanguageRunConfig):

@@ -39,16 +39,8 @@ def make(
         raise ConfigError(f"env.observation={observation}: is unknown; {choices(observation, OBSERVATIONS)}")
     if render_mode not in (None, "ansi"):
         raise ConfigError(f"render_mode={render_mode}: OpenSpiel's games are rendered as text; choose ansi")
-    try:
-        import pyspiel
-    except ImportError as error:
-        raise ConfigError(
-            f"env.id={game_id}: needs the package open_spiel: pip install 'sparring[open-spiel]'"
-        ) from error
-    game = _load(pyspiel, game_id, kwargs)
+    game = open_game(game_id, kwargs)
     kind = game.get_type()
-    if kind.dynamics == pyspiel.GameType.Dynamics.MEAN_FIELD:
-        raise ConfigError(f"env.id={game_id}: is a mean field game, without matches; choose a game of players")
     has = {"information_state": kind.provides_information_state_tensor, "observation": kind.provides_observation_tensor}
     tensors = [observation] if observation != "auto" else list(has)
     chosen = next((name for name in tensors if has[name]), None)
@@ -56,6 +48,7 @@ def make(
         other = next((name for name in has if has[name]), None)
         fix = f"; give env.observation={other}" if other else "; choose another game"
         raise ConfigError(f"env.id={game_id}: does not offer a tensor of its {' or '.join(tensors)}{fix}")
+    import pyspiel
     from open_spiel.python.observation import make_observation
 
     recall = pyspiel.IIGObservationType(perfect_recall=True) if chosen == "information_state" else None
@@ -65,6 +58,20 @@ def make(
         return SpielMatch(game, make_observation(game, recall), shape, on_the_way=on_the_way)
     except Exception as error:  # of games that have less than their type says
         raise ConfigError(f"env.id={game_id}: does not show its {chosen}: {raised(error)}; choose another") from error
+
+
+def open_game(game_id: str, kwargs: Mapping[str, Any]) -> Any:
+    """Return a `pyspiel.Game` that has matches. Raises `ConfigError` for anything else, or without the package."""
+    try:
+        import pyspiel
+    except ImportError as error:
+        raise ConfigError(
+            f"env.id={game_id}: needs the package open_spiel: pip install 'sparring[open-spiel]'"
+        ) from error
+    game = _load(pyspiel, game_id, dict(kwargs))
+    if game.get_type().dynamics == pyspiel.GameType.Dynamics.MEAN_FIELD:
+        raise ConfigError(f"env.id={game_id}: is a mean field game, without matches; choose a game of players")
+    return game
 
 
 def is_constant_sum(game_id: str, kwargs: Mapping[str, Any]) -> bool:

@@ -78,13 +78,31 @@ class GameTree:
 
     def best_response(self, table: np.ndarray, player: int) -> float:
         """Return the expected return of a best response of `player` to the others' `table`, float64 [I, K]."""
-        edge = self._edges(table)
-        decided = self.player[self.parent] == player
-        decided[0] = False
+        return self._respond(table, player)[0]
+
+    def losses(self, table: np.ndarray) -> np.ndarray:
+        """Return what its player loses at each information state by not responding best there, float64 [I].
+
+            own(s) (max_a Q(s, a) - sum_a pi(a | s) Q(s, a))
+
+        where own(s) is the product of the player's own probabilities on the way to s, and Q(s, a) = sum_{h in s}
+        pi_{-i}(h) v(h a) are values of a best response after a. None is negative, and their sum is `nash_conv`.
+        """
+        edge, losses = self._edges(table), np.zeros(len(self.owner))
+        for player in range(self.returns.shape[1]):
+            values, own = self._respond(table, player)[1], np.zeros(len(self.owner))
+            nodes = np.flatnonzero(self.player == player)
+            own[self.infoset[nodes]] = self._reach(np.where(self._decided(player), edge, 1.0))[nodes]
+            losses += own * (np.where(self.legal, values, -np.inf).max(1) - (table * values).sum(1))
+        return losses
+
+    def _respond(self, table: np.ndarray, player: int) -> tuple[float, np.ndarray]:
+        """Return the value of a best response of `player`, and its Q(s, a), float64 [I, K], 0 for other players."""
+        edge, decided = self._edges(table), self._decided(player)
         # A weight of 0 keeps values of decisions that are not made yet out of the sums.
         reach, best = self._reach(np.where(decided, 1.0, edge)), np.where(decided, 0.0, edge)
         infoset, returns = self.infoset[self.parent], self.returns[:, player]
-        count = self.legal.shape[1]
+        values, count = np.zeros(self.legal.shape), self.legal.shape[1]
         for depth in range(int(self.depth.max(initial=-1)), -1, -1):
             nodes = np.flatnonzero(decided & (self.depth[infoset] == depth))
             if not len(nodes):
@@ -94,7 +112,14 @@ class GameTree:
             sums = np.bincount(cells, gained, minlength=self.legal.size).reshape(self.legal.shape)
             chosen = np.where(self.legal, sums, -np.inf).argmax(1)
             best[nodes] = chosen[infoset[nodes]] == self.action[nodes]
-        return float(self._backed_up(best, returns)[0])
+            values += sums
+        return float(self._backed_up(best, returns)[0]), values
+
+    def _decided(self, player: int) -> np.ndarray:
+        """Return the nodes that a decision of `player` leads to, bool [H]."""
+        decided: np.ndarray = self.player[self.parent] == player
+        decided[0] = False
+        return decided
 
     def nash_conv(self, table: np.ndarray) -> float:
         """Return the sum over players of what a best response gains over `table`, float64 [I, K]."""

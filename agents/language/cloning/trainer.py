@@ -48,7 +48,7 @@ def first_model(config: CloneRunConfig, *, seed: int) -> tuple[Any, Any]:
     Raises `ModelError` for a model that is missing, damaged, or could not play after the training.
     """
     if config.model.name == NEW_MODEL:
-        clone, tokenizer = config.clone, game_tokenizer(game_with_id(config.env.id).name)
+        clone, tokenizer = config.clone, game_tokenizer(game_with_id(config.game_id).name)
         shape = {"hidden": clone.hidden, "layers": clone.layers, "heads": clone.heads}
         model = build_tiny(tokenizer, **shape, seed=seed)
         return model.to(choose_device(config.device)), tokenizer
@@ -82,7 +82,7 @@ class CloneTrainer:
         self.seeds = derive_seeds(config.seed, SEED_USES)
         self.updates = min(clone.updates, config.max_updates or clone.updates)
         self.updates_done, self.decisions, self.seconds = 0, 0, 0.0
-        self.game = text_game(config.env.id)
+        self.game = text_game(config.game_id)
         self.model, self.tokenizer = first_model(config, seed=self.seeds["model"])
         self.imitator = Imitator(self.model, halves=self.halves, optimizer=clone.optimizer)
         self.dataset = self._dataset(self._games(clone.games_per_update, "games"))

@@ -10,7 +10,8 @@ Only steps with more than one allowed id, the decision tokens, are scored; the o
 up to the token before its last decision token, and one without any is not read. Shared prefixes, as in forks of a game
 and among the powers on a board, are read once, and their gradient is the sum over the texts.
 
-`line_odds` gives the probability of every option of every line, the product over the option's tokens. The options of a
+`line_odds` gives the probability of every option of every line of an answer, and `option_probabilities` that of the
+first line before there is an answer: the product over the option's tokens. The options of a
 line are the leaves of a trie; each fork of the trie is read after the prompt, the lines before and the tokens that lead
 to it. Every fork is normalized, so the probabilities of a line's options sum to 1.
 """
@@ -244,6 +245,20 @@ class LineOdds:
     def of_chosen(self) -> float:
         """Probability of the chosen option."""
         return float(self.probabilities[self.options.index(self.chosen)])
+
+
+@torch.inference_mode()
+def option_probabilities(
+    model: Any, automaton: Automaton, prompts: Sequence[np.ndarray], *, temperature: float, batch_size: int
+) -> list[dict[Option, float]]:
+    """Return the probability of every option of the first line after each of the prompts, one for each menu.
+
+    `temperature` must be above 0; `batch_size` forks are read at once.
+    """
+    forks, begin = _Forks(), automaton.begin.tolist()
+    lines = [_leaves(automaton, forks, ids.tolist(), *state) for ids, state in zip(prompts, begin, strict=True)]
+    logs = _logs(model, automaton, forks, temperature, batch_size)
+    return [{option: float(np.exp(logs[list(path)].sum())) for option, path in leaves} for leaves in lines]
 
 
 @dataclass

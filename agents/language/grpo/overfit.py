@@ -283,7 +283,7 @@ class OverfitCheck:
         self._config, self.rows = config, list[OverfitRow]()
         learned = adapters.parameters()
         self._control = {name: parameter.detach().clone() for name, parameter in learned.items()}
-        game = text_game(config.env.id)
+        game = text_game(config.game_id)
         temperature = 0.0 if config.overfit.greedy else config.model.temperature
 
         def rollouts(name: str, playing: Callable[[], AbstractContextManager[Any]]) -> Rollouts:

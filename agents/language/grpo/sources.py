@@ -14,6 +14,7 @@ from sparring.envs.text import text_game
 
 def check_sources(config: GRPORunConfig) -> None:
     """Refuse a new GRPO run whose initial adapter, league or players of the league are missing."""
+    config.check_game()
     adapter, source = config.model.adapter, config.league.inherit
     if adapter == GIVE_ADAPTER:
         raise ConfigError(
@@ -28,7 +29,7 @@ def check_sources(config: GRPORunConfig) -> None:
         except LeagueError as error:
             raise LeagueError(f"league.inherit={source}: {error}") from error
     if named := config.league.players:
-        opens = text_game(config.env.id).league_players  # Loads torch, which opening a policy needs.
+        opens = text_game(config.game_id).league_players  # Loads torch, which opening a policy needs.
         if opens is None:
             raise ConfigError(f"league.players=[{','.join(named)}]: {config.env.id} has none; leave it out")
         opens(named)

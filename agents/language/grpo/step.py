@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from sparring.agents.language.backend import STOP
+from sparring.agents.language.backend import FALLBACK
 from sparring.agents.language.decoding.constraint import constraint_of
 from sparring.agents.language.grpo.league_files import weights_path
 from sparring.agents.language.grpo.learner import GRPOLearner, Sample
@@ -103,7 +103,7 @@ def rollout_metrics(batch: RolloutBatch) -> dict[str, float]:
 def _extraction(batch: RolloutBatch) -> dict[str, float]:
     """Count requested and extracted lines; they differ only if an unconstrained model failed."""
     expected = sum(turn.lines for turn in batch.turns)
-    good = [turn for turn in batch.turns if turn.decision.finish_reason == STOP]
+    good = [turn for turn in batch.turns if turn.decision.finish_reason != FALLBACK]
     extracted = sum(len(turn.decision.chosen) for turn in good)
     return {
         "extraction/rate": extracted / expected if expected else 1.0,
@@ -128,7 +128,7 @@ class ReferenceEvaluation:
     def __init__(self, config: GRPORunConfig, adapters: Adapters, tokenizer: Any, *, threads: int) -> None:
         self._config, self._threads = config, threads
         if config.evaluation.every:
-            self._game = text_game(config.env.id)
+            self._game = text_game(config.game_id)
             constraint = constraint_of(tokenizer, self._game.format)
             names = {CHALLENGER: LEARNER, BASE_MODEL: BASE}
             self._models = {

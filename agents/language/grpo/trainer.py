@@ -54,7 +54,8 @@ class GRPOTrainer:
     unit, cannot_save = "step", ""
 
     def __init__(self, config: GRPORunConfig, processes: Processes = ALONE) -> None:
-        self.config, self.grpo, self.game = config, config.grpo, game_with_id(config.env.id)
+        self.config, self.grpo, self.game = config, config.grpo, game_with_id(config.game_id)
+        self.seats = config.check_game()
         self.processes, self.divided = processes, config.grpo.shard_model
         if config.overfit.enabled and not processes.alone:
             raise ConfigError("overfit.enabled=true: is measured in one process; start it without torchrun")
@@ -218,8 +219,8 @@ class GRPOTrainer:
 
     def advance(self) -> None:
         """Enter the learner into the league, if due, and log and print the evaluation's table."""
-        league, seats = self.config.league, self.config.seats
-        if seats > 1 and is_due(self.updates_done, league.checkpoint_every, league.checkpoint_schedule):
+        league = self.config.league
+        if self.seats > 1 and is_due(self.updates_done, league.checkpoint_every, league.checkpoint_schedule):
             self._join_league()
         if self.overfit:
             self.session.progress.say(self.overfit.last_line())
@@ -334,7 +335,7 @@ class GRPOTrainer:
         league, options, first = self.league, self.config.league, 0 if self.overfit else step
         plan = rollout.draw_plan(
             self.grpo,
-            seats=self.config.seats,
+            seats=self.seats,
             step=first,
             policy_version=self.learner.version,
             seed=self.config.seed,

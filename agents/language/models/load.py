@@ -315,11 +315,11 @@ def _integers(value: Any, path: str) -> Iterator[tuple[str, int]]:
 
 def preview(config: LanguageRunConfig) -> Iterator[str]:
     """Yield the lines of `dry_run=true`; raises `InputError` if the game has no preview."""
-    game = text_game(config.env.id)
+    game = text_game(config.game_id)
     if game.preview is None:
         raise InputError(f"dry_run=true: env.id={config.env.id} has no preview; leave it out")
     check_packages()
     from sparring.agents.language.models.tiny import game_tokenizer
 
-    tokenizer = game_tokenizer(game_with_id(config.env.id).name)
+    tokenizer = game_tokenizer(game_with_id(config.game_id).name)
     yield from game.preview(config, lambda text: len(tokenizer(text, add_special_tokens=False).input_ids))

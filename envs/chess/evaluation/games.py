@@ -320,7 +320,6 @@ def _load_model(located: Player, device: str, temperature: float, tokens: int | 
 
     check_packages()
     from sparring.agents.language.models.adapters import LEARNER
-    from sparring.agents.language.transformers_backend import TransformersBackend
 
     config, task = language.config_of_player(located), _analysis_options(located)
     if (
@@ -330,9 +329,7 @@ def _load_model(located: Player, device: str, temperature: float, tokens: int | 
     ):
         raise InputError(f"{located}: is not an adapter in its run's folder; give a run that trained a language model")
     loaded = language.load_language_model(located, config, device)
-    decoding = replace(config, temperature=temperature)
-    playing = loaded.playing(LEARNER)
-    backend = TransformersBackend.of(decoding, loaded.model, loaded.tokenizer, constraint=None, playing=playing)
+    backend = loaded.backends(None, temperature, {"": LEARNER})[""]
     most = tokens or int(task.get("max_tokens", TOKENS))
     return ModelPlayer(display_name(located), backend, most)
 

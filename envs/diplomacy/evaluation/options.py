@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from sparring.agents.language.opponents import Settings, configured, served
+from sparring.agents.language.opponents import Settings, settings_of
 from sparring.agents.opponents.players import BOT_PREFIX
 from sparring.configs.core.errors import InputError, choose
-from sparring.configs.language import EndpointConfig
 from sparring.configs.opponents import is_code
-from sparring.configs.serialization import read_yaml, with_texts
 from sparring.curriculum.league.league import BASE_MODEL
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.board.codes import BOTS, DEFAULT_BOTS, ENV_ID, NUM_POWERS, SEED_BOTS
@@ -43,8 +41,6 @@ FIXED: dict[str, Any] = {"opponents": ("dumbbot",), "games": 140, "last_year": 1
 """What `BENCHMARK` fixes: 20 games with each power."""
 PROTOCOLS = ("both", "alone", "six", BENCHMARK)
 ONE_KIND = {"--regimes": "Diplomacy has one board and one start; give --last-year"}
-SECTIONS = ("model", "endpoint")
-"""Of the configuration, for `--set`."""
 _PLAYERS = ("bot", "ckpt", "ladder", "league", "pool")
 _OF_GAMES = (
     "replay",
@@ -243,14 +239,4 @@ def check_powers(games: int, unit: int) -> None:
 
 def read_settings(pairs: Iterable[tuple[str, str]]) -> Settings:
     """Return settings of names such as model.compact and values; raises `InputError` for other options."""
-    settings: dict[str, dict[str, Any]] = {}
-    for name, value in pairs:
-        section, dot, option = name.partition(".")
-        if not (dot and option) or section not in SECTIONS:
-            raise InputError("--set: give model.OPTION=VALUE or endpoint.OPTION=VALUE, such as model.compact=false")
-        read = with_texts(read_yaml(value), value, name)
-        is_text = section == "endpoint" and isinstance(getattr(EndpointConfig, option, None), str)
-        settings.setdefault(section, {})[option] = value if is_text and not isinstance(read, str) else read
-    configured(ENV_ID, settings)
-    served(settings)
-    return settings
+    return settings_of(pairs, {"id": ENV_ID})

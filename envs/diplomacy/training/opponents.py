@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, overload
 
@@ -27,11 +27,11 @@ from sparring.agents.language.opponents import (
     Settings,
     config_of,
     config_of_player,
-    configured,
     has_config,
     is_adapter,
     load_language_model,
-    served,
+    open_served,
+    overridden,
 )
 from sparring.agents.opponents import players
 from sparring.agents.opponents.onnx_actor import ActionForm, OnnxActor
@@ -274,7 +274,7 @@ def _open_model(player: str | Path, device: str, options: LanguageOptions) -> La
     if isinstance(player, str) and players.is_server(player):
         return _served_model(player, options)
     if isinstance(player, str) or player.is_dir():
-        config = _overridden(config_of_player(player), settings)
+        config = overridden(config_of_player(player), {"id": codes.ENV_ID}, settings)
         model = load_language_model(player, config, device)
         name = config.name if config.name in players.NAMED_MODELS else players.display_path(Path(config.name))
         return _player(model, {POLICY: "", BASE_MODEL: ""}, options, {"model": name})
@@ -296,22 +296,10 @@ def _open_model(player: str | Path, device: str, options: LanguageOptions) -> La
     return _player(model, called, options, about)
 
 
-def _overridden(config: LanguageModelConfig, settings: Settings) -> LanguageModelConfig:
-    """Override a model's options by `settings`; raises `InputError` for those of a server."""
-    if "endpoint" in settings:
-        raise InputError("--set endpoint: is for servers; give --ckpt its address, such as http://127.0.0.1:8000/v1")
-    overrides = configured(codes.ENV_ID, settings)
-    return replace(config, **{name: getattr(overrides, name) for name in settings.get("model", {})})
-
-
 def _served_model(url: str, options: LanguageOptions) -> LanguagePlayer:
     """Return the model on a server, which is probed at once."""
-    from sparring.agents.language.endpoint.backend import open_endpoint
-
-    settings = options.settings
-    endpoint = served({"endpoint": {**settings.get("endpoint", {}), "url": url}})
-    model = replace(configured(codes.ENV_ID, settings), temperature=options.temperature)
-    backend = open_endpoint(endpoint, model, DIPLOMACY_TEXT)
+    where = {"id": codes.ENV_ID}
+    backend, model, endpoint = open_served(url, where, options.settings, DIPLOMACY_TEXT, options.temperature)
     return LanguagePlayer({POLICY: backend}, PromptRules.of(model), {"model": backend.name}, endpoint.concurrency)
 
 
@@ -319,18 +307,8 @@ def _player(
     loaded: LoadedModel, called: Mapping[str, str], options: LanguageOptions, about: dict[str, Any]
 ) -> LanguagePlayer:
     """Make a backend for every player in `called`, whose values are the names of its adapters."""
-    from sparring.agents.language.decoding.constraint import Constraint
-    from sparring.agents.language.transformers_backend import TransformersBackend
-
-    config, tokenizer = loaded.config, loaded.tokenizer
-    decoding, constraint = replace(config, temperature=options.temperature), Constraint(tokenizer, DIPLOMACY_TEXT)
-    models = {
-        name: TransformersBackend.of(
-            decoding, loaded.model, tokenizer, constraint=constraint, playing=loaded.playing(adapter)
-        )
-        for name, adapter in called.items()
-    }
-    return LanguagePlayer(models, PromptRules.of(config), about, config.batch_size)
+    models = loaded.backends(DIPLOMACY_TEXT, options.temperature, called)
+    return LanguagePlayer(models, PromptRules.of(loaded.config), about, loaded.config.batch_size)
 
 
 def load_rivals(

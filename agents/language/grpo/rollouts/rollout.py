@@ -251,7 +251,7 @@ class AdapterRolloutWorker:
         self._config, self._folder = config.model, folder
         model, self._tokenizer = load_model(config.model, device=config.device)
         self._adapters = Adapters(model, LoraShape.of(config.model))
-        game = text_game(config.env.id)
+        game = text_game(config.game_id)
         self._constraint = constraint_of(self._tokenizer, game.format)
         self._rollouts = Rollouts(game.task(config), self._backend_of)
         self._paths: dict[str, str] = {}

@@ -1,0 +1,28 @@
+"""Games of OpenSpiel as text for language models: prompts, menus of legal actions, exact policies.
+
+Importing this package needs neither pyspiel nor torch.
+"""
+
+from sparring.envs.game import Game
+
+ENV_ID = "sparring/OpenSpielText-v0"
+"""Id of all of them; `env.id` of a run names the game, as kuhn_poker."""
+NAME = "openspiel_text"
+"""The game in commands, and `env.package` of its runs."""
+
+GAME = Game(
+    order=5,
+    name=NAME,
+    id=ENV_ID,
+    title="OpenSpiel's games in text",
+    seats=2,
+    bots=("random",),
+    first_run="openspiel_text_grpo",
+    runs="sparring.envs.openspiel_text.config:RUNS",
+    open_player="sparring.envs.openspiel_text.evaluation.models:open_player",
+    evaluation="sparring.envs.openspiel_text.evaluation.command:EVALUATION",
+    results=(NAME, 1),
+    comparable=("game", "answer", "temperature"),
+    needs=("sparring.configs.language",),
+    text_game="sparring.envs.openspiel_text.task:OPENSPIEL",
+)

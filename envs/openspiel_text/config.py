@@ -1,0 +1,84 @@
+"""Options of OpenSpiel's games as text, and their kind of run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparring.configs.core.allowed import option
+from sparring.configs.core.errors import ConfigError
+from sparring.configs.games import GAME_ID, KWARGS, EnvConfig
+from sparring.configs.language import NEEDS_OPPONENTS, GRPOConfig
+from sparring.configs.language.runs import GRPORunConfig
+from sparring.envs.openspiel_text import ENV_ID, NAME
+
+MENU, REASONING = "menu", "reasoning"
+NOT_IN_TEXT = (
+    "model.compact", "model.show_valid_moves", "model.show_board_context", "model.show_map_windows",
+    "model.show_action_counts",
+)  # fmt: skip
+"""Options of language models that write Diplomacy's prompts."""
+GROUPED = ("grpo.play", "grpo.use_state_stratified_groups")
+"""Options of games with opponents and several decisions that have an effect here."""
+
+
+@dataclass
+class OpenSpielTextEnvConfig(EnvConfig):
+    """A game of OpenSpiel in text."""
+
+    package: str = option(NAME, (NAME,))
+    """openspiel_text: a game of OpenSpiel (extra open-spiel) that language models play in text."""
+    id: str = option("kuhn_poker", GAME_ID)
+    """Short name of the game, such as kuhn_poker or leduc_poker."""
+    kwargs: dict[str, Any] = field(default_factory=dict, metadata={"allowed": KWARGS})
+    """Options of the game itself: numbers, truth values and texts by name."""
+
+
+@dataclass
+class OpenSpielAnswerConfig:
+    """How actions are chosen."""
+
+    form: str = option(MENU, (MENU, REASONING))
+    """menu: a legal action, by an exact constraint. reasoning: free text, whose last line is the action; a random legal
+    action replaces one that is illegal, missing or cut off."""
+    max_tokens: int = option(256, "[1, 100000]", needs=["answer.form=reasoning"])
+    """Most tokens of free text."""
+
+
+@dataclass
+class OpenSpielGRPORunConfig(GRPORunConfig):
+    """GRPO trains a language model in a game of OpenSpiel, in all seats."""
+
+    game, title, seats = ENV_ID, "OpenSpiel's games in text", 2
+    lacks = (
+        *GRPORunConfig.lacks, *NOT_IN_TEXT, *(name for name in NEEDS_OPPONENTS if name not in GROUPED), "dry_run",
+        "overfit",
+    )  # fmt: skip
+
+    env: OpenSpielTextEnvConfig = field(default_factory=OpenSpielTextEnvConfig)
+    grpo: GRPOConfig = field(default_factory=lambda: GRPOConfig(play="self_play"))
+    answer: OpenSpielAnswerConfig = field(default_factory=OpenSpielAnswerConfig)
+
+    @property
+    def game_id(self) -> str:
+        """Id of the game's descriptor, whatever game of OpenSpiel it is."""
+        return ENV_ID
+
+    def check(self) -> None:
+        """Refuse another trainer, and opponents of a league; raises `ConfigError`."""
+        if self.trainer not in self.trainers:
+            able = " or ".join(self.trainers)
+            raise ConfigError(f"trainer={self.trainer}: does not train env.package={NAME}; choose {able}")
+        if self.grpo.play != "self_play":
+            raise ConfigError(f"grpo.play={self.grpo.play}: all seats learn here; give grpo.play=self_play")
+        super().check()
+
+    def check_game(self) -> int:
+        """Return the number of seats of the game; raises `ConfigError` if language models cannot play it."""
+        from sparring.envs.openspiel_text.decisions import open_text_game
+
+        return int(open_text_game(self.env.id, self.env.kwargs).num_players())
+
+
+RUNS = (OpenSpielGRPORunConfig,)
+"""Kinds of run of OpenSpiel's games in text."""
