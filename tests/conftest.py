@@ -205,6 +205,17 @@ def error_line(capsys):
 
 
 @pytest.fixture
+def check_row(error_line, tmp_path):
+    """A function that calls a command with the words of a row of `messages`, and compares its answer with the row's."""
+
+    def call(main, row, *more):
+        code, words = int(row.answer.split(" ")[0]), [word.replace("{tmp}", str(tmp_path)) for word in row.words]
+        row.check(code, error_line(main, [*words, *more], code).rstrip("\n").replace(str(tmp_path), "{tmp}"))
+
+    return call
+
+
+@pytest.fixture
 def printed(capsys):
     """A function that calls a command which succeeds, and returns what it printed on stdout."""
 

@@ -16,6 +16,7 @@ from sparring.configs.core.status import CLOSED_PIPE, LOADING
 from sparring.configs.load import load, runs
 from sparring.configs.serialization import from_plain, to_plain
 from sparring.eval.run import env_of
+from tests import messages
 
 SCRIPT = Path(train.__file__).resolve()
 
@@ -33,20 +34,9 @@ def test_the_trainer_gets_the_composed_configuration(trained):
     assert trained == [load(["+run=quickstart", "seed=3", "env.num_envs=256"])]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["+run=quickstart", "--lr", "3e-4"],
-         "'--lr': options are written KEY=VALUE, without dashes; did you mean ppo.le"),
-        (["+run=quickstart", "--learning-rate=1"], "without dashes: ppo.learning_rate=VALUE"),
-        (["+run=quickstart", "--seed=3"], "'--seed=3': options are written KEY=VALUE, without dashes: seed=VALUE"),
-        (["+run=quickstart", "ppo.clip=7"], "ppo.clip=7: must be in (0, 1]"),
-        (["+run=quickstart", "--cgf"],
-         "unknown flag '--cgf': choose from --help, -h, --cfg, --multirun, -m; did you mean '--cfg'?"),
-    ],
-)  # fmt: skip
-def test_bad_input_is_one_line_and_exit_code_2(trained, error_line, arguments, words):
-    assert words in error_line(train.main, arguments)
+@pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_train"), ids=messages.label)
+def test_wrong_words_have_the_message_of_the_table(row, trained, check_row):
+    check_row(train.main, row)
     assert trained == []
 
 

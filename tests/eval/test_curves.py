@@ -15,8 +15,9 @@ from sparring.agents.opponents import players
 from sparring.eval.analysis.plots import panels
 from sparring.eval.analysis.plots.history import Curve, PhaseMark, mean, read_history
 from sparring.eval.analysis.plots.panels import COLORS, Bundle, CurveChart, Panel, draw, open_gaps
-from sparring.eval.curves import USUAL, CurveOptions, main
+from sparring.eval.curves import CurveOptions, main
 from sparring.eval.options import parse
+from tests import messages
 
 ROOT = Path(__file__).resolve().parents[2]
 WIN = "rollout/win_rate"
@@ -298,42 +299,13 @@ def test_the_same_runs_give_the_same_bytes(form, make_run, monkeypatch):
             assert set(picture.info) == {"dpi"}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ([], "no runs are given"),
-        (["--metrics", WIN, "a"], "no runs are given: name one or more before the options"),
-        (["aa"], "no run 'aa': no metrics.jsonl there or in checkpoints/aa; give a folder or choose from a, b"),
-        (["bb"], "did you mean 'b'?"),
-        (["x" * 300], "no run 'xxx"),
-        (["a\0"], r"groups='a\x00': holds the character NUL"),
-        (["empty"], "empty/metrics.jsonl: holds no metrics yet"),
-        (["x="], "'x=' names no group"),
-        (["=a"], "'=a' names no group"),
-        (["x=a", "x=b"], "x: two groups are called so"),
-        (["x=a,b,a"], "x: a run is named twice"),
-        (
-            ["a", "--metrics", "rollout/winrate"],
-            "a has no value of 'rollout/winrate', but of rollout/win_rate; did you",
-        ),
-        (["a", "--metrics", "tarin/kl"], "but of rollout/, train/; did you mean 'train/kl'?"),
-        (["a", "--metrics", "train/never"], "a has no value of 'train/never', but of train/kl"),
-        (["a", "b", "--metrics", "train/kl"], "b has no value of 'train/kl', but of rollout/"),
-        (["a", "other"], f"do not share any of {', '.join(USUAL)}"),
-        (["a", "--log", "train/kl"], f"unknown metric of --log 'train/kl': choose from {WIN}"),
-        (["a", "--metrics", "train/kl", "--log", "train/kl"], "--log train/kl: no run has a value above 0"),
-        (["a", "--smooth", "0"], "--smooth 0: must be in [1, 10000]"),
-        (["a", "--out", "x.pdf"], "'x.pdf': must end in .png or .svg"),
-        (["a", "--out", "a/metrics.jsonl/x.png"], "cannot be made"),
-        ([f"{i}=a" for i in range(22)], "22 groups: at most 21 can be told apart"),
-    ],
-)
-def test_bad_input_is_one_line(arguments, words, make_run, tmp_path, error_line):
+@pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_curves"), ids=messages.label)
+def test_wrong_words_have_the_message_of_the_table(row, make_run, tmp_path, check_row):
     make_run("a", [0.1, 0.2], train__kl=[0.0, -1.0], train__never=[None, None])
     make_run("b", [0.1, 0.2])
     make_run("other", [0.1], "train/kl")
     make_run("empty", [])
-    assert words in error_line(main, arguments)
+    check_row(main, row)
     assert not list(tmp_path.glob("*.png"))
 
 

@@ -19,6 +19,7 @@ from sparring.eval import run as run_module
 from sparring.eval.command import publish_results
 from sparring.eval.options import parse
 from sparring.eval.run import main
+from tests import messages
 
 pytestmark = pytest.mark.usefixtures("long_steps")
 
@@ -151,55 +152,10 @@ def test_every_regime_of_a_ladder_is_rated_from_the_anchor(checkpoints, capsys):
     assert out.count("chaser fixed at 500") == 2
 
 
-@pytest.mark.parametrize(
-    ("arguments", "parts"),
-    [
-        ([], ["--ckpt is missing", "bot:NAME"]),
-        (["--ckpt", "bot:aec"], ["'aec'", "do_nothing", "did you mean 'ace'"]),
-        (["--ckpt", "ace"], ["bot:ace"]),
-        (["--ckpt", "pupl"], ["'pupl'", "did you mean 'pupil'"]),
-        (["--ckpt", "missing/x.pt"], ["missing/x.pt"]),
-        (["--ckpt", "bot:ace", "--opponents", "brawlr"], ["'brawlr'", "chaser", "did you mean 'brawler'"]),
-        (["--ckpt", "bot:ace", "--opponents", "ace", "bot:ace"], ["ace twice"]),
-        (["--ckpt", "bot:ace", "--opponents", ","], ["--opponents is empty"]),
-        (["--ckpt", "bot:ace", "--regimes", "ful"], ["'ful'", "knife_fight", "did you mean 'full'"]),
-        (["--ckpt", "bot:ace", "--rules", "clasic"], ["'clasic'", "did you mean 'classic'"]),
-        (["--ckpt", "bot:ace", "--bot-rate", "tik"], ["'tik'", "did you mean 'tick'"]),
-        (["--ckpt", "bot:ace", "--rules", "challenge", "--bot-rate", "tick"], ["bot_rate=tick"]),
-        (["--ckpt", "pupil", "--rules", "challenge"], ["pupil was trained with rules=classic"]),
-        (["--ckpt", "bot:ace", "--require", "brawler>0.9"], ["'brawler>0.9'", "brawler>=0.95"]),
-        (["--ckpt", "bot:ace", "--require", "brawlr>=0.9"], ["'brawlr'", "did you mean 'brawler'"]),
-        (["--ckpt", "bot:ace", "--gmaes", "4"], ["'--gmaes'", "did you mean '--games'"]),
-        (["--ckpt", "bot:ace", "--gif", "match.png"], ["match.png", ".gif"]),
-        (["--ckpt", "bot:ace", "--replay", "."], ["is a folder"]),
-        (["--ckpt", "bot:ace", "--out", "/dev/null/x"], ["/dev/null/x", "cannot be made"]),
-        (["--ladder", "--require", "ace>=0.5"], ["--require does not go with --ladder"]),
-        (["--ladder", "--opponents", "ace"], ["at least 2"]),
-        (["--ladder", "--anchor", "aec"], ["unknown --anchor 'aec'", "did you mean 'ace'"]),
-        (["--ckpt", "bot:ace", "--anchor", "ace"], ["--anchor goes with --ladder only"]),
-    ],
-)
-def test_bad_input_is_one_line(arguments, parts, make_checkpoint, error_line):
+@pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_run"), ids=messages.label)
+def test_wrong_words_have_the_message_of_the_table(row, make_checkpoint, check_row):
     make_checkpoint()
-    line = error_line(main, [*arguments, *QUICK])
-    assert [part for part in parts if part not in line] == []
-
-
-@pytest.mark.parametrize(
-    ("option", "value", "allowed"),
-    [
-        ("--games", "3", "even"),
-        ("--games", "0", "[2, 1000000]"),
-        ("--games", "x", "'x'"),
-        ("--seed", "-1", "[0, 2147483647]"),
-        ("--threads", "-1", "[0, 4096]"),
-        ("--device", "gpu", "cuda:1"),
-    ],
-)
-def test_values_out_of_range_are_one_line(option, value, allowed, error_line):
-    err = error_line(main, ["--ckpt", "bot:ace", option, value])
-    assert option in err
-    assert allowed in err
+    check_row(main, row)
 
 
 @pytest.mark.parametrize(("options", "shown"), [([], True), (["--quiet"], False)])
@@ -306,20 +262,6 @@ def test_the_bar_of_a_sequential_test_promises_no_end(checkpoints, capsys):
     assert "<" not in bar  # before the time that is left
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--sprt"], "--sprt tests one thing: give --opponents one name, not 17"),
-        (["--sprt", "--opponents", "ace", "--regimes", "all"], "give --regimes one name"),
-        (["--sprt", "--opponents", "ace", "--replay", "x.html"], "--replay does not go with --sprt"),
-        (["--ladder", "--sprt"], "--sprt does not go with --ladder"),
-        (["--max-games", "1"], "--max-games 1: must be in [2, 1000000]"),
-    ],
-)
-def test_options_that_do_not_go_together(arguments, words, error_line):
-    assert words in error_line(main, ["--ckpt", "bot:ace", *arguments])
-
-
 def test_an_evaluation_numbers_earlier_results_and_names_its_run(make_checkpoint, capsys):
     folder = make_checkpoint().parent
     played = []
@@ -340,13 +282,6 @@ def test_results_that_are_a_fifo_are_replaced_and_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "eval.json")
     publish_results(tmp_path, "eval", "table", '{"games": 2}')
     assert (tmp_path / "eval.json").read_text().rstrip() == '{"games": 2}'
-
-
-@pytest.mark.parametrize("game", ["dogfight", "diplomacy"])
-def test_a_replay_without_the_suffix_html_is_refused_before_playing(game, error_line):
-    line = error_line(main, ["--env", game, "--ckpt", "final.pt", "--replay", "match.gif"])
-    assert "--replay 'match.gif': is a page for a browser; give a name that ends in .html" in line
-    assert ("--gif match.gif" in line) is (game == "dogfight")
 
 
 def test_the_error_names_a_file_that_is_not_a_policy(tmp_path, error_line):

@@ -7,6 +7,7 @@ import pytest
 from sparring.agents.opponents import players
 from sparring.eval.options import parse
 from sparring.eval.seeds import SeedOptions, main
+from tests import messages
 
 EPISODES = {"env": "CartPole-v1", "episodes": 100, "return": {"mean": 71.5}}
 AIR = {"model": "f16", "gun": "cone", "options": {}}
@@ -117,21 +118,11 @@ def test_records_with_and_without_a_regime_are_refused(make_results, tmp_path, e
     assert "b/eval.json: records: some have a regime and others do not" in error_line(main, ["a", "b"])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ([], "runs: 0 given, at least 2 are needed"),
-        (["a"], "runs: 1 given"),
-        (["a", "b", "--against", "x"], "against: 1 given"),
-        (["a", "a"], "a: is named twice"),
-        (["a", "missing"], "missing: no eval.json there or in checkpoints/missing"),
-        (["a", "b", "--resamples", "1"], "--resamples 1: must be in [100, 1000000]"),
-    ],
-)
-def test_bad_input_is_one_line(arguments, words, make_results, error_line):
+@pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_seeds"), ids=messages.label)
+def test_wrong_words_have_the_message_of_the_table(row, make_results, check_row):
     make_results("a", (10, 4))
     make_results("b", (10, 4))
-    assert words in error_line(main, arguments)
+    check_row(main, row)
 
 
 def test_the_defaults_of_seeds():

@@ -9,6 +9,7 @@ import shlex
 import pytest
 
 from sparring.eval import runs as command
+from tests import messages
 from tests.eval.analysis.conftest import ROWS, write_run
 
 SEED_CALLS = """
@@ -75,27 +76,10 @@ def test_statistics_of_a_metric_by_hand(capsys, root):
     )
 
 
-@pytest.mark.parametrize(
-    ("line", "code", "said"),
-    [
-        ("get-run", 2, "name one run, as RUN or as --run-id RUN"),
-        ("get-metrics dark-ghost -r dark-ghost", 2, "name one run, as RUN or as --run-id RUN"),
-        ("health dark-gost", 3, "did you mean dark-ghost?"),
-        ("get-rum", 2, "No such command"),
-        ("list --output-format xml", 2, "xml"),
-        ("list --json --output-format csv", 2, "--json: --output-format csv is given as well"),
-        ("get-metrics -r dark-ghost --x-axis time", 2, "unknown --x-axis 'time': choose from _step, _timestamp"),
-        ("search", 2, "nothing to search for"),
-        ("search 'seed ='", 2, "search, column 7: expected a value"),
-        ("get-run -r dark-gost", 3, "did you mean dark-ghost?"),
-        ("get-metrics -r dark-ghost -m train/los", 3, "did you mean 'train/loss'?"),
-        ("export -r dark-ghost -o x.txt", 2, "must end with .json, .csv or .db"),
-        ("list --source wandb --project p --offline", 5, "--offline: the cache has no answer"),
-    ],
-)
-def test_errors_are_one_line_with_an_exit_code(error_line, root, tmp_path, monkeypatch, line, code, said):
+@pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_runs"), ids=messages.label)
+def test_wrong_words_have_the_message_of_the_table(row, root, tmp_path, monkeypatch, check_row):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert said in error_line(command.main, [*shlex.split(line), "--dir", str(root)], code)
+    check_row(command.main, row, "--dir", str(root))
 
 
 @pytest.mark.parametrize("line", ["get-run", "get-metrics", "get-artifacts", "get-cache-stats", "health", "watch"])

@@ -13,6 +13,7 @@ import pytest
 
 import sparring
 from sparring import __main__ as command
+from tests import messages
 
 ROOT = Path(__file__).resolve().parents[3]
 WITHOUT_TORCH = """
@@ -174,20 +175,9 @@ def test_policies_are_listed_with_what_beats_them(printed):
     assert said.count("\nreleased/") + 1 == len(list((ROOT / "checkpoints" / "released").glob("*.pt")))
 
 
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        (["trian"], "unknown command 'trian'"),
-        (["watch", "a", "b"], "watch a b: takes one policy"),
-        (["watch", "ace"], "ace: a bot has no network to put into a page"),
-        (["policies", "all"], "policies: all: lists all without options; policies add RUN"),
-        (["install"], "install: name an extra"),
-        (["install", "trian"], "unknown extra 'trian'"),
-    ],
-)
-def test_bad_input_is_one_line(words, line, opened, error_line):
-    said = error_line(command.main, words)
-    assert said.startswith((f"sparring: {line}", f"sparring {line}"))
+@pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_sparring"), ids=messages.label)
+def test_wrong_words_have_the_message_of_the_table(row, opened, check_row):
+    check_row(command.main, row)
     assert opened == []
 
 

@@ -19,6 +19,7 @@ from sparring.envs.dogfight.evaluation.onnx_export import build, disagreement, e
 from sparring.envs.dogfight.training.opponents.load import DUELS
 from sparring.eval.export import main
 from sparring.eval.onnx_export.onnx_model import ExportError, run_recurrent
+from tests import messages
 
 CHALLENGE = {"rules": "challenge", "obs_dim": 224}
 LESS = {"obs_dim": 46, "observe_physics": False}
@@ -180,19 +181,10 @@ def test_the_command_writes_beside_the_checkpoint(make_checkpoint, capsys, print
     assert "float32[1, 224] -> float32[1, 3]" in printed(main, ["--ckpt", "rival"])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "--ckpt is missing"),
-        (["--ckpt", "bot:ace"], "no network"),
-        (["--ckpt", "pupl"], "did you mean 'pupil'"),
-        (["--ckpt", "pupil", "--batch", "7"], "unknown --batch '7': choose from 1, free"),
-        (["--ckpt", "pupil", "--out", "nowhere/x.onnx"], "cannot be written"),
-    ],
-)
-def test_bad_input_is_one_line(arguments, message, make_checkpoint, error_line):
+@pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_export"), ids=messages.label)
+def test_wrong_words_have_the_message_of_the_table(row, make_checkpoint, check_row):
     make_checkpoint()
-    assert message in error_line(main, arguments)
+    check_row(main, row)
 
 
 def test_a_missing_package_is_named(make_checkpoint, monkeypatch, error_line):

@@ -23,6 +23,7 @@ from sparring.envs.dogfight.training.opponents.load import frozen_policies
 from sparring.eval.paired import evaluation
 from sparring.eval.payoff import PAYOFFS, main, read
 from sparring.eval.plots import heatmap
+from tests import messages
 from tests.envs.imported.evaluation.saved import DUEL, save_run
 
 pytestmark = pytest.mark.usefixtures("long_steps")
@@ -250,24 +251,11 @@ def test_bad_input_is_one_line_in_every_game(words, message, game_run, error_lin
     assert message in error_line(main, [*words, *env, *options, "--threads", "1"])
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([], "--ckpt is missing"),
-        (["--ckpt", "pupl"], "did you mean 'pupil'"),
-        (["--ckpt", "empty"], "empty: holds no checkpoint"),
-        (["--ckpt", "pupil", "--regimes", "all"], "--regimes: a payoff matrix is of one"),
-        (["--env", "air_combat", "--opponents", "ace"], "--opponents: ace: name at least two players, or a run"),
-        (["--env", "air_combat", "--opponents", "none"], "--opponents: none: name at least two players"),
-        (["--env", "air_combat", "--opponents", "ace,acee"], "did you mean 'ace'"),
-        (["--env", "air_combat", "--opponents", "flyer,flyer/final", "ace"], "flyer plays already"),
-        (["--env", "air_combat", "--model", "glider"], "unknown model 'glider'"),
-    ],
-)
-def test_bad_input_is_one_line(words, message, make_run, flyer, checkpoints, error_line):
+@pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_payoff"), ids=messages.label)
+def test_wrong_words_have_the_message_of_the_table(row, make_run, flyer, checkpoints, check_row):
     make_run()
     (checkpoints / "empty").mkdir()
-    assert message in error_line(main, [*words, *QUICK])
+    check_row(main, row)
 
 
 def test_the_game_is_read_from_the_run(flyer):

@@ -26,6 +26,7 @@ from sparring.envs.game import load
 from sparring.eval import play
 from sparring.eval.browser.server import answer
 from sparring.eval.options import parse_known
+from tests import messages
 from tests.envs.dogfight.browser.test_live import ask, serving
 
 ROOK_ENDING = "7k/8/8/8/8/8/P7/R3K2R w KQ - 0 1"
@@ -326,25 +327,10 @@ def test_a_wrong_message_is_answered_with_a_note(message, words, tmp_path):
 # ---- the command
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ("--side red", "unknown --side 'red': choose from white, black, random"),
-        ("--illegal win", "unknown --illegal 'win'"),
-        ("--temperature 11", "--temperature 11.0: must be in [0, 10]"),
-        ("--tokens 0", "--tokens 0: must be in"),
-        ("--device gpu", "--device 'gpu'"),
-        ("--fen here", "--fen 'here': is not a FEN"),
-        ("--resume none.pgn", "--resume none.pgn: No such file"),
-        ("--resume none.pgn --side random", "--side random does not go with --resume"),
-        ("--opponent stokfish", "did you mean 'stockfish'"),
-        ("--opponent http://127.0.0.1:1/v1", "models on servers do not play chess yet"),
-        ("--engine /no/engine --port 0", "engine '/no/engine': is not a program"),
-    ],
-)
-def test_bad_options_of_chess_are_one_line(arguments, words, error_line, monkeypatch, tmp_path):
+@pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_play"), ids=messages.label)
+def test_wrong_words_have_the_message_of_the_table(row, check_row, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    assert words in error_line(play.main, ["--env", "chess", *arguments.split(), "--quiet"])
+    check_row(play.main, row)
 
 
 def test_the_game_of_a_chess_engine_is_chess():

@@ -25,6 +25,7 @@ from sparring.envs.chess.evaluation.games import MoveRequest
 from sparring.envs.chess.interfaces.aec_env import ChessAECEnv
 from sparring.eval.run import env_of
 from sparring.eval.run import main as run_main
+from tests import messages
 from tests.agents.language.grpo.toy_folder import toy_folder
 from tests.agents.opponents import movers
 from tests.envs.chess.engines.uci_programs import write_puppet
@@ -166,27 +167,6 @@ def test_an_engine_that_fails_leaves_the_complete_opponents(tmp_path, capsys):
     assert not (tmp_path / "chess.json").exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("", "--ckpt is missing"),
-        (
-            "--ckpt bot:random --opponents fish",
-            "unknown chess player 'fish': choose from random, builtin, stockfish, self",
-        ),
-        ("--ckpt bot:stokfish", "did you mean 'stockfish'"),
-        ("--ckpt bot:random --opponents stockfish:0", "depth of stockfish 0: must be in [1, 60]"),
-        ("--ckpt bot:random --opponents stockfish:x", "give a depth to Stockfish only"),
-        ("--ckpt bot:random --opponents random:2", "give a depth to Stockfish only"),
-        ("--ckpt bot:random --games 3", "--games 3: must be even"),
-        ("--ckpt bot:random --plies 0", "--plies 0: must be in [1, 10000]"),
-        ("--ckpt bot:random --plies 4", "--plies 4: must be more than --opening-plies 4"),
-        ("--ckpt bot:random --illegal win", "unknown --illegal 'win'"),
-        ("--ckpt bot:random --opponents stockfish:1 --engine /no/engine", "engine '/no/engine': is not a program"),
-        ("--ckpt no-such-run", "no checkpoint 'no-such-run'"),
-        ("--ckpt http://127.0.0.1:1/v1", "models on servers do not play chess yet"),
-        ("--ckpt bot:random --game 2", "unknown option '--game'"),
-    ],
-)
-def test_bad_input_is_one_line(arguments, message, error_line):
-    assert message in error_line(main, ["--device", "cpu", "--quiet", *arguments.split()])
+@pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_run"), ids=messages.label)
+def test_wrong_words_have_the_message_of_the_table(row, check_row):
+    check_row(main, row, "--device", "cpu", "--quiet")

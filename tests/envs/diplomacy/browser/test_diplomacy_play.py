@@ -27,6 +27,7 @@ from sparring.envs.diplomacy.training.order_network import OrderNetwork
 from sparring.eval import play
 from sparring.eval.browser.server import answer
 from sparring.eval.options import pair_of, parse
+from tests import messages
 from tests.envs.diplomacy.evaluation.language_players import make_run
 
 HOMES = {"PAR", "MUN", "BER", "KIE", "MOS"}
@@ -252,24 +253,10 @@ def test_players_are_seated_from_words():
     assert new_lineup(None, (), 5) == new_lineup(None, (), 5)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--power", "FRANC"], "did you mean 'FRANCE'?"),
-        (["--power", "FRANCE", "--opponents", "FRANCE=random"], "FRANCE is yours"),
-        (["--opponents", "GERMANY=random,GERMANY=chaos"], "name one player for GERMANY"),
-        (["--opponents", "GERMANI=random"], "did you mean 'GERMANY'?"),
-        (["--opponents", "dumbot"], "did you mean 'dumbbot'?"),
-        (["--opponents", ","], "--opponents is empty"),
-        (["--last-year", "1900"], "--last-year 1900"),
-        (["--temperature", "11"], "--temperature 11"),
-        (["--resume", "nowhere.json"], "--resume 'nowhere.json': no such file"),
-        (["--save", "."], "is there already"),
-        (["--set", "compact"], "--set: give model.OPTION=VALUE"),
-    ],
-)
-def test_bad_options_are_one_line(arguments, words, error_line):
-    assert words in error_line(play.main, ["--env", "diplomacy", *arguments, "--quiet"])
+@pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_play"), ids=messages.label)
+def test_wrong_words_have_the_message_of_the_table(row, check_row, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    check_row(play.main, row)
 
 
 @pytest.mark.parametrize(

@@ -66,24 +66,6 @@ def test_the_page_of_the_documentation_is_the_one_that_the_command_writes(page, 
     assert "https://" not in page
 
 
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        (["--static", "page.txt"], "--static 'page.txt'"),
-        (["--static", "page.html", "--power", "FRANCE"], "--static: takes one order network"),
-        (["--static", "page.html", "--opponents", "dumbbot"], "no checkpoint 'dumbbot'"),
-        (
-            ["--static", "page.html", "--opponents", "released/dogfight_strong"],
-            "released/dogfight_strong: is not an order",
-        ),
-    ],
-)
-def test_bad_input_is_one_line(words, line, error_line, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert line in error_line(play.main, ["--env", "diplomacy", *words])
-    assert not (tmp_path / "page.html").exists()
-
-
 def test_the_error_names_a_kernel_without_a_translation():
     def strange(number: int) -> int:
         return [number][0]

@@ -22,6 +22,7 @@ from sparring.envs.diplomacy.training.order_network import OrderNetwork
 from sparring.envs.diplomacy.training.task import play_against
 from sparring.eval.options import parse
 from sparring.eval.run import main as run_main
+from tests import messages
 
 main = partial(run_main, env="diplomacy")
 
@@ -33,32 +34,9 @@ def run(capsys, *arguments):
     return code, *capsys.readouterr()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--ladder", "--games", "200"], "multiple of 7, so that all powers are played as often; try 203"),
-        (["--ladder", "--games", "0"], "--games 0: must be in [7, 999999]"),
-        (
-            ["--ladder", "--games", "5"],
-            "--games 5: must be a multiple of 7, so that all powers are played as often; try 7",
-        ),
-        (["--ladder", "--games", "1000001"], "so that all powers are played as often; try 999999"),
-        (["--league", "a", "--protocol", "alone"], "--protocol does not go with --league, which plays nothing"),
-        (["--league", "a", "--last-year", "1905"], "--last-year does not go with --league, which plays nothing"),
-        (["--league", "a", "--set", "model.compact=true"], "--set does not go with --league, which plays nothing"),
-        (["--bot", "random", "--protocol", "dumbbot-1v6", "--seed", "3"], "--seed: --protocol dumbbot-1v6 fixes it"),
-        (["--bot", "random", "--protocol", "dumbbot-1v6", "--opponents", "chaos"], "fixes it, dumbbot; leave it out"),
-        (["--ladder", "--protocol", "dumbbot-1v6"], "has one player; name it with --bot or --ckpt"),
-        (["--ladder", "--last-year", "1900"], "--last-year 1900: must be in [1901, 2000]"),
-        (["--bot", "dumbot"], "did you mean 'dumbbot'?"),
-        (["--ladder", "--opponents", "random", "choas"], "did you mean 'chaos'?"),
-        (["--ladder", "--bot", "chaos"], "either --bot NAME"),
-        ([], "either --bot NAME"),
-        (["--ckpt", "tinny"], "did you mean 'tiny'?"),
-    ],
-)
-def test_slips_are_answered_in_one_line(error_line, arguments, words):
-    assert words in error_line(main, arguments)
+@pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_run"), ids=messages.label)
+def test_wrong_words_have_the_message_of_the_table(row, check_row):
+    check_row(main, row)
 
 
 def test_the_benchmark_is_one_pair_under_fixed_conditions(capsys, monkeypatch):

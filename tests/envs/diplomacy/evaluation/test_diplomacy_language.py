@@ -104,24 +104,6 @@ def test_another_base_model_is_refused(adapter, error_line, tmp_path):
     assert "lacks config.yaml beside it" in error_line(main, ["--ckpt", str(run), *QUICK])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--bot", "dumbbot", "--opponents", "base_model"], "give --ckpt as well"),
-        (["--bot", "dumbbot", "--temperature", "1"], "--temperature: is not for bots"),
-        (["--bot", "dumbbot", "--protocol", "six"], "--protocol: is not for bots"),
-        (["--ckpt", "tiny", "--protocol", "sicks"], "did you mean 'six'?"),
-        (["--ckpt", "released/dogfight_bots_only"], "plays sparring/Dogfight-v1"),
-        (["--ckpt", "tiny", "--temperature", "11"], "--temperature 11.0: must be in [0, 10]"),
-        (["--ckpt", "tiny", "--opponents", "base_modle"], "did you mean 'base_model'?"),
-        (["--league", "nowhere"], "no league.json there or in checkpoints/nowhere"),
-        (["--league", "nowhere", "--replay", "a.html"], "--replay does not go with --league"),
-    ],
-)
-def test_slips_are_answered_in_one_line(error_line, arguments, words):
-    assert words in error_line(main, arguments)
-
-
 # ---- what is played and written
 
 

@@ -10,6 +10,7 @@ from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import NUM_CENTRES, NUM_POWERS
 from sparring.envs.diplomacy.rollouts.games import play_to_end
 from sparring.eval.payoff import main
+from tests import messages
 
 PLAYERS = ("random", "dumbbot", "chaos")
 
@@ -59,17 +60,9 @@ def test_snapshots_of_a_run_are_players(tmp_path):
     assert names == [policy, "random"]
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--games", "20"], "--games 20: must be a multiple of 14, so that all powers are played as often; try 28"),
-        (["--opponents", "random,tiny"], "unknown opponent 'tiny'"),
-        (["--opponents", "random,random"], "--opponents: random: name at least two players, or a run"),
-        (["--opponents", "dumbbot,random", "--anchor", "chaos"], "chaos"),
-    ],
-)
-def test_what_cannot_be_compared_is_refused_in_a_line(words, message, error_line):
-    assert message in error_line(main, ["--env", "diplomacy", "--last-year", "1901", "--quiet", *words])
+@pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_payoff"), ids=messages.label)
+def test_wrong_words_have_the_message_of_the_table(row, check_row):
+    check_row(main, row)
 
 
 def test_a_language_model_is_not_compared():

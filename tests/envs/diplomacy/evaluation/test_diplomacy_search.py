@@ -40,20 +40,6 @@ def test_an_evaluation_has_it_on_both_sides(capsys, tmp_path):
     ]
 
 
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        (["--ckpt", "search:pos=3"], "did you mean 'proposals'?"),
-        (["--ckpt", "search:positions=1"], "positions=1 must be in [100, 100000000]"),
-        (["--ckpt", SMALL, "--opponents", "search:opponents=dumbot"], "did you mean 'dumbbot'?"),
-        (["--ckpt", "search:proposals=search", *QUICK], "is a search itself; name a bot or a policy"),
-        (["--env", "dogfight", "--ckpt", SMALL], "no checkpoint 'search:positions=100'"),
-    ],
-)
-def test_wrong_names_are_one_line(error_line, command, words):
-    assert words in error_line(main, command)
-
-
 def test_its_options_stay_with_its_name():
     assert split_names([f"random,{SMALL},seed=2,FRANCE={SMALL},seed=3,GERMANY=dumbbot"]) == [
         "random",

@@ -83,24 +83,6 @@ def test_a_server_that_is_down_is_one_line(tmp_path, capsys):
     assert not file.exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--ckpt", "tiny", "--set", "compact"], "--set: give model.OPTION=VALUE or endpoint.OPTION=VALUE"),
-        (["--ckpt", "tiny", "--set", "model.compakt=true"], "did you mean 'model.compact'?"),
-        (["--ckpt", "tiny", "--set", "model.compact=perhaps"], "model.compact=perhaps: must be true or false"),
-        (["--ckpt", "tiny", "--set", "grpo.steps=3"], "--set: give model.OPTION=VALUE"),
-        (["--ckpt", "tiny", "--set", "endpoint.retries=1"], "--set endpoint: is for servers"),
-        (["--bot", "dumbbot", "--set", "model.compact=true"], "--set: is not for bots"),
-        (["--ckpt", "http://u:secret@host/v1"], "endpoint.url=(not shown): must be http:// or https://"),
-    ],
-)
-def test_slips_are_answered_in_one_line(error_line, arguments, words):
-    line = error_line(main, [*arguments, "--opponents", "dumbbot", *(QUICK if "--ckpt" in arguments else QUICK[:-3])])
-    assert words in line
-    assert "secret" not in line
-
-
 def test_settings_are_read_as_a_run_reads_them():
     assert read_settings([("model.compact", "false"), ("endpoint.model", "a=b")]) == {
         "model": {"compact": False},

@@ -28,6 +28,7 @@ from sparring.eval.browser import server
 from sparring.eval.browser.flying import FlightSession
 from sparring.eval.browser.server import Gate, answer, listen
 from sparring.eval.options import parse_known
+from tests import messages
 from tests.envs.dogfight.evaluation.test_replay import ROOT
 from tests.eval.browser.browser import browser, dom_of, needs_chromium, selftest
 
@@ -344,18 +345,9 @@ def test_a_missing_extra_is_one_line(monkeypatch, error_line):
     assert "uvicorn is not installed; run `sparring install play`" in error_line(play.main, ["--quiet"])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--opponent", "brawlr"], "did you mean 'brawler'?"),
-        (["--power", "FRANCE"], "these are the options of dogfight, --env names another game"),
-        (["--port", "70000"], "--port 70000"),
-        (["--rules", "casual"], "unknown rules 'casual'"),
-        (["--rules", "challenge", "--static", "x.html"], "--rules does not go with --static"),
-    ],
-)
-def test_bad_options_are_one_line(arguments, words, error_line):
-    assert words in error_line(play.main, [*arguments, "--quiet"])
+@pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_play"), ids=messages.label)
+def test_wrong_words_have_the_message_of_the_table(row, check_row):
+    check_row(play.main, row)
 
 
 @pytest.mark.parametrize(

@@ -352,19 +352,6 @@ def test_two_thumbs_fly_on_a_phone(phone):
 # ---- errors
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--opponent", "acee"], "unknown opponent 'acee'"),
-        (["--opponent", "ace"], "a bot has no network"),
-        (["--static", "page.txt"], "--static 'page.txt': is a page for a browser"),
-    ],
-)
-def test_bad_input_is_one_line(arguments, words, tmp_path, error_line):
-    assert words in error_line(play.main, ["--static", str(tmp_path / "page.html"), *arguments])
-    assert not (tmp_path / "page.html").exists()
-
-
 def test_a_policy_of_challenge_rules_is_refused(released):
     other = Policy(released.network, released.contract | {"rules": "challenge", "mirror": False}, name="mine")
     with pytest.raises(InputError, match="mine: plays challenge rules"):

@@ -11,6 +11,7 @@ from sparring.configs.core.errors import InputError
 from sparring.envs.imported.evaluation.policy import LoadedSeatPolicy
 from sparring.eval.command import Evaluation, publish_evaluation
 from sparring.eval.run import main
+from tests import messages
 from tests.envs.imported.evaluation.saved import DUEL, save_run
 
 TICTACTOE = "pettingzoo.classic.tictactoe_v3"
@@ -130,21 +131,10 @@ def test_replays_are_pictures_or_text(tmp_path, capsys):
     assert re.search(r"cannot draw itself here: .*; give a name that ends in \.gif", capsys.readouterr().err)
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--games", "0"], "--games 0: must be in [1, 1000000]"),
-        (["--replay", "a.html"], "--replay 'a.html': must end in .gif or .txt"),
-        (["--opponents", "random,random,randon"], "unknown player 'randon'"),
-        (["--regimes", "full"], "these are the options of pettingzoo"),
-        (["--require", "x>=1"], "unknown opponent in --require 'x>=1': 'x': choose from random"),
-        (["--require", "random@full>=1"], "no regimes are played; leave out @full"),
-    ],
-)
-def test_bad_options_are_one_line(words, message, tmp_path, capsys):
-    path = save_run(tmp_path / "run", "pettingzoo", TICTACTOE)
-    assert main(["--ckpt", str(path), *words]) == 2
-    assert message in capsys.readouterr().err
+@pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_run"), ids=messages.label)
+def test_wrong_words_have_the_message_of_the_table(row, tmp_path, check_row):
+    save_run(tmp_path / "run", "pettingzoo", TICTACTOE)
+    check_row(main, row)
 
 
 @pytest.mark.parametrize("memory", ["none", "lstm"])

@@ -18,6 +18,7 @@ from sparring.configs.load import load
 from sparring.envs.imported.evaluation.episodes import make_envs, play, write_video
 from sparring.envs.imported.training.gymnasium import SOUND_STEPS
 from sparring.eval.run import main
+from tests import messages
 
 QUICK = ["--threads", "1", "--device", "cpu"]
 SMALL = "env.num_envs=2 ppo.rollout_steps=32 ppo.minibatch_size=32 network.hidden=8 device=cpu threads=1"
@@ -118,21 +119,9 @@ def test_an_episode_is_written_as_gif(tmp_path, capsys):
     assert picture.info["duration"] == 100
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--ckpt", "cart", "--episodes", "1"], "--episodes 1: must be in [2, 1000000]"),
-        (["--ckpt", "cart", "--video", "a.mp4"], "must end in .gif"),
-        (["--ckpt", "cart", "--opponents", "ace"], "--opponents: players do not meet in environments of Gymnasium"),
-        (["--env", "gymnasium"], "--ckpt is missing"),
-        (["--ckpt", "crt"], "did you mean 'cart'"),
-        (["--ckpt", "cart", "--env", "dogfight"], "was trained in CartPole-v1; this command takes only"),
-        (["--ckpt", "released/dogfight_bots_only", "--env", "gymnasium"], "with eval/run.py --env dogfight"),
-    ],
-)
-def test_slips_are_answered_in_one_line(capsys, arguments, words):
-    assert main([*arguments, *QUICK]) == 2
-    assert words in capsys.readouterr().err.splitlines()[-1]
+@pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_episodes"), ids=messages.label)
+def test_wrong_words_have_the_message_of_the_table(row, check_row):
+    check_row(main, row)
 
 
 def test_an_option_like_no_other_gets_no_suggestion(capsys):

@@ -60,16 +60,3 @@ def test_wrong_file_is_one_line(saved, tmp_path, capsys, change, message):
     saved.write_text(json.dumps({**json.loads(saved.read_text()), **change}))
     assert main([str(saved), "--id", "kuhn_poker", "--out", str(tmp_path / "next")]) == 2
     assert message in capsys.readouterr().err.splitlines()[-1]
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["nothing.json", "--id", "kuhn_poker"], "nothing.json: no such file"),
-        (["openspiel:uniform", "--id", "kuhn_poker", "--save", "response.txt"], "response.txt"),
-        (["final.pt", "--attacker", "cold", "--save", "response.json"], "add --attacker sampling"),
-    ],
-)
-def test_wrong_words_are_one_line(words, message, tmp_path, capsys):
-    assert main([*words, "--out", str(tmp_path)]) == 2
-    assert message in capsys.readouterr().err.splitlines()[-1]

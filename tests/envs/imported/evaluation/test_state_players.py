@@ -12,6 +12,7 @@ from sparring.envs.imported.evaluation.state_players import open_player, read_ob
 from sparring.envs.imported.states import first_state
 from sparring.envs.imported.tree import game_tree
 from sparring.eval.exploit import exploit_policy, main
+from tests import messages
 
 pyspiel = pytest.importorskip("pyspiel")
 MINE = "tests.envs.imported.evaluation.foreign_players"
@@ -149,28 +150,9 @@ def test_wrong_player_is_one_line(name, parts, tmp_path, capsys):
         assert part in error
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["openspiel:cfr:10"], "name the game of OpenSpiel that it plays: --id leduc_poker"),
-        (["mine:Fold", "--env", "openspiel"], "name the game of OpenSpiel that it plays: --id leduc_poker"),
-        (["openspiel:cfr", "--id", "kuhn_poker"], "expected openspiel:cfr:N with N in [1, 1000000]"),
-        (["openspiel:cfr:0", "--id", "kuhn_poker"], "expected openspiel:cfr:N with N in [1, 1000000]"),
-        (["openspiel:uniform:3", "--id", "kuhn_poker"], "takes no number"),
-        (["openspiel:cfx:3", "--id", "kuhn_poker"], "did you mean 'cfr'?"),
-        (["openspiel:mcts:3", "--id", "kuhn_poker"], "needs a game with information PERFECT_INFORMATION"),
-        (["openspiel:ismcts:3", "--id", "tic_tac_toe"], "needs a game with information IMPERFECT_INFORMATION"),
-        (["openspiel:cfr:3", "--id", "goofspiel(num_cards=3)"], "needs a game with dynamics SEQUENTIAL"),
-        (["openspiel:uniform", "--id", "kuhn_pokr"], "--id kuhn_pokr: is not a game of OpenSpiel"),
-        (["openspiel:uniform", "ppo.clip=0.1", "--id", "kuhn_poker"], "ppo.clip=0.1: is an option of training"),
-        (["rlcard:leduc-holdem-rule-v1", "--id", "leduc_poker"], "blinds of 1 and 2 chips, and leduc_poker has other"),
-        (["nobody", "--id", "kuhn_poker"], "nobody: expected openspiel:uniform"),
-        (["nobody", "--id", "kuhn_poker", "--import", "no_game"], "--import no_game: cannot find the module no_game;"),
-    ],
-)
-def test_wrong_words_are_one_line(words, message, tmp_path, capsys):
-    assert main([*words, "--out", str(tmp_path)]) == 2
-    assert message in capsys.readouterr().err.splitlines()[-1]
+@pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_exploit"), ids=messages.label)
+def test_wrong_words_have_the_message_of_the_table(row, check_row):
+    check_row(main, row)
 
 
 def test_game_of_a_user_is_registered_by_its_import(tmp_path, capsys):

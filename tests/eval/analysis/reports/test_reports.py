@@ -21,6 +21,7 @@ from sparring.eval.analysis.reports.report import LinePlot, PlotLine, RunReport,
 from sparring.eval.analysis.reports.rules import RULES
 from sparring.eval.analysis.sources.run_folders import RunFolders
 from sparring.eval.stats.aggregate import Estimate
+from tests import messages
 
 
 class Tags(HTMLParser):
@@ -90,27 +91,11 @@ def test_a_damaged_run_is_reported_with_its_own_exit_code(run_folder, capsys):
     assert "damaged: " in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["analyze", "sick_guardd"], 3, "did you mean sick_guard"),
-        (["analyze", "sick_guard", "--reward", "rollout/win"], 3, "--reward: no value of metric 'rollout/win'"),
-        (["analyze", "sick_guard", "--price", "-1"], 2, "--price=-1.0: must be a positive number"),
-        (["analyze", "sick_guard", "--parameters", "0"], 2, "--parameters=0: must be at least 1"),
-        (["analyze", "sick_guard", "--rules", "none.yaml"], 2, "none.yaml"),
-        (["compare", "sick_guard"], 2, "needs at least two different runs"),
-        (["compare", "sick_guard", "sick_guard"], 2, "needs at least two different runs"),
-        (["compare", "sick_guard", "{root}/sick_guard"], 2, "are the same run: name it once"),
-        (["compare", "sick_guard", "sick_cartpole", "--equal", "step"], 2, "did you mean 'steps'?"),
-        (["compare", "sick_guard", "sick_cartpole", "--equal", "seconds"], 2, "no seconds are recorded; use --equal"),
-        (["compare", "sick_guard", "sick_cartpole", "-m", "train/approx"], 3, "no value of metric 'train/approx'"),
-    ],
-)
-def test_bad_input_is_refused_in_one_line(run_folder, error_line, arguments, code, message):
+@pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_runs"), ids=messages.label)
+def test_wrong_words_have_the_message_of_the_table(row, run_folder, check_row):
     root = run_folder("sick_guard").parent
     run_folder("sick_cartpole")
-    words = [*(word.format(root=root) for word in arguments), "--dir", str(root)]
-    assert message in error_line(runs.main, words, code)
+    check_row(runs.main, row, "--dir", str(root))
 
 
 @pytest.fixture
