@@ -7,9 +7,10 @@ from typing import Any
 
 from sparring.configs.core.allowed import option
 from sparring.configs.core.errors import ConfigError
-from sparring.configs.games import GAME_ID, KWARGS, EnvConfig
+from sparring.configs.games import EnvConfig
 from sparring.configs.language import NEEDS_OPPONENTS, GRPOConfig
 from sparring.configs.language.runs import GRPORunConfig
+from sparring.envs.imported.config import GAME_ID, KWARGS
 from sparring.envs.openspiel_text import ENV_ID, NAME
 
 MENU, REASONING = "menu", "reasoning"
