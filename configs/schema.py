@@ -270,6 +270,8 @@ class RunConfig:
     """Number of players of a match."""
     multiple: ClassVar[int] = 1
     """Divides the matches played at once and the games of an evaluation, so that every seat is played alike."""
+    foreign_names: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    """Options of other libraries by key, each a `ForeignName`, in addition to those of PPO."""
     ppo_task: ClassVar[str] = ""
     """Task of PPO, "module:name", where no record of a game names one."""
     language_model: ClassVar[bool] = False
