@@ -1,9 +1,10 @@
 """Names of options in other libraries, and what they are called here; spelling alone would lead from lr to clip.
 
 Sources are the argument lists of Stable-Baselines3's `PPO` with RL Zoo, CleanRL's `ppo.py`, rsl_rl's runner and `PPO`,
-RLlib's `PPOConfig`, and TRL's `GRPOConfig`. On a command line, and in the overrides of `sparring.train`, a name that
-means the same in the same unit is replaced by ours, and a line says so. One that means another thing is refused with
-our name and the difference. Files, stored configurations among them, have one name for each option: ours.
+and RLlib's `PPOConfig`; kinds of run add those of other trainers. On a command line, and in the overrides of
+`sparring.train`, a name that means the same in the same unit is replaced by ours, and a line says so. One that means
+another thing is refused with our name and the difference. Files, stored configurations among them, have one name for
+each option: ours.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from typing import NamedTuple
 
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.status import say
+from sparring.configs.kinds import run_kinds
 
-SB3, CLEANRL, RSL_RL, RLLIB, TRL = "SB3", "CleanRL", "rsl_rl", "RLlib", "TRL"
+SB3, CLEANRL, RSL_RL, RLLIB = "SB3", "CleanRL", "rsl_rl", "RLlib"
 SECTIONS = ("", "ppo", "env", "network", "logger", "policy", "agent", "algorithm", "runner", "train")
-LANGUAGE_SECTIONS = ("", "grpo", "model", "train")
 
 
 class ForeignName(NamedTuple):
@@ -86,18 +87,6 @@ POLICIES = {
     "wandb_project_name": ForeignName("logger.wandb_project", (CLEANRL,)),
     "verbose": ForeignName("logger.progress", (SB3,), "true or false"),
 }
-LANGUAGE_MODELS = {
-    "num_generations": ForeignName("grpo.samples_per_group", (TRL,)),
-    "beta": ForeignName("grpo.kl_beta", (TRL,)),
-    "epsilon": ForeignName("grpo.ppo_epsilon_low", (TRL,), "the lower side; the upper one is grpo.ppo_epsilon_high"),
-    "epsilon_high": ForeignName("grpo.ppo_epsilon_high", (TRL,)),
-    "num_iterations": ForeignName("grpo.epochs", (TRL,)),
-    "max_steps": ForeignName("grpo.steps", (TRL,), "a step is a rollout with all passes over it"),
-    "scale_rewards": ForeignName("grpo.scale_advantages", (TRL,), "true or false"),
-    "max_prompt_length": ForeignName("model.max_prompt_tokens", (TRL,), "a longer prompt is refused, not cut"),
-    "lora_r": ForeignName("model.lora_rank", (TRL,)),
-    "model_name_or_path": ForeignName("model.name", (TRL,), "a folder, tiny or smollm2; nothing is downloaded"),
-}
 
 
 def foreign_name(key: str) -> ForeignName | None:
@@ -105,7 +94,7 @@ def foreign_name(key: str) -> ForeignName | None:
     section, _, name = key.rpartition(".")
     if name in POLICIES and section in SECTIONS:
         return POLICIES[name]
-    return LANGUAGE_MODELS.get(name) if section in LANGUAGE_SECTIONS else None
+    return next((kind.foreign_names[key] for kind in run_kinds() if key in kind.foreign_names), None)
 
 
 def in_our_words(overrides: Sequence[str]) -> list[str]:

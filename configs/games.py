@@ -34,8 +34,7 @@ EXPLOITED = ("evaluation.exploit_every", "evaluation.exploit_moves")
 ONLY_IMPORTED = ("network.encoder", "self_play.both_seats", "self_play.pool_share", *EXPLOITED)
 """Options of games whose seats are played by one network, with masks and pictures, and those of copies."""
 STYLES = (
-    "network.styles", "self_play.below_share", "self_play.exploiter_every", "self_play.exploiter_updates",
-    "self_play.lineages",
+    "network.styles", "self_play.exploiter_every", "self_play.exploiter_updates", "self_play.lineages",
 )  # fmt: skip
 """Options of populations, in games of two seats in which all decide in every step."""
 MAGNET = ("ppo.magnet_coefficient", "ppo.magnet_rate", "ppo.proximal_coefficient")

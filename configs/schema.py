@@ -213,9 +213,6 @@ class SelfPlayConfig:
     """Different snapshots in one rollout."""
     deal_every: int = option(4, POSITIVE)
     """Updates between draws of opponents from the pool."""
-    below_share: float = option(0.6, PROBABILITY, needs=["network.styles above 0"])
-    """Part of a style's self-play against the equilibrium mixture of the styles below it; the rest is against the
-    pool."""
     exploiter_every: int = option(0, COUNT, needs=["network.styles above 0"])
     """Updates of the learner between exploiters, policies trained against its frozen mixture alone, which stay in the
     pool; 0 is never."""
@@ -270,6 +267,8 @@ class RunConfig:
     """Number of players of a match."""
     multiple: ClassVar[int] = 1
     """Divides the matches played at once and the games of an evaluation, so that every seat is played alike."""
+    foreign_names: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    """Options of other libraries by key, each a `ForeignName`, in addition to those of PPO."""
     ppo_task: ClassVar[str] = ""
     """Task of PPO, "module:name", where no record of a game names one."""
     language_model: ClassVar[bool] = False
@@ -344,7 +343,7 @@ class PPORunConfig(RunConfig):
     removed = MappingProxyType({
         "ppo.log_ratio_clamp": 20.0, "self_play.promotion_elo": 50.0,
         "self_play.eviction": "oldest", "self_play.elo_k": 32.0, "evaluation.check_alert": 0.8,
-        "guard.restore_kl": 10.0, "guard.cut": 0.5, "guard.window": 50,
+        "self_play.below_share": 0.6, "guard.restore_kl": 10.0, "guard.cut": 0.5, "guard.window": 50,
         "phases.advance": Instead("phases.success above 0 ends a stage early"),
     })  # fmt: skip
 

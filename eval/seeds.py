@@ -269,10 +269,6 @@ def _check_alike(first: EvaluationResults, other: EvaluationResults) -> None:
         raise ResultsError(f"{other.name}: other opponents in some regimes than {first.name}'s; evaluate them alike")
 
 
-if not __package__:  # Run as a script, possibly before installation.
-    run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/seeds.py")
-
-
 OVERALL, HELD_OUT_OVERALL = "overall", "held out"
 RESAMPLES = "[100, 1000000]"
 

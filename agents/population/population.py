@@ -27,6 +27,9 @@ from sparring.curriculum.pool import EXPLOITER
 from sparring.curriculum.population.style_game import StyleGame
 from sparring.curriculum.schedule import TrainingPlan
 
+BELOW_SHARE = 0.6
+"""Part of a style's self-play against the equilibrium mixture of the styles below it; the rest is against the pool."""
+
 
 class Population(SelfPlay):
     """See `SelfPlay`; `game` has the styles' results. The environment deals styles with opponents."""
@@ -154,7 +157,7 @@ class Population(SelfPlay):
         pairs = np.zeros((styles, first + self.env.slots))
         pairs[:, :first] = [plan.scripted_share * plan.bots.get(name, 0.0) for name in self.env.bots]
         for style in range(styles):
-            below = rest * self.config.below_share if style else 0.0
+            below = rest * BELOW_SHARE if style else 0.0
             pairs[style, first : first + style] = below * self.game.opponents(style)
             pairs[style, first + self.below :] = (rest - below) / (self.env.slots - self.below)
         return pairs / styles

@@ -36,7 +36,7 @@ from sparring.configs.resume import differences, drift
 from sparring.configs.schema import PPORunConfig, RunConfig
 from sparring.configs.serialization import from_stored, to_plain
 from sparring.curriculum.league import file
-from sparring.envs.game import game_of, games, load
+from sparring.envs.game import load
 
 __getattr__ = moved(__name__, {"check_sources": "sparring.agents.language.grpo.sources"})
 
@@ -71,8 +71,8 @@ class FolderClaim:
     """
 
     def __init__(self, config: RunConfig) -> None:
-        if isinstance(config, PPORunConfig) and config.trainer == "sb3":
-            check_sb3(config)
+        if check := parts("trainers")[config.trainer].check_options:
+            load(check)(config)
         self._config, self._root = config, ROOT / config.checkpoint_dir
         with naming_files(self._root / config.name):
             self._open()
@@ -167,28 +167,6 @@ def initial_policy(config: PPORunConfig) -> Path:
             return path
     names = sorted(path.parent.name for path in runs.glob(f"*/{FINAL}"))
     raise ConfigError(f"init_from={text}: is neither a policy's file nor a run with a {FINAL}{suggestion(text, names)}")
-
-
-def check_sb3(config: PPORunConfig) -> None:
-    """Refuse options that SB3's PPO does not support here."""
-    game = game_of(config.env.id)
-    able = [game.id for game in games() if game.vector_env and game.action_space]
-    if game and game.id not in able:
-        raise ConfigError(
-            f"env.id={config.env.id}: trainer=sb3 plays {', '.join(able)} and Gymnasium's environments only"
-        )
-    if config.init_from:
-        raise ConfigError(f"init_from={config.init_from}: trainer=sb3 begins with random weights; use trainer=ppo")
-    if config.network.blocks:
-        raise ConfigError(f"network.blocks={config.network.blocks}: trainer=sb3 knows plain layers only; use 0")
-    if config.network.memory != "none":
-        raise ConfigError(f"network.memory={config.network.memory}: trainer=sb3 has no memory; use trainer=ppo")
-    if config.ppo.adaptive_kl:
-        raise ConfigError(f"ppo.adaptive_kl={config.ppo.adaptive_kl}: trainer=sb3 anneals by the clock only; use 0")
-    for index, phase in enumerate(config.phases):
-        if min(phase.scripted_start, phase.scripted_end) < 1.0:
-            key = f"phases.{index}.scripted_end={phase.scripted_end}"
-            raise ConfigError(f"{key}: trainer=sb3 has no self-play; use 1, or +run=bots_only")
 
 
 def is_fresh(folder: RunFolder) -> bool:

@@ -43,6 +43,8 @@ class TrainerPlace(NamedTuple):
     processes: bool = True
     """Whether torchrun can start it."""
     order: int = 100
+    check_options: str = ""
+    """Function "module:name" of a configuration that refuses options which the trainer lacks."""
     check_sources: str = ""
     """Function "module:name" of a configuration that refuses a new run if what it begins with is missing."""
     preview: str = ""

@@ -13,6 +13,7 @@ from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.session import GuardConfig
 from sparring.configs.games import EXPLOITED
 from sparring.configs.language.league import SHARED, LeagueConfig
+from sparring.configs.language.trl_names import BY_KEY
 from sparring.configs.schema import DOGFIGHT_CHECKS, TRAINERS, EvaluationConfig, Instead, RunConfig, check_games
 
 
@@ -21,6 +22,7 @@ class LanguageRunConfig(RunConfig):
     """A language model in a game."""
 
     language_model: ClassVar[bool] = True
+    foreign_names: ClassVar[Mapping[str, Any]] = BY_KEY
     lacks: ClassVar[tuple[str, ...]] = ("env.num_envs", *DOGFIGHT_CHECKS, "evaluation.video_every", *EXPLOITED)
     removed: ClassVar[Mapping[str, Any]] = MappingProxyType(
         {

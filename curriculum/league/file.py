@@ -38,13 +38,6 @@ class LeagueFile:
         self.folder = folder
         self.path = folder / FILE
 
-    def begin(self, league: League) -> League:
-        """Return the league on disk, or write and return `league` if the file is missing."""
-        if self.path.exists():
-            return self.read()
-        self.restore(league)
-        return league
-
     def read(self) -> League:
         """Return the league; raises `LeagueError` if it is missing, damaged, or of another version."""
         try:

@@ -33,7 +33,6 @@ IDLE = [
     (["grpo.executor=ray", "grpo.buffer_depth=0"], "grpo.buffer_depth=1"),
     (["ppo.gsde_every=4"], "network.gsde=true"),
     (["self_play.promotion_games=10"], "self_play.promotion=sprt"),
-    (["self_play.below_share=0.5"], "network.styles=3"),
     (["self_play.exploiter_every=100"], "network.styles=3"),
     (["self_play.exploiter_updates=50", "network.styles=3"], "self_play.exploiter_every=100"),
     (["ppo.sequence_length=4", "env=pettingzoo"], "network.memory=gru"),

@@ -10,8 +10,9 @@ import pytest
 import yaml
 
 from sparring.configs.core.errors import ConfigError, InputError, UnknownNameError
-from sparring.configs.foreign_names import LANGUAGE_MODELS, POLICIES
+from sparring.configs.foreign_names import POLICIES
 from sparring.configs.kinds import declared, run_kinds
+from sparring.configs.language.trl_names import NAMES
 from sparring.configs.load import CONFIG_DIR, load, load_named, runs
 from sparring.configs.serialization import read_options, to_plain
 from sparring.envs.dogfight.config import DogfightRunConfig
@@ -189,10 +190,10 @@ def test_a_name_of_another_trainer_in_a_section_of_ours_is_not_taken_for_it():
 
 def test_every_translation_is_an_option():
     options = {key for kind in run_kinds() for key in declared(kind)}
-    known = POLICIES | LANGUAGE_MODELS
+    known = POLICIES | NAMES
     assert {found.key for found in known.values()} <= options
     assert not set(known) & options
-    assert not set(POLICIES) & set(LANGUAGE_MODELS)
+    assert not set(POLICIES) & set(NAMES)
 
 
 def test_option_names_of_stable_baselines_are_translated():

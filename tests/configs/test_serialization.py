@@ -102,6 +102,11 @@ def test_a_removed_option_of_another_kind_of_run_is_dropped_with_any_value():
     assert from_stored({"grpo": {"mask_replay": False}, "seed": 3}) == from_plain({"seed": 3})
     with pytest.raises(ConfigError, match=r"^self_play\.eviction=weakest: is not an option any more"):
         from_stored({"self_play": {"eviction": "weakest"}})
+    assert from_stored({"self_play": {"below_share": 0.6}}) == from_plain({})
+    with pytest.raises(
+        ConfigError, match=r"^self_play\.below_share=0\.5: is not an option any more; every run has 0\.6"
+    ):
+        from_stored({"self_play": {"below_share": 0.5}})
     assert from_stored({"guard": {"cut": 0.5, "window": 50, "restore_kl": 10.0}}) == from_plain({})
     with pytest.raises(ConfigError, match=r"^guard\.window=3: is not an option any more; every run has 50"):
         from_stored({"trainer": "grpo", "guard": {"window": 3}})

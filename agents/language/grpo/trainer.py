@@ -408,7 +408,8 @@ class GRPOTrainer:
         if config.inherit:
             also = (adapters.first_identity(self.adapters.model),)
             league = inherit(league, folder, folder.parent / config.inherit, also=also)
-        return self.league_file.begin(league)
+        self.league_file.restore(league)
+        return league
 
 
 def fit(trainer: GRPOTrainer, session: RunSession) -> Path:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import torch
@@ -47,8 +48,7 @@ def export_orders(checkpoint: Checkpoint, path: Path, *, free: bool = True) -> f
 
     Raises `ExportError` for one that differs, and `InputError` if a package is missing.
     """
-    network = checkpoint.network.cpu().eval()
-    assert isinstance(network, OrderNetwork)
+    network = cast(OrderNetwork, checkpoint.network.cpu().eval())
     data = OrderGraph(network).serialized(checkpoint, free=free)
     difference = order_disagreement(network, data, played_positions(network))
     write_model(checkpoint, path, data, difference)

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from tqdm import tqdm
 
 from sparring.agents.play.seat_matches import SeatPlayer, play, usual_batch_size
+from sparring.configs.schema import RANDOM
 from sparring.envs.imported.evaluation.policy import ImportedGame
 from sparring.envs.imported.evaluation.results import SeatRecord, TeamRecord, record_of, team_record
 from sparring.envs.imported.training.opponents import NetworkSeats, RandomSeats
@@ -58,10 +59,8 @@ class SeatMatches(Matches):
         """Return how a policy decides and its file; None for code, also of the game, that may have changed."""
         if self.game.modules or not isinstance(player, NetworkSeats | RandomSeats):
             return None
-        path = player.path if isinstance(player, NetworkSeats) else None
-        if path is None and isinstance(player, NetworkSeats):
-            return None
-        return getattr(player, "deterministic", None), path
+        path = getattr(player, "path", None)
+        return (getattr(player, "deterministic", None), path) if path or player.name == RANDOM else None
 
 
 def seats_of(game: ImportedGame) -> tuple[str, ...]:

@@ -61,7 +61,7 @@ def network(seed=0, mixture=(0.2, 0.3, 0.5)):
 
 @pytest.fixture
 def population(tmp_path):
-    config = SelfPlayConfig(snapshot_every=3, deal_every=2, slots=SLOTS, pool_size=8, below_share=0.6)
+    config = SelfPlayConfig(snapshot_every=3, deal_every=2, slots=SLOTS, pool_size=8)
     pool = Pool(tmp_path / "pool", config.pool_size, shape=network().shape)
     return Population(Deals(), pool, LeagueFile(tmp_path), config, seed=1)
 

@@ -41,7 +41,7 @@ def test_the_experiment_that_trains_an_adapter_asks_for_it(tmp_path, run):
 def test_what_is_there_is_taken(tmp_path):
     (tmp_path / "adapter.pt").write_bytes(b"read by the trainer")
     (tmp_path / "theirs").mkdir()
-    LeagueFile(tmp_path / "theirs").begin(new_league(("random",), "toy"))
+    LeagueFile(tmp_path / "theirs").restore(new_league(("random",), "toy"))
     early(tmp_path, "league.inherit=theirs", f"model.adapter={tmp_path / 'adapter.pt'}")
 
 
@@ -102,7 +102,7 @@ def test_a_folder_with_anything_in_it_keeps_its_options(refused, what):
 
 def test_the_league_of_a_refused_start_is_renamed(refused):
     """Its base model is that of the slip; the run makes one of its own."""
-    LeagueFile(refused / "mine").begin(new_league(("random",), "slip"))
+    LeagueFile(refused / "mine").restore(new_league(("random",), "slip"))
     written = (refused / "mine" / "league.json").read_bytes()
     RunSession(config(refused, "model.name=smollm2"), total=1).close()
     assert not (refused / "mine" / "league.json").exists()

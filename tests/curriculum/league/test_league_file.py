@@ -26,19 +26,14 @@ def played():
 
 def test_what_is_written_comes_back_to_the_bit(tmp_path):
     file = LeagueFile(tmp_path)
-    assert file.begin(played()) == played()
+    file.restore(played())
     assert LeagueFile(tmp_path).read() == played()
     assert read_league(json.loads(json.dumps(write_league(played())))) == played()
 
 
-def test_who_begins_second_gets_what_is_there(tmp_path):
-    LeagueFile(tmp_path).begin(played())
-    assert LeagueFile(tmp_path).begin(small_league()) == played()
-
-
 def test_a_league_goes_back_to_an_earlier_moment(tmp_path):
     file = LeagueFile(tmp_path)
-    earlier = file.begin(played())
+    earlier = played()
     file.restore(record(earlier, [GameResult((CHALLENGER, "chaos"), (1, 2))]))
     assert file.read() != earlier
     file.restore(earlier)
@@ -48,7 +43,7 @@ def test_a_league_goes_back_to_an_earlier_moment(tmp_path):
 def test_what_cannot_be_used_is_put_aside_and_what_can_stays(tmp_path):
     file = LeagueFile(tmp_path)
     assert file.put_aside_damaged() == ""
-    file.begin(played())
+    file.restore(played())
     assert file.put_aside_damaged() == ""
     for broken in (file.path.read_text()[:-20], file.path.read_text().replace("chaos", "chaps")):
         file.path.write_text(broken)
@@ -56,7 +51,7 @@ def test_what_cannot_be_used_is_put_aside_and_what_can_stays(tmp_path):
         assert "league.json: cannot be used (" in said
         assert said.endswith("); it is kept as league.json.damaged")
         assert (tmp_path / "league.json.damaged").read_text() == broken
-        assert file.begin(played()) == played()
+        file.restore(played())
 
 
 WRITER = """
@@ -76,7 +71,7 @@ while True:
 
 def test_a_killed_writer_leaves_a_complete_league(tmp_path):
     file = LeagueFile(tmp_path)
-    file.begin(small_league())
+    file.restore(small_league())
     process = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], cwd=ROOT)
     while file.read()["chaos"].games < 5:
         assert process.poll() is None
@@ -88,7 +83,7 @@ def test_a_killed_writer_leaves_a_complete_league(tmp_path):
 
 def test_a_full_disk_leaves_the_league_as_it_was(tmp_path, monkeypatch):
     file = LeagueFile(tmp_path)
-    file.begin(small_league())
+    file.restore(small_league())
 
     def full(path, data):
         raise OSError("no room")
@@ -102,7 +97,7 @@ def test_a_full_disk_leaves_the_league_as_it_was(tmp_path, monkeypatch):
 def test_damage_anywhere_in_the_file_is_noticed(tmp_path):
     """One character of every line replaced by another digit or letter: never read as another league."""
     file = LeagueFile(tmp_path)
-    file.begin(played())
+    file.restore(played())
     text = file.path.read_text()
     rng = np.random.default_rng(0)
     places = [place for place, char in enumerate(text) if char.isalnum()]

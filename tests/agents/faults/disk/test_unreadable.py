@@ -62,7 +62,7 @@ def test_a_manifest_of_policies_is_not_rebuilt(tmp_path, monkeypatch):
 def test_an_index_and_a_league_are_not_put_aside(tmp_path, monkeypatch):
     Pool(tmp_path, 1, shape={}).restore([pool.Snapshot("snapshot_000001", 1, "0" * 64)])
     league = LeagueFile(tmp_path)
-    league.begin(small_league())
+    league.restore(small_league())
     before = names(tmp_path)
     monkeypatch.setattr(pool, "read_json", unreadable)
     monkeypatch.setattr(file, "read_json", unreadable)

@@ -194,7 +194,7 @@ def test_a_runs_fixed_references_are_printed_and_written(printed, tmp_path, monk
     (tmp_path / "run").mkdir()
     league = enter_checkpoint(new_league(("random", "dumbbot"), "base"), step=2, path="step_000002.pt")
     league = record(league, [GameResult(("checkpoint_000002", "base_model"), (1, 2))])
-    LeagueFile(tmp_path / "run").begin(league)
+    LeagueFile(tmp_path / "run").restore(league)
     out = printed(main, ["--league", "run", "--out", str(tmp_path / "out")])
     rows = {cells[1].strip(): cells[2].strip() for cells in (line.split("|") for line in out.splitlines()) if cells[1:]}
     # Both at 1000, the winner takes K / 2 = 24 from the loser.
