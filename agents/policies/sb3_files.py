@@ -58,8 +58,7 @@ ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
 POLICY_CLASS = "stable_baselines3.common.policies.ActorCriticPolicy"
 EXTRACTOR = "stable_baselines3.common.torch_layers.FlattenExtractor"
 _ACTIVATIONS = {f"torch.nn.modules.activation.{kind.__name__}": name for name, kind in ACTIVATIONS.items()}
-_SPACE = re.compile(r"gym(nasium)?\.spaces\.box\.Box")
-_CHOICES = re.compile(r"gym(?:nasium)?\.spaces\.\w+\.(Discrete|MultiDiscrete|MultiBinary)")
+_SPACE = re.compile(r"gym(?:nasium)?\.spaces\.\w+\.(Box|Discrete|MultiDiscrete|MultiBinary)")
 MOST_COLUMNS = 1_000_000
 """Of a space; a file may be a stranger's."""
 _WITHOUT_EFFECT = (
@@ -230,8 +229,8 @@ def converted(path: Path, convert: Callable[[bytes, Mapping[str, Any]], Model]) 
 
 def _policy(weights: bytes, data: Mapping[str, Any], *, choices: bool) -> SB3Policy:
     activation, switches, normalized = check_policy(data, "the MlpPolicy of PPO, A2C and TRPO", POLICY_CLASS)
-    read = _flat_bounds if choices else lambda data, key: (_bounds(data, key), {})
-    (observation, _), (action, kinds) = (read(data, key) for key in ("observation_space", "action_space"))
+    observation, _ = _columns(data, "observation_space", choices=choices)
+    action, kinds = _columns(data, "action_space", choices=choices)
     network = to_actor_critic(unpack(weights), activation, expln=switches["use_expln"], **kinds)
     return SB3Policy(network, observation, action, switches["squash_output"], normalized)
 
@@ -278,31 +277,26 @@ def stored_value(data: Mapping[str, Any], key: str) -> Any:
         raise SB3Error(f"{key}: is damaged; save the model again with Stable-Baselines3") from error
 
 
-def _bounds(data: Mapping[str, Any], key: str) -> Bounds:
-    space = stored_value(data, key)
-    if not isinstance(space, Record) or not _SPACE.fullmatch(space.name):
-        kind = space.name if isinstance(space, Record) else type(space).__name__
-        raise SB3Error(f"{key}={kind}: expected a Box; train it in the spaces of the game that it is to play")
+def _columns(data: Mapping[str, Any], key: str, *, choices: bool) -> tuple[Bounds, dict[str, Any]]:
+    """Return the bounds of a space's flat numbers, with one-hot choices, and its choices or switches as actions."""
+    space, fix = stored_value(data, key), "train it in the spaces of the game that it is to play"
+    name = space.name if isinstance(space, Record) else type(space).__name__
+    kind = found[1] if (found := _SPACE.fullmatch(name)) else ""
+    if not (kind if choices else kind == "Box"):
+        raise SB3Error(f"{key}={name}: expected a Box; {fix}")
     try:
-        return Bounds(*(numbers(space.state[end]) for end in ("low", "high")))
+        if kind == "Box":
+            return Bounds(*(numbers(space.state[end]).ravel() for end in ("low", "high"))), {}
+        if kind == "MultiBinary":
+            counts = [math.prod(space.state["_shape"])]
+        else:
+            counts = numbers(space.state["n" if kind == "Discrete" else "nvec"]).ravel().astype(int).tolist()
     except InputError as error:
-        raise SB3Error(f"{key}: {error}; train it in the spaces of the game that it is to play") from error
-
-
-def _flat_bounds(data: Mapping[str, Any], key: str) -> tuple[Bounds, dict[str, Any]]:
-    """Return the bounds of a space's numbers, with one-hot choices, and its choices or switches as actions."""
-    space = stored_value(data, key)
-    found = _CHOICES.fullmatch(space.name) if isinstance(space, Record) else None
-    if found is None:
-        return Bounds(*(end.ravel() for end in _bounds(data, key))), {}
-    if switches := found[1] == "MultiBinary":
-        sizes = [math.prod(space.state["_shape"])]
-    else:
-        sizes = [int(size) for size in numbers(space.state["nvec" if found[1] == "MultiDiscrete" else "n"]).ravel()]
-    if not all(0 < size <= MOST_COLUMNS for size in (*sizes, sum(sizes))):
-        raise SB3Error(f"{key}: has {sizes} choices; expected at most {MOST_COLUMNS}")
-    bounds = Bounds(np.zeros(sum(sizes)), np.ones(sum(sizes)))
-    return bounds, {"binary": sizes[0]} if switches else {"categorical": sizes if len(sizes) > 1 else sizes[0]}
+        raise SB3Error(f"{key}: {error}; {fix}") from error
+    if min(counts) < 1 or sum(counts) > MOST_COLUMNS:
+        raise SB3Error(f"{key}: has {counts} choices; expected at most {MOST_COLUMNS}")
+    bounds = Bounds(np.zeros(sum(counts)), np.ones(sum(counts)))
+    return bounds, {"binary": counts[0]} if kind == "MultiBinary" else {"categorical": counts}
 
 
 def _read(path: Path) -> tuple[bytes, Mapping[str, Any]]:

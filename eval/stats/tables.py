@@ -18,7 +18,7 @@ import numpy as np
 
 from sparring.configs.core.errors import printable
 from sparring.curriculum.ratings import Result
-from sparring.curriculum.score import GameCounts, Scored, count_pairs
+from sparring.curriculum.score import Scored, count_pairs
 from sparring.curriculum.score import wilson as wilson  # an import path of the release before
 from sparring.envs.game import games
 from sparring.eval.stats.ratings import VIRTUAL_POINTS, Anchor, Rating, rate
@@ -302,11 +302,6 @@ def to_json(report: Report) -> str:
         content["ratings"] = {regime: [asdict(r) for r in report.ratings(regime)] for regime in report.regimes}
     content |= {**report.entries, "notes": list(report.notes), "training": dict(report.training)}
     return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
-
-
-def common_record(player: str, opponent: str, wins: int, draws: int, losses: int) -> dict[str, Any]:
-    """Return what the records of all games share: both players, counts of games, and `Scored.figures`."""
-    return {"player": player, "opponent": opponent, **GameCounts((wins, draws, losses)).figures()}
 
 
 def title(report: Report) -> str:

@@ -10,6 +10,7 @@ written to files named `partial`, and their number of games is printed on stderr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -130,9 +131,8 @@ def open_players(
         raise InputError(f"--opponents {name}: {options.ckpt} is a language model, which meets bots and adapters only")
     if language and not options.runner.alone:
         raise InputError(f"--workers: {options.ckpt} is a language model, which plays in one process; leave it out")
-    if language and (options.stochastic or options.hypotheses):
-        option, instead = ("sprt", "leave it out") if options.hypotheses else ("stochastic", "give --temperature")
-        raise InputError(f"--{option}: {options.ckpt} is a language model, which plays in rounds of its own; {instead}")
+    if language and options.stochastic:
+        raise InputError(f"--stochastic: {options.ckpt} is a language model; give --temperature")
     for name in () if language else options.language_only:
         raise InputError(f"--{name}: {options.ckpt} is not a language model; leave it out")
     first = None if player is None else DiplomacyEntrant(options.name, loaded, player)
@@ -140,16 +140,24 @@ def open_players(
         DiplomacyEntrant(name, None, rival) if language else open_entrant(name, rival, device, deterministic=sure)
         for name, rival in by_name.items()
     ]
-    return PairedPlayers(first, rows)
+    players_used = ExitStack()
+    for backend in loaded.models.values() if isinstance(loaded, LanguagePlayer) and options.hypotheses else ():
+        players_used.callback(backend.close)  # after an evaluation its games close them
+    return PairedPlayers(first, rows, resources=players_used)
 
 
 def matches(
     options: DiplomacyOptions, opened: Sequence[DiplomacyEntrant], device: str, threads: int
 ) -> DiplomacyMatches:
     """Return matches to the last year of `options`, for a test in pairs of games."""
+    from sparring.envs.diplomacy.evaluation.games import LanguagePairs
     from sparring.envs.diplomacy.evaluation.matches import DiplomacyMatches, SwappedMatches
+    from sparring.envs.diplomacy.training.opponents import LanguagePlayer
 
-    return (SwappedMatches if options.hypotheses else DiplomacyMatches)(options, device, threads)
+    if not options.hypotheses:
+        return DiplomacyMatches(options, device, threads)
+    kind = LanguagePairs if isinstance(opened[0].plays, LanguagePlayer) else SwappedMatches
+    return kind(options, device, threads)
 
 
 def conditions(options: Any, played: DiplomacyMatches) -> PairConditions:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import torch
 from annotated_types import Len
@@ -28,7 +28,14 @@ from sparring.agents.language.transformers_backend import TransformersBackend
 from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import NUM_CENTRES, NUM_POWERS
-from sparring.envs.diplomacy.evaluation.matches import advance
+from sparring.envs.diplomacy.evaluation.matches import (
+    DiplomacyMatches,
+    PowerPairs,
+    SwappedMatches,
+    advance,
+    compared,
+    lone_shares,
+)
 from sparring.envs.diplomacy.evaluation.options import DiplomacyOptions
 from sparring.envs.diplomacy.evaluation.results import PowerRecord, record
 from sparring.envs.diplomacy.records.history import WatchedBatch
@@ -134,12 +141,13 @@ class LanguageRounds:
 
     def __post_init__(self) -> None:
         self._ended = LanguageGames(self.cells, self.watched)
-        self._matches: Any = self.cells[0].plan.matches
+        self._plan = self.cells[0].plan
+        self._matches: Any = self._plan.matches
 
     def play(self) -> Iterator[range]:
         """Play what is left of all rounds; yield the numbers of the games of each."""
-        number, total, matches = len(self.cells), self.options.games, self._matches
-        with tqdm(total=number * matches.size(total), unit=matches.unit, disable=self.options.quiet) as bar:
+        number, total, matches = len(self.cells), self._plan.games, self._matches
+        with tqdm(total=number * matches.size(total), unit=matches.unit, disable=self._plan.quiet) as bar:
             for games in rounds_of(total, number, self.player.at_a_time):
                 remaining = self._ended.remaining(games)
                 bar.update(matches.size(number * len(games) - len(remaining)))
@@ -157,6 +165,10 @@ class LanguageRounds:
             one, six = cell.pair
             records.append(record(one.name, six.name, *self._ended.ends(index, games), by_power=True))
         return records
+
+    def lone_shares(self, games: Sequence[int]) -> list[Tensor]:
+        """Return the shares of squares [G] of the lone power in `games` of each cell."""
+        return [lone_shares(self._ended.ends(index, games)[0]) for index in range(len(self.cells))]
 
     def _play_round(
         self, remaining: Sequence[tuple[int, int]], batch: DiplomacyBatch, bar: Any, watched: int | None
@@ -178,15 +190,32 @@ class LanguageRounds:
 
         powers = seats_of_pairs(self.pairs, NUM_POWERS)
         rows = torch.tensor([cell * NUM_POWERS + game % NUM_POWERS for cell, game in remaining])
-        how: dict[str, Any] = {"seed": self.options.seed, "watch": keeper.watch if keeper else None}
+        how: dict[str, Any] = {"seed": self._plan.seed, "watch": keeper.watch if keeper else None}
         acting = {name: ModelOrders(name, model, player.rules, **how) for name, model in player.models.items()}
         lineup = [(acting.get(name, name), seats[rows]) for name, seats in powers.items()]
-        play_to_end(batch, lineup, seed=self.options.seed, after_phase=after_phase)
+        play_to_end(batch, lineup, seed=self._plan.seed, after_phase=after_phase)
         if keeper and isinstance(batch, WatchedBatch) and watched is not None:
             one, six = self.cells[remaining[watched][0]].pair
             self.played.films = keeper.added(phases_of(batch.past()))
             self.played.about["players"] = [one.name, *[six.name] * (NUM_POWERS - 1)]
             self.played.about["note"] = note(self.options.temperature or 0.0) if models else ""
+
+
+class LanguagePairs(SwappedMatches):
+    """Pairs of games of a language model, which are played in rounds."""
+
+    def play(self, cell: Cell, bar: tqdm[NoReturn]) -> tuple[PowerPairs, list[Any]]:  # type: ignore[override]
+        """Play the games of a cell, half of them with the model alone, from the draws of equal numbers."""
+        player, opponent = cell.pair
+        plan = replace(cell.plan, games=cell.plan.games // 2, cells_file=None, quiet=True)
+        cells = [Cell(pair, "", plan) for pair in (cell.pair, cell.pair[::-1])]
+        rounds = LanguageRounds(self.options, player.plays, cells_of([opponent.name]), cells, Played(), None)
+        games = [game for numbers in rounds.play() for game in numbers]
+        return compared(player.name, opponent.name, *rounds.lone_shares(games)), []
+
+    def stated(self) -> dict[str, Any]:
+        """Return how the model answers, too."""
+        return DiplomacyMatches.stated(self)
 
 
 def knowing_odds(player: LanguagePlayer) -> dict[str, TransformersBackend]:

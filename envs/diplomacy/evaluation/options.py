@@ -202,6 +202,8 @@ class DiplomacyOptions(PairedEvaluationOptions):
     def check(self) -> None:
         """Raise `InputError` for options that do not go together."""
         super().check()
+        if self.sprt is not None:
+            self._refuse(("protocol",), "--sprt: leave one of them out")
         self.check_opponents(self.opponents)
         check_page(self.replay)
 

@@ -28,7 +28,7 @@ from sparring.agents.language.grpo.matchmaking import reference_table
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import read_json
 from sparring.configs.core.typed import Field
-from sparring.curriculum.score import wilson
+from sparring.curriculum.score import GameCounts, wilson
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.board.codes import NUM_CENTRES, NUM_POWERS
 from sparring.envs.diplomacy.evaluation.options import DiplomacyOptions
@@ -37,7 +37,7 @@ from sparring.envs.diplomacy.rewards.scoring import count_centres, draw_size, so
 from sparring.eval.options import WIDTH
 from sparring.eval.stats.aggregate import Estimate, mean_estimate
 from sparring.eval.stats.payoff import MEANING, rated_tables
-from sparring.eval.stats.tables import Report, common_record, conditions, percent, table
+from sparring.eval.stats.tables import Report, conditions, percent, table
 
 if TYPE_CHECKING:
     from sparring.curriculum.league.league import League
@@ -267,7 +267,8 @@ def _plain(record: PowerRecord) -> dict[str, Any]:
     """Return a record as a dict, with any sides by power keyed by power; wins are the solos of the one."""
     alone = record.alone
     wins, draws, losses = (round(share.value * record.games) for share in (alone.solos, alone.draws, alone.losses))
-    plain = common_record(record.one, record.six, wins, draws, losses) | asdict(record)
+    counts = GameCounts((wins, draws, losses)).figures()
+    plain = {"player": record.one, "opponent": record.six, **counts} | asdict(record)
     plain |= {"score": alone.squares.value, "score_interval": alone.squares.interval, "decided": alone.decided.value}
     for name in ("alone_by_power", "together_by_power"):
         sides = plain.pop(name)

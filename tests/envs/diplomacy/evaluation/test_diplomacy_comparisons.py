@@ -157,9 +157,28 @@ def test_slips_are_answered_in_one_line(words, message, error_line):
     assert message in error_line(main, words)
 
 
-def test_a_language_model_is_not_tested_and_does_not_draw_by_that_option(runs, error_line):  # noqa: F811
+def squares(end, power):
+    """Share of squares of a power in a game that ended with these counts of centres."""
+    counts = [int(count) for count in end.split()[1:]]
+    shares = [float(count > 17) if max(counts) > 17 else count * count for count in counts]
+    return shares[power] / sum(shares)
+
+
+def test_a_language_model_is_tested_in_pairs_of_its_games(runs):  # noqa: F811
+    words = ["--ckpt", "learner", "--opponents", "random", "--seed", "5", *QUICK]
+    assert main([*words, "--games", "7"]) == 0
+    alone, six = (
+        record["ends"] for record in json.loads((runs / "learner" / "eval.json").read_text())["records"]
+    )  # the model against six, and six of it
+    ours, theirs = (np.array([squares(end, game) for game, end in enumerate(ends)]) for ends in (alone, six))
+    assert main([*words, "--games", "14", "--max-games", "14", "--sprt", "elo1=50"]) == 1
+    data = json.loads((runs / "learner" / "sprt.json").read_text())
+    assert data["pairs"] == [int((ours < theirs).sum()), 0, int((ours == theirs).sum()), 0, int((ours > theirs).sum())]
+
+
+def test_options_that_a_language_model_does_not_take_are_refused(runs, error_line):  # noqa: F811
     for more, message in (
-        (["--opponents", "random", "--sprt"], "--sprt: learner is a language model, which plays in rounds of its own"),
+        (["--opponents", "random", "--sprt", "--protocol", "alone"], "--protocol does not go with --sprt"),
         (["--opponents", "random", "--stochastic"], "--stochastic: learner is a language model"),
         (["--opponents", "stochastic:other"], "--opponents stochastic:other: learner is a language model"),
     ):

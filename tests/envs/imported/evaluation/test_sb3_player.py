@@ -214,7 +214,7 @@ def test_a_zip_is_an_opponent_that_takes_the_likeliest_legal_action(tmp_path):
         shown = np.float32(states[0].information_state_tensor(states[0].current_player()))
         legal = states[0].legal_actions()
         logits = model.policy.get_distribution(model.policy.obs_to_tensor(shown)[0]).distribution.logits[0]
-        assert sure._draw([states[0]]) == [max(legal, key=lambda action: float(logits[action]))]
+        assert sure._draw([states[0]]) == [max(legal, key=lambda action: float(logits.detach()[action]))]
     drawn = open_seat_player(f"stochastic:{path}", contract)
     assert set(drawn._draw([first_state(game).child(0).child(2)] * 200)) == {0, 1}
     with pytest.raises(InputError, match="plays games of OpenSpiel, and this is pettingzoo"):
