@@ -286,7 +286,8 @@ def _columns(data: Mapping[str, Any], key: str, *, choices: bool) -> tuple[Bound
         raise SB3Error(f"{key}={name}: expected a Box; {fix}")
     try:
         if kind == "Box":
-            return Bounds(*(numbers(space.state[end]).ravel() for end in ("low", "high"))), {}
+            low, high = (numbers(space.state[end]) for end in ("low", "high"))
+            return Bounds(low.ravel(), high.ravel()) if choices else Bounds(low, high), {}
         if kind == "MultiBinary":
             counts = [math.prod(space.state["_shape"])]
         else:

@@ -220,7 +220,7 @@ PARAMETERS = (
 )
 """Physics that are drawn for a match, the same for all its aircraft."""
 LEVELS = ("none", "narrow", "full")
-REGIMES: dict[str, dict[str, Any]] = {
+MATCH_REGIMES: dict[str, dict[str, Any]] = {
     **{level: {"drawn": level} for level in LEVELS},
     "low_start": {"low_start": 1.0},
     **{gun: {"gun": gun} for gun in GUNS},

@@ -234,11 +234,6 @@ class PairedPlayers:
         return [*self.opponents, *([] if self.player is None else [self.player])]
 
 
-def no_outputs(*played: Any) -> dict[Path, Callable[[Path], None]]:
-    """Return no replays."""
-    return {}
-
-
 def locate(game: PairedGame, options: PairedEvaluationOptions) -> tuple[Player | None, list[Player]]:
     """Locate the player and the opponents that the options name, without torch."""
     player = game.find(options.ckpt, False) if options.ckpt else None
@@ -283,7 +278,7 @@ class PairedGame:
     """`(options, matches)`: the number of games of a pair."""
     notes: Callable[[Sequence[Any]], Sequence[str]] = lambda records: ()
     """Notes on records, such as games that repeat."""
-    outputs: Callable[..., Mapping[Path, Callable[[Path], None]]] = no_outputs
+    outputs: Callable[..., Mapping[Path, Callable[[Path], None]]] = lambda *played: {}
     """`(options, players, plan, played)`: writers of replays."""
     extras: Callable[..., None] = lambda options, players, plan, played: None
     """`(options, players, plan, played)`: add more to the results of a complete evaluation."""

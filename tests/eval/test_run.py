@@ -12,7 +12,7 @@ import pytest
 
 from sparring.configs.core import status
 from sparring.envs.dogfight.evaluation import command as dogfight
-from sparring.envs.dogfight.evaluation.command import REGIME_NAMES, EvaluationOptions, make_setting
+from sparring.envs.dogfight.evaluation.command import PHYSICS, EvaluationOptions, make_setting
 from sparring.envs.dogfight.rules import BOTS, HELD_OUT, HELD_OUT_SCRIPTS
 from sparring.eval import export, payoff, seeds
 from sparring.eval import run as run_module
@@ -218,8 +218,8 @@ def test_policies_of_the_held_out_set_that_cannot_play_are_left_out_and_named(ma
 
 
 def test_all_regimes_are_the_levels_and_the_eight():
-    assert parse(EvaluationOptions, ["--ckpt", "x", "--regimes", "all"]).regimes == REGIME_NAMES
-    assert len(REGIME_NAMES) == 11
+    assert parse(EvaluationOptions, ["--ckpt", "x", "--regimes", "all"]).regimes == tuple(PHYSICS)
+    assert len(PHYSICS) == 11
     assert parse(EvaluationOptions, ["--ckpt", "x", "--regimes", "full,none", "full"]).regimes == ("full", "none")
 
 
@@ -238,7 +238,7 @@ def test_help_comes_without_torch():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0
-    assert all(name in done.stdout for name in (*BOTS, *REGIME_NAMES, "examples"))
+    assert all(name in done.stdout for name in (*BOTS, *PHYSICS, "examples"))
 
 
 def test_a_sequential_test_answers_with_its_exit_code(tmp_path, capsys):

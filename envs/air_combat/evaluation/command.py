@@ -18,7 +18,7 @@ from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.configs.games import PROBABILITY
 from sparring.envs.air_combat import GAME
 from sparring.envs.air_combat.evaluation.replay import write_air_replay
-from sparring.envs.air_combat.rules import BOTS, GROUND_LIMIT, GUNS, HELD_OUT, MODELS, REGIMES, CombatOptions
+from sparring.envs.air_combat.rules import BOTS, GROUND_LIMIT, GUNS, HELD_OUT, MATCH_REGIMES, MODELS, CombatOptions
 from sparring.envs.air_combat.tacview import write_acmi
 from sparring.eval.command import GameEvaluation, GamePayoff
 from sparring.eval.options import CONDITIONS, RESULTS, WHO, CommandText, argument, check_page
@@ -50,7 +50,7 @@ examples:
 
 pilots: {", ".join(BOTS)}
 held out of training: {", ".join(HELD_OUT)}
-regimes: {", ".join(REGIMES)}; none, narrow and full draw the physics of each match
+regimes: {", ".join(MATCH_REGIMES)}; none, narrow and full draw the physics of each match
 exit codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad input, 130 stopped with Ctrl-C"""
 
 
@@ -66,13 +66,15 @@ class AirOptions(PairedOptions):
     """Options of every command that plays air combat."""
 
     SETS: ClassVar[Mapping[str, Sequence[str]]] = {"bots": tuple(BOTS), "held_out": HELD_OUT}
-    REGIMES: ClassVar[Mapping[str, Mapping[str, Any]]] = REGIMES
+    REGIMES: ClassVar[Mapping[str, Mapping[str, Any]]] = MATCH_REGIMES
     opponents: tuple[str, ...] = argument(("bots",), metavar="O", group=WHO, split=True)
     """Pilots, checkpoints, ONNX agents, stochastic:CHECKPOINT, module:Name of a Python object, and the sets bots and
     held_out."""
     anchor: str | None = argument(None, metavar="A", group=WHO)
     """Whose rating is fixed, as in ace or ace=1000 (default: dogfighter, or the first player, at 0)."""
-    regimes: tuple[str, ...] = argument((), (*REGIMES, ALL), metavar="R", group=CONDITIONS, noun="regime", split=True)
+    regimes: tuple[str, ...] = argument(
+        (), (*MATCH_REGIMES, ALL), metavar="R", group=CONDITIONS, noun="regime", split=True
+    )
     """Kinds of matches to compare, each with what it changes in these conditions, or all (default: these alone)."""
     model: str = argument("", ("", *MODELS), metavar="|".join(MODELS), group=CONDITIONS, noun="model")
     """Flight model of the matches (default: that of the policy's run)."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NoReturn
 from tqdm import tqdm
 
 from sparring.envs.air_combat.recording import AirRecording, FirstGame
-from sparring.envs.air_combat.rules import REGIMES, TICKS_PER_SECOND
+from sparring.envs.air_combat.rules import MATCH_REGIMES, TICKS_PER_SECOND
 from sparring.envs.air_combat.training.opponents import CombatConditions
 from sparring.eval.paired.duels import KernelMatches
 from sparring.eval.paired.evaluation import Cell
@@ -22,7 +22,7 @@ class AirMatches(KernelMatches):
 
     setting: CombatConditions
     ticks_per_second: ClassVar[float] = TICKS_PER_SECOND
-    regimes: ClassVar[Mapping[str, Mapping[str, Any]]] = REGIMES
+    regimes: ClassVar[Mapping[str, Mapping[str, Any]]] = MATCH_REGIMES
 
     def play(self, cell: Cell, bar: tqdm[NoReturn]) -> tuple[MatchRecord, list[AirRecording]]:
         """Play the games of a cell. Raises `InputError` for actions that are not finite."""

@@ -183,10 +183,17 @@ DiplomacyPlayer = OrderPlayer | LanguagePlayer
 
 
 @overload
-def open_player(x: Any, device: str | torch.device = ..., *, language: None = ..., **how: Any) -> OrderPlayer: ...
+def open_player(
+    x: Any,
+    device: str | torch.device = ...,
+    *,
+    language: None = ...,
+    deterministic: bool = ...,
+    noise: torch.Generator | None = ...,
+) -> OrderPlayer: ...
 @overload
 def open_player(
-    x: Any, device: str | torch.device = ..., *, language: LanguageOptions, **how: Any
+    x: Any, device: str | torch.device = ..., *, language: LanguageOptions, deterministic: bool = ...
 ) -> DiplomacyPlayer: ...
 def open_player(
     x: Any,
@@ -228,6 +235,8 @@ def _searcher(settings: SearchSettings, device: str | torch.device) -> SearchOrd
         player = open_player(name, device)
         if isinstance(player, SearchOrders):
             raise InputError(f"search:{key}={name}: is a search itself; name a bot or a policy")
+        if getattr(player, "generator", None) is not None:
+            raise InputError(f"search:{key}={name}: a search takes likeliest orders; name the policy itself")
         return None if isinstance(player, str) else player
 
     models = {name: opened("opponents", name) for name in settings.models if name != LEVEL_ONE}

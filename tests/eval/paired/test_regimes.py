@@ -8,11 +8,10 @@ import pytest
 import sparring
 from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.evaluation.command import AirCombatOptions
-from sparring.envs.air_combat.rules import REGIMES, CombatOptions
+from sparring.envs.air_combat.rules import MATCH_REGIMES, CombatOptions
 from sparring.envs.air_combat.training.opponents import CombatConditions
 from sparring.envs.dogfight.evaluation.command import EvaluationOptions
-from sparring.envs.dogfight.rules import LEVELS
-from sparring.envs.dogfight.rules import REGIMES as DOGFIGHT_REGIMES
+from sparring.envs.dogfight.rules import LEVELS, REGIMES
 from sparring.envs.dogfight.training.matches import play
 from sparring.eval.options import parse
 from sparring.eval.payoff import main as payoff_main
@@ -92,8 +91,8 @@ def test_drawn_physics_are_observed_as_they_were_in_training(trained, drawn):
 
 
 def test_all_stands_for_every_regime():
-    assert parse(AirCombatOptions, ["--ckpt", "bot:ace", "--regimes", "all"]).regimes == tuple(REGIMES)
-    expected = (*LEVELS, *DOGFIGHT_REGIMES)
+    assert parse(AirCombatOptions, ["--ckpt", "bot:ace", "--regimes", "all"]).regimes == tuple(MATCH_REGIMES)
+    expected = (*LEVELS, *REGIMES)
     assert parse(EvaluationOptions, ["--ckpt", "bot:ace", "--regimes", "all"]).regimes == expected
 
 
