@@ -28,14 +28,14 @@ PACKAGES = {
 """Runs that need an extra which `dev` does not include."""
 # A hundredth of best_response is one update; tests/eval/test_exploit.py trains it.
 ONE_OF_A_KIND = (
-    *("baseline_v1", "self_play", "unified_dr_cpu_v1", "unified_dr_gpu_v1"),
+    *("baseline_v1", "self_play", "unified_dr_gpu_v1"),
     *("diplomacy_ppo", "frozen_lake", "openspiel", "pettingzoo"),
 )
 """One for every game and kind of network."""
 THREE_PHASES = [run for run in PPO if len(run_file(run)["phases"]) == 3]
 OTHERS = [run for run in PPO if run not in (*THREE_PHASES, "best_response")]
 IN_EVERY_TEST_RUN = (
-    *("curriculum_floor", "mean_knight_production", "gymnasium", "gymnasium_continuous", "frozen_lake"),
+    *("curriculum_floor", "gymnasium", "gymnasium_continuous", "frozen_lake"),
     *("diplomacy_ppo", "unified_dr_cpu"),  # the self-play and the checks of the latter are those of self_play
 )
 """Every kind of schedule, action and observation; `make slow` trains the others, whose sizes and shares differ."""

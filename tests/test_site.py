@@ -117,10 +117,7 @@ def test_links_to_code_show_the_code(site):
 
 # ---- the pages in a browser, from the disk
 
-SHOWN = (
-    *("index.html", "fly.html", "diplomacy.html", "air_fights.html", "league.html", "watch/dogfight.html"),
-    *("watch/diplomacy.html", "envs/dogfight.html", "model_zoo.html", "notebooks/reading_a_run.ipynb.html"),
-)
+SHOWN = ("index.html", "fly.html", "diplomacy.html", "air_fights.html", "league.html", "envs/dogfight.html")
 """Pages that every run of the tests opens: those that do something, and one of each kind of the others."""
 LOCAL = ("file:", "data:", "blob:", "about:")
 MACHINES = '"source": "rendering", "level": "warning"'

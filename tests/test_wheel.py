@@ -144,6 +144,7 @@ def output_kinds(cells):
     return [[one["output_type"] for one in cell["outputs"]] for cell in cells if "outputs" in cell]
 
 
+@pytest.mark.slow
 def test_notebooks_run_from_the_wheel_without_the_repository(installed, tmp_path):
     """As a hosted notebook would, each in an empty folder, in one process; they make the outputs that they show."""
     paths = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))

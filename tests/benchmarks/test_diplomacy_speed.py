@@ -8,7 +8,6 @@ import torch
 pytest.importorskip("diplomacy", reason="the package diplomacy is not installed: pip install -e '.[peers]'")
 
 from benchmarks import diplomacy
-from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
 
 
@@ -27,15 +26,6 @@ def test_the_pool_holds_movement_phases_with_orders():
     assert set(pool.rows["phase"].tolist()) == {codes.SPRING, codes.FALL}
     assert torch.equal(pool.rows["orders"] != 0, pool.rows["units"] != 0)
     assert pool.rows["year"].max() > pool.rows["year"].min()
-
-
-def test_a_batch_is_set_to_positions_of_the_pool():
-    pool = diplomacy.Pool(5, seed=1)
-    batch = DiplomacyBatch(3, threads=1)
-    pool.put(batch, first=4)
-    assert torch.equal(batch.units, pool.rows["units"][[4, 0, 1]])
-    assert torch.equal(batch.orders, pool.rows["orders"][[4, 0, 1]])
-    batch.close()
 
 
 def test_speed_is_work_per_second_of_both_clocks(monkeypatch):

@@ -12,10 +12,7 @@ from benchmarks.gpu_parts import (
     captured_step,
     diplomacy_phases,
     dogfight_kernels,
-    dogfight_speed,
     grpo_steps,
-    llm_tokens,
-    part,
     ppo_resume,
     ppo_update,
     precision_probe,
@@ -114,13 +111,6 @@ def test_a_step_that_forgets_its_actions_is_found(monkeypatch):
     assert not captured_step.equal(QUICK, 8, 12)
 
 
-def test_speeds_are_of_matches_that_go_on():
-    found = dogfight_speed.measure(QUICK)
-    assert all(found.checks.values())
-    assert list(found.numbers) == ["4", "8"]
-    assert all(row["ratio"] == row["device"] / row["cpu"] > 0 for row in found.numbers.values())
-
-
 def test_air_combat_agrees_with_itself_and_a_fault_in_one_is_found(monkeypatch):
     assert air_combat.compared("f16", QUICK).in_step(2).equal_share == 1.0
     step = air_combat._step
@@ -131,15 +121,6 @@ def test_air_combat_agrees_with_itself_and_a_fault_in_one_is_found(monkeypatch):
 
     monkeypatch.setattr(air_combat, "_step", faulty)
     assert air_combat.compared("point_mass", QUICK).in_step(1).different_share == 1.0
-
-
-def test_rate_waits_after_blocks_that_double(monkeypatch):
-    clock, waits, calls = iter(range(1000)), [], []
-    monkeypatch.setattr(part, "wait", waits.append)
-    monkeypatch.setattr(part.time, "perf_counter", lambda: next(clock))
-    assert part.rate(lambda: calls.append(1), seconds=0.0, device="cpu") == 1.0
-    assert part.rate(lambda: calls.append(1), seconds=20.0, device="cpu") == pytest.approx((len(calls) - 1) / 20.0)
-    assert len(calls) > 21
 
 
 def test_diplomacy_agrees_with_itself_and_is_counted():
@@ -162,11 +143,6 @@ def test_a_game_that_is_adjudicated_otherwise_is_found(monkeypatch):
     assert (counts.games, counts.positions) == (84, 78)
 
 
-def test_phases_are_counted_over_all_games(monkeypatch):
-    monkeypatch.setattr(diplomacy_phases, "STRETCH", 2)
-    assert diplomacy_phases.phases_per_second("cpu", 7, "random", seed=1, seconds=0.0) > 0
-
-
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
 def test_every_precision_passes_its_probes(precision):
     found = precision_probe.probe(precision, "cpu", 1)
@@ -179,20 +155,10 @@ def test_an_autocast_that_is_never_entered_is_found(monkeypatch):
     assert not precision_probe.probe("bf16", "cpu", 1)["after the warm-up layers compute in it"]
 
 
-def test_an_autocast_without_warm_up_is_found(monkeypatch):
-    monkeypatch.setattr(Autocast, "active", lambda self, update: True)
-    assert not precision_probe.probe("bf16", "cpu", 1)["the warm-up is in float32"]
-
-
 def test_a_scaler_that_stands_still_is_found(monkeypatch):
     monkeypatch.setattr(torch.amp.GradScaler, "update", lambda self: self._per_optimizer_states.clear())
     found = precision_probe.probe("fp16", "cpu", 1)
     assert not found["each skipped step halves the scale"]
-
-
-def test_violated_bounds_are_reported(monkeypatch):
-    monkeypatch.setattr("sparring.agents.policies.actor_critic.ActorCritic.clamp_log_std", lambda self: None)
-    assert not precision_probe.probe("fp32", "cpu", 1)["log_std driven up stays at its bound"]
 
 
 def test_a_learner_that_moves_on_overflow_is_found(monkeypatch):
@@ -208,18 +174,6 @@ def test_a_learner_that_moves_on_overflow_is_found(monkeypatch):
     assert not precision_probe.probe("fp16", "cpu", 1)["a skipped step leaves the weights alone"]
 
 
-def test_an_update_row_has_medians_of_those_after_the_warm_up():
-    update = {"time/steps_per_second": 1.0, "time/rollout_seconds": 1.0, "time/update_seconds": 1.0}
-    update |= {"train/skipped_steps": 1.0, "train/approx_kl": 0.5}
-    late = [
-        {"time/steps_per_second": 10.0 * n, "time/rollout_seconds": 2.0 * n, "time/update_seconds": 3.0 * n}
-        | {"train/skipped_steps": 0.0, "train/approx_kl": 0.01 * n}
-        for n in (1, 2, 3)
-    ]
-    row = ppo_update.row("bf16", [update] * ppo_update.WARM_UP + late)
-    assert row == ["bf16", "20", "10.00", "4.00", "6.00", "2", "0.02"]
-
-
 def test_a_run_that_was_resumed_is_the_run_that_was_not():
     found = ppo_resume.measure(QUICK)
     assert [name for name, holds in found.checks.items() if not holds] == []
@@ -231,13 +185,6 @@ def test_one_flipped_bit_of_a_state_is_found():
     other = ppo_resume.flatten({"a": [torch.tensor([0.0, -0.0, 0.0]), 1], "b": {"c": "text"}})
     assert ppo_resume.compare(one, other) == {"a.0": False, "a.1": True, "b.c": True}
     assert ppo_resume.compare(one, one | {"d": 1})["d"] is False
-
-
-def test_tokens_are_counted_of_a_small_model_and_the_part_is_skipped():
-    found = llm_tokens.measure(QUICK)
-    assert all(found.checks.values())
-    assert found.skipped.startswith("SmolLM2 was not run: ")
-    assert found.numbers["cpu/2"]["written"] > 0
 
 
 def test_only_metric_lines_count_as_steps_of_grpo(tmp_path):

@@ -75,23 +75,6 @@ def test_calls_within_calls_count_once(monkeypatch):
     assert Model.inner is inner
 
 
-def test_a_row_compares_samples_per_second_with_trl():
-    found = {"ours": {"sample": 1.0, "learn": 2.0, "answer": 20.0, "decided": 7.0}}
-    found["TRL"] = {"sample": 4.0, "learn": 2.0, "answer": 20.0}
-    assert llm.row("ours", found, 8) == ["ours", "20.0", "7.0", "8.0", "4.00", "4.0", "1.00", "2.7", "2.00"]
-    assert llm.row("TRL", found, 8)[2:] == ["20.0", "2.0", "1.00", "4.0", "1.00", "1.3", "1.00"]
-
-
-def test_a_step_is_its_parts():
-    step = {"rollout": 3.0, "learning": 1.0, "decisions": 12.0}
-    step |= {"outside_rollout": 0.2, "outside_learning": 0.0, "outside": 0.15}
-    assert llm.step_rows(step) == [
-        ["games", "3.00", "4", "20%"],
-        ["learning", "1.00", "12", "0%"],
-        ["both", "4.00", "3", "15%"],
-    ]
-
-
 def test_a_group_of_one_is_refused(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["llm.py", "--samples", "1"])
     with pytest.raises(SystemExit, match="2"):

@@ -35,6 +35,7 @@ def place(tmp_path_factory):
     return Place(tmp_path_factory.mktemp("torture"), seed=0)
 
 
+@pytest.mark.slow
 def test_a_killed_run_ends_as_the_undisturbed_one(place):
     victim = kills.Victim(RUNS["diplomacy"], place, random.Random(1))
     assert victim.life().result == HARMLESS
@@ -42,6 +43,7 @@ def test_a_killed_run_ends_as_the_undisturbed_one(place):
     assert (ended.result, ended.words[:40]) == (HARMLESS, "1 whole run equal to the undisturbed one")
 
 
+@pytest.mark.slow
 def test_a_run_killed_before_its_first_state_may_begin_anew(place, monkeypatch):
     """And only such a run."""
     victim = kills.Victim(RUNS["diplomacy"], place, random.Random(1))
@@ -54,6 +56,7 @@ def test_a_run_killed_before_its_first_state_may_begin_anew(place, monkeypatch):
     shutil.rmtree(victim.root)
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_in_a_state_does_not_matter(place):
     verdict = files._try(place, "resume", "state/state.pt", "flip", 0.5, 3)
     assert (verdict.result, verdict.kind) == (HARMLESS, "announced, same end")

@@ -196,12 +196,11 @@ def test_gymnasium_names_the_successor(env_id, prefix):
             make(prefix + env_id)
 
 
-@pytest.mark.parametrize("run", ["+run=quickstart", "env=gymnasium"])
 @pytest.mark.parametrize("prefix", ["", "sparring:"])
 @pytest.mark.parametrize("env_id", RETIRED)
-def test_training_says_why_and_what_to_use(env_id, prefix, run):
+def test_training_says_why_and_what_to_use(env_id, prefix):
     with pytest.raises(ConfigError) as refusal:
-        load([run, f"env.id={prefix}{env_id}"])
+        load(["+run=quickstart", f"env.id={prefix}{env_id}"])
     old = RETIRED[env_id]
     why = f"is no longer registered, because its {old.reason}; use env.id={old.successor}"
     assert str(refusal.value) == f"env.id={prefix}{env_id}: {why}"

@@ -21,6 +21,7 @@ from sparring.eval.analysis.sweeps.plan import read_grid
 from sparring.eval.exploit import ExploitOptions
 from sparring.eval.options import parse
 from sparring.train import main
+from tests import messages
 from tests.configs.run_configs import PPO, configured, run_config
 
 RUN_FILES = sorted((CONFIG_DIR / "run").glob("*.yaml"))
@@ -77,42 +78,9 @@ def test_large_numbers_as_people_write_them():
     assert load(["+run=quickstart", "max_updates=1e6"]).max_updates == 1_000_000
 
 
-@pytest.mark.parametrize(
-    ("override", "message"),
-    [
-        ("ppo.clp=0.1", "unknown key 'ppo.clp'; did you mean 'ppo.clip'?"),
-        ("+ppo.clp=0.1", "unknown key 'ppo.clp'; did you mean 'ppo.clip'?"),
-        ("++ppo.clp=0.1", "unknown key 'ppo.clp'; did you mean 'ppo.clip'?"),
-        ("+ppo.deep.down=0.1", "unknown key 'ppo.deep'"),
-        ("+phases.0.nmae=x", "unknown key 'phases.0.nmae'; did you mean 'phases.0.name'?"),
-        ("phases.4.updates=3", "phases.4.updates=3: no item 4 in phases; choose from phases.0 to phases.0, or give"),
-        (
-            "+phases.0.stages.7.at=3",
-            "phases.0.stages.7.at=3: no item 7 in phases.0.stages; choose from phases.0.stages.0 to phases.0.stages.1,",
-        ),
-        (
-            "phases.0.events.99.at=3",
-            "phases.0.events.99.at=3: no item 99 in phases.0.events; choose from phases.0.events.0",
-        ),
-        ("phases.first.updates=3", "phases.first.updates=3: no item first in phases; choose from phases.0 to"),
-        ("device=gpu", "device=gpu: must be auto, cpu, cuda or cuda:N such as cuda:1; did you mean 'cuda'?"),
-        ("ppo.clip=nan", "ppo.clip=nan: must be in (0, 1]; the default is 0.2"),
-        ("ppo.clip.x=1", "ppo.clip={'x': 1}: must be a number"),
-        ("seed=1,2", "'seed=1,2': one value each"),
-        ("~seed", "'~seed': options can be set, not removed"),
-        ("seed", "'seed' cannot be read: write key=value"),
-        ("a=b:c=9", "'a=b:c=9' cannot be read: write key=value, such as seed=3 or ppo.clip=0.1; quote a value"),
-        ("seed=${nope}", "seed=${nope}: must be a whole number"),
-        ("logger.wandb_project=${oc.env:HOME}", "logger.wandb_project=${oc.env:HOME}: must be text without ${...}"),
-        ("hydra.run.dir=/tmp", "unknown key 'hydra.run.dir'"),
-        ("=3", "unknown key ''"),
-        ("logger.wandb=onlin", "logger.wandb=onlin: choose from off, online, offline; did you mean 'online'?"),
-    ],
-)
-def test_a_wrong_override_is_refused_with_its_fix(override, message):
-    head, _, hint = message.partition("; ")
-    assert refusal("+run=quickstart", override).startswith(head)
-    assert hint in refusal("+run=quickstart", override)
+@pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_train"), ids=messages.label)
+def test_wrong_words_have_the_message_of_the_table(row, check_row):
+    check_row(main, row)
 
 
 def test_an_unknown_run_is_answered_with_the_choices():

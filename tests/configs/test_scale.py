@@ -102,7 +102,7 @@ def test_everything_still_happens_in_its_order(run):
     expected, before = course(whole), options(whole)
     fights = any(phase.scripted_end < 1.0 for phase in whole.phases)
     keys = [key for key in INTERVALS if knows(type(whole), key) and (fights or not key.startswith("self_play"))]
-    for small in (scaled(run, scale) for scale in (0.5, 0.1, 0.01, 0.0001)):
+    for small in (scaled(run, scale) for scale in (0.1, 0.0001)):
         assert course(small) == expected, small.scale
         assert sum(phase.updates for phase in small.phases) < sum(phase.updates for phase in whole.phases)
         updates = [min(sum(phase.updates for phase in one.phases), one.max_updates or 10**7) for one in (whole, small)]

@@ -2,7 +2,6 @@
 
 import io
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,8 +14,7 @@ from sparring.agents.opponents import players
 from sparring.eval.analysis.plots import panels
 from sparring.eval.analysis.plots.history import Curve, PhaseMark, mean, read_history
 from sparring.eval.analysis.plots.panels import COLORS, Bundle, CurveChart, Panel, draw, open_gaps
-from sparring.eval.curves import CurveOptions, main
-from sparring.eval.options import parse
+from sparring.eval.curves import main
 from tests import messages
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -320,23 +318,3 @@ def test_a_missing_package_is_named(make_run, monkeypatch, error_line):
     monkeypatch.delitem(sys.modules, "sparring.eval.analysis.plots.panels")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert error_line(main, ["a"]) == "eval/curves.py: matplotlib is not installed; run `sparring install plots`\n"
-
-
-def test_help_is_narrow_and_neither_it_nor_drawing_needs_torch(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "120")
-    with pytest.raises(SystemExit):
-        main(["--help"])
-    lines = capsys.readouterr().out.splitlines()
-    assert max(map(len, lines)) <= 120
-    assert {word for line in lines for word in line.split() if word.startswith("--")} >= {
-        *("--metrics", "--log", "--smooth", "--no-events", "--title", "--out")
-    }
-    code = "import sys, eval.curves, eval.analysis.plots.panels; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
-
-
-def test_the_defaults_of_curves():
-    options = parse(CurveOptions, ["a", "two words=b,c"])
-    assert options.groups == (("", ("a",)), ("two words", ("b", "c")))
-    assert (options.metrics, options.log, options.smooth, options.no_events) == ((), (), 5, False)
-    assert (options.title, options.out) == ("", None)

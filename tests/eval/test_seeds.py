@@ -5,8 +5,7 @@ import json
 import pytest
 
 from sparring.agents.opponents import players
-from sparring.eval.options import parse
-from sparring.eval.seeds import SeedOptions, main
+from sparring.eval.seeds import main
 from tests import messages
 
 EPISODES = {"env": "CartPole-v1", "episodes": 100, "return": {"mean": 71.5}}
@@ -123,11 +122,6 @@ def test_wrong_words_have_the_message_of_the_table(row, make_results, check_row)
     make_results("a", (10, 4))
     make_results("b", (10, 4))
     check_row(main, row)
-
-
-def test_the_defaults_of_seeds():
-    options = parse(SeedOptions, ["a", "b"])
-    assert (options.seed, options.resamples, options.against, options.out) == (0, 9999, (), None)
 
 
 def test_mean_returns_are_summed_up_where_there_are_no_opponents(make_results, tmp_path, printed):

@@ -15,7 +15,7 @@ from tests.agents.faults import victims
 from tests.fuzz.material import make
 from tests.fuzz.readers import READERS
 
-CASES, MANY = 2, 1500
+CASES, MANY = 4, 1500
 """Cases of each reader in every test run, and in `make slow`."""
 
 

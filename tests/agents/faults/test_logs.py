@@ -64,8 +64,7 @@ def alerts(root):
     return [row["event"] for row in rows if row["kind"] == "alert"]
 
 
-@pytest.mark.parametrize("name", [METRICS, EVENTS])
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize(("name", "damage"), [*((METRICS, damage) for damage in DAMAGES), (EVENTS, truncate)])
 def test_every_damage_is_an_alert_and_the_run_goes_on(whole, started, tmp_path, capsys, name, damage):
     shutil.copytree(started / "small", tmp_path / "small")
     file = tmp_path / "small" / name
@@ -101,32 +100,6 @@ def test_the_alert_comes_once(started, tmp_path):
 
 def open_log(folder, state=None, hashes=None):
     return open_logger(LoggerConfig(), folder, "dark-ghost", {}, state, hashes)
-
-
-def test_a_rollback_keeps_the_hash_of_what_is_left(tmp_path):
-    logger = open_log(tmp_path)
-    logger.log(1, {"a": 1})
-    state = logger.state_dict()
-    logger.log(2, {"a": 2})
-    logger.rewind(state)
-    logger.log(2, {"a": 3})
-    later, hashes = logger.state_dict(), logger.hashes()
-    logger.close()
-    again = open_log(tmp_path, later, hashes)
-    assert again.damage == []
-    assert (again.state_dict(), again.hashes()) == (later, hashes)
-    again.close()
-
-
-def test_a_state_of_an_earlier_version_has_lengths_only(tmp_path):
-    logger = open_log(tmp_path)
-    logger.log(1, {"a": 1})
-    state = logger.state_dict()
-    logger.close()
-    change_a_byte(tmp_path / METRICS)
-    logger = open_log(tmp_path, state)
-    assert logger.damage == []
-    logger.close()
 
 
 def test_a_log_that_is_a_folder_is_refused_by_name(tmp_path):

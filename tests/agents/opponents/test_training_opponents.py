@@ -144,12 +144,6 @@ def test_a_changed_file_is_refused_on_resuming(tmp_path, onnx_file):
     assert "\n" not in str(error.value)
 
 
-def test_a_run_without_named_opponents_stores_nothing_new(tmp_path):
-    train(config(tmp_path))
-    assert not [key for key in state_of(tmp_path) if key.startswith("/opponents")]
-    assert not [key for row in metrics(tmp_path) for key in row if "opponent_share" in key]
-
-
 def test_a_learner_beats_an_opponent_that_falls(tmp_path):
     """Planted: the diver dies in deadly ground long before an untrained learner does."""
     env = DogfightEnvConfig(num_envs=20, rules="challenge", action_repeat=10)
@@ -260,9 +254,3 @@ def test_missing_files_are_refused_before_a_folder_is_created(tmp_path, name, me
     with pytest.raises(InputError, match=message):
         find_opponents(typed(tmp_path, "+run=best_response", f"against='{name}'"))
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_run_file_exploits_the_released_policy(tmp_path):
-    final = train(typed(tmp_path, "+run=best_response", "max_updates=1", "name=br"))
-    rows = [json.loads(line) for line in (final.parent / "metrics.jsonl").read_text().splitlines()]
-    assert rows[-1]["curriculum/dogfight_bots_only/share"] == 1.0

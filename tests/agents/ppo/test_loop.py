@@ -259,6 +259,7 @@ def test_a_slow_start_of_the_simulator_is_explained_if_progress_is_on(progress, 
     assert (status.COMPILING in capsys.readouterr().err) is progress
 
 
+@pytest.mark.slow
 def test_learning_does_not_load_torchs_compiler():
     """It takes 0.8 s at every start. Adam's steps are torch's own, see `test_parity.py`."""
     code = """

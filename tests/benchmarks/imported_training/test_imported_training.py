@@ -1,6 +1,5 @@
 """Training on games of other packages: contestants have equal networks and samples, and the table divides rightly."""
 
-import numpy as np
 import pytest
 
 from benchmarks.imported_training import __main__ as benchmark
@@ -40,9 +39,8 @@ def test_the_peer_has_our_network_and_our_samples(name):
     batch.close()
 
 
-@pytest.mark.parametrize("name", benchmark.GAMES)
-def test_updates_of_the_peer_are_timed(name):
-    assert min(peers.time_updates(game(name).make_peer(SMALL), 2)) > 0.0
+def test_updates_of_the_peer_are_timed():
+    assert min(peers.time_updates(game("connect_four_mlp").make_peer(SMALL), 2)) > 0.0
 
 
 @pytest.mark.parametrize("extra", [benchmark.ALL_SEATS, ()])
@@ -53,26 +51,10 @@ def test_updates_of_our_trainer_are_timed(extra):
     assert min(others) > 0.0
 
 
-@pytest.mark.parametrize("name", [peers.CONNECT_FOUR, peers.LEDUC, peers.SIMPLE_SPREAD])
+@pytest.mark.parametrize("name", [peers.CONNECT_FOUR, peers.LEDUC])
 def test_a_game_is_stepped_by_hand(name):
-    pytest.importorskip({peers.LEDUC: "pyspiel", peers.SIMPLE_SPREAD: "mpe2"}.get(name, "pettingzoo"))
+    pytest.importorskip({peers.LEDUC: "pyspiel"}.get(name, "pettingzoo"))
     assert peers.play_by_hand(name, 0.0) > 0.0
-
-
-@pytest.mark.parametrize("masked", [True, False])
-def test_a_game_of_openspiel_is_played_to_its_end(masked):
-    pytest.importorskip("pyspiel")
-    env, generator = peers.SpielGame(peers.LEDUC), np.random.default_rng(1)
-    for seed in range(20):
-        obs, _ = env.reset(seed=seed)
-        for _ in range(8):
-            assert env.observation_space.contains(obs)
-            legal = np.flatnonzero(env.action_masks()) if masked else np.arange(3)
-            obs, reward, over, _, _ = env.step(generator.choice(legal))
-            assert over or reward == 0.0
-            if over:
-                break
-        assert over
 
 
 def test_ratios_are_those_of_the_rounds():

@@ -186,21 +186,6 @@ def test_physics_are_observed_or_hidden():
     assert seen.obs[..., len(rules.OBSERVATION) :].abs().max() <= 1.3
 
 
-def test_a_state_continues_to_the_bit():
-    game, other = batch(6, seed=1), batch(6, seed=2)
-    for one in (game, other):
-        one.assign(torch.full((6, 2), rules.bot_id("ace")))
-        for _ in range(40):
-            one.step(one.actions)
-    game.set_ranges(np.array(rules.ranges("narrow")))
-    other.load_state_dict(game.state_dict())
-    assert torch.equal(other.ranges, game.ranges)
-    for one in (game, other):
-        for _ in range(40):
-            one.step(one.actions)
-    assert torch.equal(game.obs, other.obs)
-
-
 def test_ranges_are_set_for_the_next_matches():
     game = batch(4)
     ranges = np.array(rules.ranges("none"))

@@ -4,13 +4,10 @@ import re
 
 import numpy as np
 import pytest
-import torch
 from pettingzoo.test import parallel_api_test
 
-from sparring.agents.play.learner_env import LearnerEnv
 from sparring.configs.core.errors import InputError, UnknownNameError
 from sparring.envs.air_combat import rules
-from sparring.envs.air_combat.batch import AirCombatBatch
 from sparring.envs.air_combat.parallel_env import parallel_env
 from sparring.envs.imported.pettingzoo import make
 
@@ -35,13 +32,6 @@ def test_a_match_against_a_pilot_ends_with_its_result():
     assert infos == {"player_0": {"outcome": 0, "ticks": 8, "hp": 1.0}}
     assert obs["player_0"][rules.OBSERVATION.index("time_left")] == 0.0
     assert rewards["player_0"] == pytest.approx(-1.5, abs=0.3)
-
-
-def test_a_seed_decides_the_match():
-    first, second = (parallel_env() for _ in range(2))
-    same = [env.reset(seed=7)[0]["player_0"] for env in (first, second)]
-    assert np.array_equal(*same)
-    assert not np.array_equal(first.reset()[0]["player_0"], same[0])
 
 
 @pytest.mark.parametrize(
@@ -81,21 +71,6 @@ def test_trainers_of_imported_games_read_it():
     match = make("sparring.envs.air_combat.parallel_env", {"model": "point_mass"})
     assert match.seats == ("player_0", "player_1")
     assert match.action_spaces[0].shape == (4,)
-
-
-def test_batch_is_a_learners_environment():
-    """`LearnerEnv` steps it against every pilot, reads last observations and counts results."""
-    count = 2 * len(rules.BOTS)
-    batch = AirCombatBatch(count, threads=1, max_ticks=12, seed=2)
-    env = LearnerEnv(batch, bots=tuple(rules.BOTS), seed=1)
-    env.assign(np.arange(count) % len(rules.BOTS))
-    for _ in range(3):
-        _, reward, terminated, truncated = env.step(torch.zeros(count, batch.action_size))
-    assert truncated.all() or (terminated | truncated).all()
-    assert env.final_obs.isfinite().all()
-    assert env.final_obs[:, rules.OBSERVATION.index("time_left")].abs().max() < 0.5
-    assert reward.shape == (count,)
-    assert env.harvest().games.tolist() == [2] * len(rules.BOTS)
 
 
 def test_flight_file_is_read_back():

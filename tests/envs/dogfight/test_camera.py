@@ -5,8 +5,8 @@ import pytest
 
 from sparring.envs.dogfight import camera, render
 from sparring.envs.dogfight.camera import WHOLE, CameraView, FightCamera
-from sparring.envs.dogfight.frame import FighterView, Frame, frame_at, turn_rate
-from sparring.envs.dogfight.recording import Recorder, short_name, short_names
+from sparring.envs.dogfight.frame import FighterView, Frame, frame_at
+from sparring.envs.dogfight.recording import Recorder, short_name
 from sparring.envs.dogfight.render import SKY, draw, to_pixels
 from sparring.envs.dogfight.rules import TRACE_FIELDS
 from sparring.envs.dogfight.training.matches import MatchSettings, play
@@ -55,25 +55,12 @@ def test_a_jump_in_time_starts_from_the_view_wanted():
     assert jumping.follow(near, -3.0) == fresh.follow(near, 0.0) == CameraView(30.0, 300.0, 240.0)
 
 
-def test_the_view_continues_across_open_sides():
-    view = FightCamera(wraps=True).follow(((480.0, 300.0), (-480.0, 300.0)), 0.0)
-    assert (abs(view.x), view.height) == (500.0, 240.0)
-    assert FightCamera().follow(((480.0, 300.0), (-480.0, 300.0)), 0.0).height == 600
-
-
 def test_an_aircraft_pulls_toward_its_canopy():
     level, left, right = (render.lift(0.0, turn) for turn in (0.0, 4.0, -4.0))
     assert 0 < level < left == 1 == -right
     assert render.lift(np.pi, 0.0) == -level, "upright whichever way it flies"
     assert render.lift(np.pi / 2, 0.0) == pytest.approx(0), "from above in a climb"
     assert render.span(0.0) == 1 > render.span(level) > render.span(1.0) > 0
-
-
-def test_turn_rates_are_those_of_the_headings():
-    angles = np.pi - 0.05 + 0.02 * np.arange(40)  # across the jump from pi to -pi
-    rows = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    assert [turn_rate(rows, row, 0, 120) for row in (0, 20, 39)] == pytest.approx([2.4] * 3)
-    assert turn_rate(rows[:1], 0, 0, 120) == 0
 
 
 def test_a_roll_and_a_closer_view_show():
@@ -131,11 +118,6 @@ def test_a_moment_shows_shots_hits_and_directions():
 )
 def test_names_are_short_without_being_cut(name, short):
     assert short_name(name) == short
-
-
-def test_equal_names_are_numbered():
-    assert short_names("run/step_1", "run/step_1") == ("run 1 1", "run 1 2")
-    assert short_names("ace", "brawler") == ("ace", "brawler")
 
 
 def test_constants_reach_the_pages():

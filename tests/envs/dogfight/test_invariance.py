@@ -56,11 +56,6 @@ def alone(request):
     return request.param, course(range(WATCHED), rules=request.param, threads=1)
 
 
-def test_twin_runs_are_equal(alone):
-    rule_set, expected = alone
-    assert_same(course(range(WATCHED), rules=rule_set, threads=1), expected)
-
-
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_batch_size_and_threads_change_nothing(alone, threads):
     rule_set, expected = alone

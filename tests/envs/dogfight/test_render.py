@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sparring.envs.dogfight import frame as frames
 from sparring.envs.dogfight.frame import BulletView, FighterView, Frame, frame_from_trace
 from sparring.envs.dogfight.render import SEAT_COLORS, draw, to_pixels
 from sparring.envs.dogfight.rules import TRACE_FIELDS
@@ -102,11 +101,6 @@ def test_a_bullet_has_its_shooters_colour():
     assert color_near(shown, 0, 150)[1] is not None
 
 
-def test_a_trail_is_not_drawn_across_the_open_sides():
-    around = replace(FRAME, trails=(np.array([[490.0, 100.0], [-490.0, 100.0]]),))
-    assert (draw(around) == draw(FRAME)).all()
-
-
 def trace_row(values):
     row = np.zeros(len(TRACE_FIELDS), dtype=np.float32)
     for name, value in values.items():
@@ -133,13 +127,6 @@ def test_a_trace_row_becomes_a_frame():
 def test_a_row_of_another_length_is_refused():
     with pytest.raises(ValueError, match="29 columns"):
         frame_from_trace(np.zeros(40))
-
-
-def test_the_columns_are_those_of_the_trace():
-    names = ("x", "y", "cos_yaw", "sin_yaw", "speed", "hp", "cooldown", "stall")
-    assert TRACE_FIELDS[: frames.FIRST_BULLET] == tuple(f"{name}_{seat}" for seat in range(2) for name in names)
-    assert TRACE_FIELDS[frames.FIRST_BULLET] == "bullet_0_x"
-    assert TRACE_FIELDS[frames.TICK] == "tick"
 
 
 def test_drawing_needs_neither_torch_nor_warp():

@@ -194,10 +194,3 @@ def test_cache_figures_are_summed_up(capsys, tmp_path):
     found = json.loads(out)
     assert (found["enabled"], found["hit_rate_mean"], found["hit_rate_overall"]) == (True, 0.5, 0.5)
     assert (found["total_hits"], found["tokens_saved"]) == (100.0, 200.0)
-
-
-def test_control_characters_do_not_reach_the_terminal(capsys, tmp_path):
-    write_run(tmp_path, "odd", ended="\x1b[2J done")
-    (tmp_path / "odd" / "config.yaml").write_text('run: "a\\u001b[31mred"\n')
-    _, out, _ = call(capsys, tmp_path, "get-run", "-r", "odd")
-    assert "\x1b" not in out

@@ -124,16 +124,6 @@ def test_a_name_of_several_wandb_runs_is_refused_with_their_ids(tmp_path):
     assert [run.id for run in WandBOffline(tmp_path, "q").runs()] == ["right"]
 
 
-def test_a_run_that_is_resumed_counts_each_step_once(tmp_path):
-    write_wandb(tmp_path, range(5), id="again", name="again")
-    write_wandb(tmp_path, range(3, 7), value=100.0, id="again", name="again", resume="allow")
-    importlib.import_module("wandb").teardown()
-    history = WandBOffline(tmp_path).history("again")
-    assert history.step.tolist() == list(range(7))
-    assert history.columns["loss"].tolist() == [0, 1, 2, 103, 104, 105, 106]
-    assert "2 of 9 rows are left out" in history.notes[0]
-
-
 def test_a_name_in_two_sources_is_reported(tmp_path, capsys):
     write_rows(tmp_path / "one", [{"env_steps": 1, "loss": 1.0}])
     write_events(tmp_path / "events" / "one", [(1, 1.0)])

@@ -58,12 +58,6 @@ def test_rows_that_a_resumed_part_logs_again_are_replaced(key):
     assert (np.diff(history.step) > 0).all()
 
 
-def test_a_run_that_begins_again_from_its_first_step_replaces_the_first_attempt():
-    history = read([rows(FIRST, "global_step", mark=1), rows(FIRST, "global_step", mark=2)])
-    assert scores(history) == [2.5] * 10
-    assert "10 of 20 rows are left out" in history.notes[0]
-
-
 @pytest.mark.parametrize(
     "more",
     [{}, {"episodes": None}, {"step": None}, {"num_tokens": 512}, {"lr_steps": 7}, {"unix_time": None}],
@@ -121,12 +115,6 @@ def test_rows_between_those_with_the_step_belong_to_it():
     ]
     history = read(ours)
     assert history.columns["eval"][~np.isnan(history.columns["eval"])].tolist() == [0.1, 0.35, 0.6]
-
-
-def test_steps_that_the_user_logs_count_without_another_metric():
-    """`run.log(..., step=...)`: steps of the second part that are no count from 0 say that it repeats."""
-    parts = [[{"score": mark + 0.5, "_step": step} for step in on] for mark, on in ((1, FIRST), (2, OVERLAP))]
-    assert scores(read(parts)) == [1.5] * 5 + [2.5] * 10
 
 
 def write_part(root, id, steps, *, key, mark, define=False):

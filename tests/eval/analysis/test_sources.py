@@ -62,13 +62,6 @@ def test_every_source_gives_the_same_record(recorded, name):
     assert run.created <= run.updated
 
 
-def test_series_leaves_out_rows_without_a_value(recorded):
-    history = RunFolders(recorded).history("dark-ghost")
-    x, y = history.series("eval/win_rate", "env_steps")
-    np.testing.assert_array_equal(x, np.arange(8, ROWS + 1, 8) * 128)
-    np.testing.assert_allclose(y, np.arange(8, ROWS + 1, 8) / ROWS)
-
-
 def test_points_beyond_ten_thousand_are_read(tmp_path):
     from torch.utils.tensorboard import SummaryWriter
 

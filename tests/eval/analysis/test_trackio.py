@@ -53,15 +53,6 @@ def test_a_converted_run_reads_the_same(recorded, converted):
     assert [path.name for path in converted.parent.iterdir()] == ["sparring.db"]
 
 
-def test_a_run_of_wandb_is_converted(recorded, tmp_path):
-    pytest.importorskip("wandb")
-    path = tmp_path / "moved.db"
-    code = main(["export", "dark-ghost", "--source", "wandb-offline", "--dir", str(recorded), "-o", str(path)])
-    assert code == 0
-    # Each logger took the time for itself.
-    assert_alike(TrackioFiles(tmp_path).history("dark-ghost"), RunFolders(recorded).history("dark-ghost"), seconds=60)
-
-
 def test_commands_read_a_trackio_file(recorded, converted, capsys):
     where = {"dir": converted.parent, "source": "trackio"}
     assert ask("list", [], where)["runs"][0]["source"] == "trackio"

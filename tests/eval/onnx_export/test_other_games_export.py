@@ -39,8 +39,7 @@ AIR = {
 }
 
 
-@pytest.mark.parametrize("batch", ["1", "free"])
-@pytest.mark.parametrize("case", AIR)
+@pytest.mark.parametrize(("case", "batch"), zip(AIR, ("free", "1") * 3 + ("free",), strict=True))
 def test_air_combat_is_exported_with_all_forms_of_actions_and_memory(case, batch, tmp_path, printed):
     """The rows are those of matches that these actions fly."""
     options, network_options = AIR[case]
@@ -72,8 +71,7 @@ SPACES = {
 }
 
 
-@pytest.mark.parametrize("normalized", [False, True])
-@pytest.mark.parametrize("case", SPACES)
+@pytest.mark.parametrize(("case", "normalized"), [*((case, True) for case in SPACES), ("several choices", False)])
 def test_gymnasium_is_exported_with_the_statistics_of_its_observations(case, normalized, tmp_path):
     """The means of a float32 observation far from zero are subtracted in float64, as in training."""
     sizes = SPACES[case]

@@ -21,7 +21,7 @@ from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.batch import AirCombatBatch
 from sparring.envs.dogfight.training.opponents.load import frozen_policies
 from sparring.eval.paired import evaluation
-from sparring.eval.payoff import PAYOFFS, main, read
+from sparring.eval.payoff import PAYOFFS, main
 from sparring.eval.plots import heatmap
 from tests import messages
 from tests.envs.imported.evaluation.saved import DUEL, save_run
@@ -258,10 +258,6 @@ def test_wrong_words_have_the_message_of_the_table(row, make_run, flyer, checkpo
     check_row(main, row)
 
 
-def test_the_game_is_read_from_the_run(flyer):
-    assert type(read(["--ckpt", "flyer"])).__name__ == "AirPayoffOptions"
-
-
 def test_ages_in_a_few_letters():
     ages = {0: "0", 950: "950", 12_345: "12.3k", 999_999: "1000k", 1_638_400: "1.64M", 32_768_000: "32.8M"}
     assert {steps: shortened(steps) for steps in ages} == ages
@@ -288,11 +284,6 @@ def test_table_and_picture_call_everyone_alike(make_run, monkeypatch):
     assert ["300", "checkpoints/pupil/pool/snapshot_000003.pt"] in rows
     content = json.loads((folder / "payoff.json").read_text())
     assert [player["name"] for player in content["players"]] == labels
-
-
-def test_the_defaults_of_a_payoff_matrix():
-    options = read(["--ckpt", "x"])
-    assert (options.games, options.snapshots, options.regimes, len(options.opponents)) == (100, 10, ("none",), 5)
 
 
 def test_a_missing_package_is_named_before_anything_is_played(make_run, monkeypatch, capsys):

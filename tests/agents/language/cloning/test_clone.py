@@ -68,18 +68,6 @@ def test_what_a_run_leaves_behind(whole):
     ]  # fmt: skip
 
 
-def test_a_cut_run_goes_on_bit_for_bit(whole, tmp_path, capsys):
-    cut = 3
-    train(config(tmp_path, f"max_updates={cut}"))
-    assert verify_model(tmp_path / "clone" / "final")["updates"] == cut
-    train(config(tmp_path))
-    said = capsys.readouterr().out
-    assert f"resumed after update {cut} from update_00000{cut}" in said
-    assert "inexact" not in said
-    assert metrics(tmp_path) == metrics(whole)
-    assert weights(tmp_path) == weights(whole)
-
-
 def test_on_two_threads_each_batch_is_two_halves_and_a_cut_run_goes_on_bit_for_bit(whole, tmp_path):
     uncut, cut = tmp_path / "uncut", tmp_path / "cut"
     train(config(uncut, "threads=2"))

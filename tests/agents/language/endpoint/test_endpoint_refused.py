@@ -7,7 +7,6 @@ import json
 
 import pytest
 
-from sparring.agents.language.backend import STOP
 from sparring.agents.language.endpoint.refused import refused_parameters
 from sparring.configs.core.errors import InputError
 from tests.agents.language.asking import endpoint, requests, server
@@ -54,12 +53,6 @@ def test_parameters_that_a_server_refuses_are_dropped_once_with_a_note(capsys):
     assert "drawn at the server's own temperature, not at 0.8" in notes["temperature"]
     assert "Only the default (1) value is supported" in notes["temperature"]
     assert len(capsys.readouterr().err.splitlines()) == 3
-
-
-def test_decisions_of_such_a_server_are_its_own():
-    options = {"structured": "regex", "model": "toy"}
-    with server(refuses=("max_tokens", "temperature")) as host, endpoint(host, **options) as backend:
-        assert [decision.finish_reason for decision in backend.decide(requests(4))] == [STOP] * 4
 
 
 def test_a_server_that_refuses_both_names_of_the_limit_is_an_error():

@@ -53,11 +53,6 @@ def test_waits_are_drawn_between_half_and_all_of_a_doubling_span():
         assert 0.9 * span < max(waits) <= span
 
 
-def test_the_same_seed_waits_the_same():
-    assert [PATIENCE.wait(k, 7) for k in range(5)] == [PATIENCE.wait(k, 7) for k in range(5)]
-    assert PATIENCE.wait(0, 7) != PATIENCE.wait(0, 8)
-
-
 def test_the_server_may_ask_for_more_but_not_for_less():
     assert PATIENCE.wait(0, 1, requested=9.0) == 9.0
     assert PATIENCE.wait(3, 1, requested=0.1) >= 2.0

@@ -1,6 +1,5 @@
 """A finished run made longer: bit for bit the longer run where nothing is annealed to the end, and said otherwise."""
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError
-from sparring.configs.load import load
 from sparring.configs.resume import drift
 from sparring.configs.schema import PhaseConfig, PPOConfig, StageConfig
 from tests.agents.ppo.small_run import ENVS, STEPS, config, flat, metrics, state_of, untimed
@@ -33,12 +31,11 @@ def whole(tmp_path_factory):
     return root
 
 
-@pytest.mark.parametrize("cuts", [[3], [3, 5]])
-def test_an_extended_run_is_the_longer_run_bit_for_bit(whole, tmp_path, capsys, cuts):
-    for updates in [*cuts, 6]:
+def test_an_extended_run_is_the_longer_run_bit_for_bit(whole, tmp_path, capsys):
+    for updates in (3, 5, 6):
         train(run(tmp_path, updates))
     out = capsys.readouterr().out
-    assert f"option changed: phases.1.updates was {cuts[0] - 1} and is 5" in out
+    assert "option changed: phases.1.updates was 2 and is 5" in out
     assert "inexact" not in out
     assert state_of(tmp_path) == state_of(whole)
     assert untimed(metrics(tmp_path)) == untimed(metrics(whole))
@@ -71,16 +68,6 @@ def test_a_finished_run_says_truly_what_makes_it_longer(tmp_path, capsys):
     assert f"{done} by max_updates; raise it, or give max_updates=0 for all 6" in said(run(tmp_path, 6, max_updates=3))
     assert "done after 6 updates" in said(run(tmp_path, 6))
     assert "6 updates done, 3 asked for by the schedule" in said(run(tmp_path, 3))
-
-
-def test_the_advice_is_followed_on_the_command_line(tmp_path):
-    place = [f"checkpoint_dir={tmp_path}", "logger.progress=false"]
-    small = ["env.num_envs=2", "ppo.rollout_steps=32", "ppo.minibatch_size=32", "network.hidden=8", "threads=1"]
-    train(load(["env=gymnasium", *place, *small, "device=cpu", "name=a", "phases.0.updates=2"]))
-    final = train(load(["resume=a", f"checkpoint_dir={tmp_path}", "phases.0.updates=3"]))
-    assert load_checkpoint(final).training["update"] == 3
-    rows = [json.loads(line) for line in (final.parent / "metrics.jsonl").read_text().splitlines()]
-    assert [row["env_steps"] for row in rows] == [64, 128, 192]
 
 
 @pytest.mark.parametrize(

@@ -151,20 +151,6 @@ def test_pilots_use_what_they_carry():
     assert results["evader", 0] >= 8
 
 
-def test_a_state_continues_to_the_bit():
-    game, other = batch(seed=1), batch(seed=2)
-    for one in (game, other):
-        one.assign(torch.full((N, 2), rules.bot_id("brawler")))
-        for _ in range(240):
-            one.step(one.actions)
-    assert (game.snapshot()["missiles"]["age"] > 0).any()
-    other.load_state_dict(game.state_dict())
-    for one in (game, other):
-        for _ in range(60):
-            one.step(one.actions)
-    assert torch.equal(game.obs, other.obs)
-
-
 def test_sizes_follow_the_options():
     game = batch(2)
     assert game.obs.shape == (2, 2, 62)

@@ -235,10 +235,8 @@ def test_a_policy_of_missiles_is_trained_and_evaluated_with_them(tmp_path):
     "beyond",
     [
         {"action_form": "discrete", "missiles": 2},
-        {"action_form": "manoeuvres"},
         {"action_form": "commands", "collisions": 6.0, "load_limit": 9.5, "hard_deck": 100.0},
         {"team_size": 2, "missiles": 1, "action_form": "discrete"},
-        {"team_size": 2},
     ],
     ids=lambda beyond: "-".join(map(str, beyond.values())),
 )

@@ -50,17 +50,6 @@ def model(tmp_path_factory):
     return folder / "model"
 
 
-def test_a_supervised_run_continues_bit_for_bit(model, tmp_path):
-    run(tmp_path, "model", *SUPERVISED, "max_updates=1")
-    rows = run(tmp_path, "model", *SUPERVISED)
-    assert rows == [
-        {key: value for key, value in json.loads(line).items() if not timed(key)}
-        for line in (model / "metrics.jsonl").read_text().splitlines()
-    ]
-    weights = [(folder / "final" / "model.safetensors").read_bytes() for folder in (model, tmp_path / "model")]
-    assert weights[0] == weights[1]
-
-
 def test_grpo_continues_bit_for_bit_at_the_border_of_its_phases(model, tmp_path):
     options = (*TWO_PHASES, f"model.name={model / 'final'}")
     whole = run(tmp_path, "whole", *options)

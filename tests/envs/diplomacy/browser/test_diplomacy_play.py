@@ -288,10 +288,6 @@ def test_a_saved_game_names_its_players_but_runs_no_code(tmp_path):
         resumed_lineup(file, ("", "", YOU, "gone-run", "", "", ""), None, ())
 
 
-def test_the_seed_is_drawn():
-    assert len({parse(DiplomacyPlayOptions, []).seed for _ in range(5)}) > 1
-
-
 # ---- messages
 
 

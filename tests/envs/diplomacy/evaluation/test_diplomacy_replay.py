@@ -136,13 +136,6 @@ def test_orders_are_drawn_as_they_ended(skirmish_page):
     assert state["crosses"] == 3
 
 
-@needs_chromium
-def test_one_power_can_be_displayed_alone(skirmish_page):
-    state = selftest(dom_of(skirmish_page, "power=4&selftest"))
-    assert POWER_NAMES[state["power"]] == "Germany"
-    assert state["orders"] == ["A BEL - PIC bounced", "A MUN - BUR", "A RUH S MUN - BUR"]
-
-
 DRIVE = """
 <script>
 const told = {};
@@ -257,21 +250,6 @@ def test_map_and_orders_are_reached_by_keys_and_fingers(skirmish_page):
     assert [POWER_NAMES[entered[code]] for code in ("RUH", "BUR", "NWY")] == ["Germany", "Germany", "England"]
     assert ruhr == burgundy != london
     assert (bool(ruhr), bool(london), tyrolia) == (True, True, "")
-
-
-@needs_chromium
-def test_an_unfinished_game_says_so(tmp_path):
-    phases = play({"France": "A BUR", "Germany": "A MUN, A RUH"}, {"Germany": "A MUN - BUR, A RUH S A MUN - BUR"})
-    write_replay(tmp_path / "page.html", phases, players=PLAYERS)
-    state = selftest(dom_of(tmp_path / "page.html", "phase=S1901R&selftest"))
-    assert (state["index"], state["banner"], state["title"]) == (1, "Unfinished", "Spring 1901, retreats")
-    assert (state["dislodged"], state["marks"], state["orders"]) == (1, 0, [])
-
-
-@needs_chromium
-def test_the_console_stays_silent(skirmish_page):
-    told = browse(skirmish_page, "phase=W1901A", "--enable-logging=stderr", errors=True)
-    assert [line for line in told if "CONSOLE" in line] == []
 
 
 @needs_chromium

@@ -1,13 +1,10 @@
 """Diplomacy as a task: choices that are always legal, densities that add up, a run that resumes bit for bit."""
 
 import json
-from io import BytesIO
 
 import numpy as np
 import pytest
 import torch
-from PIL import Image
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.checkpoint import load_checkpoint
@@ -18,7 +15,6 @@ from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.load import load
 from sparring.configs.schema import NetworkConfig
-from sparring.curriculum.league.league import new_league
 from sparring.curriculum.schedule import Schedule
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
@@ -146,25 +142,6 @@ def test_observations_are_of_the_games_as_they_stand_and_final_ones_of_those_tha
     batch.close()
 
 
-def test_a_run_that_was_stopped_goes_on_bit_for_bit(tmp_path):
-    options = [*SMALL, "evaluation.games=7", "evaluation.every=2"]
-    whole = train(load([*options, "max_updates=4", "evaluation.video_every=0", f"checkpoint_dir={tmp_path / 'whole'}"]))
-    parts = [*options, "evaluation.video_every=1", f"checkpoint_dir={tmp_path / 'parts'}"]
-    train(load([*parts, "max_updates=2"]))
-    resumed = train(load([*parts, "max_updates=4"]))
-    first, second = (load_checkpoint(path) for path in (whole, resumed))
-    assert flat(first.network.state_dict()) == flat(second.network.state_dict())
-    rows = [untimed(read(path.parent)) for path in (whole, resumed)]
-    assert rows[0] == rows[1]
-    assert len(rows[0]) == 4
-    assert "eval/random/centres" in rows[0][1]
-    videos = EventAccumulator(str(resumed.parent)).Reload().Images("eval/video")
-    assert [video.step for video in videos] == [rows[0][1]["env_steps"], rows[0][3]["env_steps"]]
-    with Image.open(BytesIO(videos[0].encoded_image_string)) as gif:
-        assert (gif.size, gif.n_frames) == ((480, 400), 5), "spring and fall of two years, and the end"
-    assert first.contract["id"] == "sparring/Diplomacy-v0"
-
-
 LEAGUE = (
     *("phases.0.scripted_start=0.5", "phases.0.scripted_end=0.5", "self_play.snapshot_every=1", "self_play.slots=2"),
     *("self_play.deal_every=1", "self_play.pool_size=2", "env.last_year=1901", "evaluation.every=0"),
@@ -261,15 +238,6 @@ def test_a_slot_plays_the_weights_that_are_loaded_and_restarts_its_games(task):
     task.env.step(learner.act(task.env.obs, deterministic=True)[0])
     task._seats.load_slot(0, build_network(task._shape, seed=6).state_dict())
     assert ((task.games.length == 0).numpy() == (against == 0)).all()
-
-
-def test_a_state_from_before_self_play_is_read(task):
-    state = task.state_dict()
-    stored = state["diplomacy"]
-    stored["league"] = stored["league"]["league"]
-    del stored["games"]["noise"], stored["games"]["return"]
-    task.load_state_dict(state, episodes=True)
-    assert task.self_play.league == new_league(task._seats.bots)
 
 
 def test_progress_lines_use_the_terms_of_diplomacy(tmp_path, capsys):

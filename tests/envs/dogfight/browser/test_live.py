@@ -364,13 +364,3 @@ def test_wrong_words_have_the_message_of_the_table(row, check_row):
 )
 def test_the_game_is_that_of_the_opponent(arguments, env):
     assert parse_known(play.PlayChoice, arguments).game is load(play.COMMANDS[env])
-
-
-def test_help_names_every_option(monkeypatch, capsys):
-    monkeypatch.setenv("COLUMNS", "120")
-    with pytest.raises(SystemExit):
-        play.main(["--help"])
-    text = capsys.readouterr().out
-    assert {"--opponent", "--rules", "--port", "--replays", "--static", "--no-browser"} <= set(
-        re.findall(r"--[a-z-]+", text)
-    )

@@ -427,11 +427,6 @@ def test_a_gif_of_the_end_only(tmp_path, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_a_gif_displays_progress_if_requested(tmp_path, capsys):
-    write_gif(tmp_path / "match.gif", duel(), fps=10, size=(150, 100), progress=True)
-    assert "18/18" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
 def test_a_gif_lasts_some_time(tmp_path, seconds):
     with pytest.raises(ValueError, match=f"seconds={seconds}"):

@@ -1,6 +1,5 @@
 """The gymnasium and PettingZoo faces show the native batch's matches, one to one, from the right seat."""
 
-import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -198,17 +197,6 @@ def test_vector_infos_carry_the_end_of_each_match():
     assert ended >= 8
 
 
-def test_a_reset_and_the_infos_of_a_step_are_not_overwritten_by_later_steps():
-    env = DogfightVectorEnv(4, opponent="brawler", threads=1, max_episode_steps=7)
-    kept = [(env.reset(seed=1)[0], {})]
-    copies = [pickle.dumps(kept[0])]
-    for _ in range(30):
-        kept.append(env.step(np.tile(CIRCLE, (4, 1)))[::4])
-        copies.append(pickle.dumps(kept[-1]))
-    env.reset()
-    assert [pickle.dumps(pair) for pair in kept] == copies
-
-
 def test_a_cut_match_is_truncated_and_undecided():
     env, uncut = (DogfightVectorEnv(2, opponent="ace", threads=1, max_episode_steps=limit) for limit in (5, None))
     assert np.array_equal(env.reset(seed=3)[0], uncut.reset(seed=3)[0])
@@ -295,11 +283,6 @@ def test_reward_weights_reach_the_simulator():
 def test_bad_arguments_are_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         DogfightEnv(**arguments)
-
-
-def test_the_own_arguments_of_the_vector_environment_are_suggested():
-    with pytest.raises(UnknownNameError, match=r"unknown argument 'thread'.*did you mean 'threads'"):
-        DogfightVectorEnv(1, thread=2)
 
 
 def test_bad_choices_of_a_reset_are_named():

@@ -87,12 +87,12 @@ def flown(opponent, steps):
 def test_random_actions_are_held_for_a_while_and_repeat_by_seed_and_match():
     opponent = SampledActions()
     opponent.reseed(3)
-    first, second = flown(opponent, 960), flown(opponent, 960)
+    first, second = flown(opponent, 960), flown(opponent, 96)
     opponent.reseed(3)
-    assert np.array_equal(flown(opponent, 960), first)
+    assert np.array_equal(flown(opponent, 96), first[:96])
     opponent.reseed(4)
-    assert not np.array_equal(flown(opponent, 960), first)
-    assert not np.array_equal(first, second)  # another match
+    assert not np.array_equal(flown(opponent, 96), first[:96])
+    assert not np.array_equal(first[:96], second)  # another match
     assert not np.array_equal(first[:, 0], first[:, 1])  # and another row
     assert np.abs(first[..., 0]).max() <= 1.0
     assert 0.0 <= first[..., 1].min() <= first[..., 1].max() <= 1.0

@@ -1,8 +1,10 @@
 """A budget that several attacks share: what is left out, stops on the way, mixtures and earlier responses."""
 
+import itertools
 import json
+import os
 import re
-import subprocess
+import signal
 import sys
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 import torch
 
 import sparring
+from sparring.agents.callbacks import CallbackDispatcher
 from sparring.agents.play.exploitability import policy_table
 from sparring.configs.core.errors import InputError
 from sparring.envs.imported.evaluation.state_players import open_player, table_of
@@ -20,6 +23,7 @@ from sparring.eval.exploit import main
 from sparring.eval.exploitability.sampled_response import ResponseSearch
 from sparring.eval.exploitability.sampling import StateArena
 from sparring.eval.payoff import main as payoff
+from tests.agents.faults import victims
 from tests.envs.imported.evaluation.saved import DUEL, save_run
 
 pyspiel = pytest.importorskip("pyspiel")
@@ -57,39 +61,24 @@ def test_budget_is_divided_and_attacks_that_need_weights_are_left_out_with_a_lin
     assert all(final != each["interval"] for each in rounds)  # the final figure is of other games
 
 
-KILLED = """
-import os, sys
-from sparring.agents.callbacks import CallbackDispatcher
-from sparring.eval.exploit import main
-after, left = CallbackDispatcher.after_update, [int(sys.argv[1])]
-def counted(*arguments):
-    left[0] -= 1
-    if left[0] == 0: os.kill(os.getpid(), 9)
-    return after(*arguments)
-CallbackDispatcher.after_update = counted
-sys.exit(main(sys.argv[2:]))
-"""
-WORDS = ("openspiel:cfr:3", "--env", "openspiel", "--id", "kuhn_poker", "--moves", "12288", "--quiet")
-TINY = tuple(f"{key}={value}" for key, value in SMALL.items())
+WORDS = (
+    *("openspiel:cfr:3", *(f"{key}={value}" for key, value in SMALL.items()), "--env", "openspiel", "--id"),
+    *("kuhn_poker", "--moves", "12288", "--quiet", "--attacker", "cold", "sampling", "clone", "--device", "cpu"),
+    *("--threads", "1", "--out"),
+)
 
 
-def killed(folder, updates):
-    """Divide a budget, and kill the command after so many updates; return its exit code."""
-    words = [
-        WORDS[0],
-        *TINY,
-        *WORDS[1:],
-        "--attacker",
-        "cold",
-        "sampling",
-        "clone",
-        "--device",
-        "cpu",
-        "--threads",
-        "1",
-    ]
-    command = [sys.executable, "-c", KILLED, str(updates), *words, "--out", str(folder)]
-    return subprocess.run(command, check=False, capture_output=True).returncode
+def divided(folder, updates=None):
+    """Divide a budget as the command does; the process is killed after so many updates."""
+    after, count = CallbackDispatcher.after_update, itertools.count(1)
+
+    def counted(*arguments):
+        if next(count) == updates:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return after(*arguments)
+
+    CallbackDispatcher.after_update = counted
+    sys.exit(main([*WORDS, str(folder)]))
 
 
 def figures(folder):
@@ -101,10 +90,14 @@ def figures(folder):
 def test_division_that_is_killed_twice_ends_as_one_that_is_not(tmp_path):
     """Two runs of two updates each, then one or both go on: the kills are in the first training and in round 2."""
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    assert [killed(whole, 0), killed(cut, 1), killed(cut, 5)] == [0, -9, -9]
+    assert [victims.finish(divided, folder, updates) for folder, updates in ((whole, None), (cut, 1), (cut, 5))] == [
+        0,
+        -9,
+        -9,
+    ]
     assert [*cut.glob("*/rounds.jsonl")]
     assert not (cut / "exploit.json").exists()
-    assert killed(cut, 0) == 0
+    assert victims.finish(divided, cut) == 0
     assert figures(cut) == figures(whole)
 
 

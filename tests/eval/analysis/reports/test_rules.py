@@ -228,7 +228,6 @@ RULE = "rules: [{name: x, pattern: cache, severity: info, finding: a, next: b, s
     ("text", "message"),
     [
         ("[1", "is not a readable YAML file"),
-        ("[" * 1500, "is not a readable YAML file"),
         ("#" * 1_100_000, "is not a readable YAML file"),
         ("a: 1", "list of mappings under `rules`"),
         ("rules: [{nam: x}]", "did you mean 'name'?"),

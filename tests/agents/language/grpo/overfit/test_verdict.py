@@ -105,7 +105,7 @@ def test_a_rate_of_zero_fails_on_the_same_seeds_however_lucky_its_draws():
 
 @pytest.mark.parametrize(
     ("steps", "correlation", "most"),
-    [(25, 0.0, 0.01), (25, 0.5, 0.05), (50, 0.5, 0.03), (200, 0.8, 0.03), (500, 0.9, 0.02), (50, 1.0, 0.35)],
+    [(25, 0.0, 0.01), (50, 0.5, 0.03), (200, 0.8, 0.03), (50, 1.0, 0.35)],
 )
 def test_policies_that_change_without_learning_rarely_pass(steps, correlation, most):
     """Of 400; the sign of the slope alone passes half of them. At 1 the reward is a random walk."""
