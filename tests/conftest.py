@@ -210,7 +210,10 @@ def check_row(error_line, tmp_path):
 
     def call(main, row, *more):
         code, words = int(row.answer.split(" ")[0]), [word.replace("{tmp}", str(tmp_path)) for word in row.words]
-        row.check(code, error_line(main, [*words, *more], code).rstrip("\n").replace(str(tmp_path), "{tmp}"))
+        text = error_line(main, [*words, *more], code).rstrip("\n")
+        for folder, name in ((tmp_path, "{tmp}"), (TESTS.parent, "{root}")):
+            text = text.replace(str(folder), name)
+        row.check(code, re.sub(rf"{re.escape(str(tmp_path.parent))}/(\D+)\d+/", r"{session}/\1/", text))
 
     return call
 
