@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any, get_args, get_type_hints
 
 from sparring.configs.core.errors import ConfigError, choose
-from sparring.configs.core.parts import part, part_names
+from sparring.configs.core.parts import parts
 from sparring.configs.games import EXPLOITED, PACKAGES, id_message, is_imported, is_retired
 from sparring.configs.schema import GYMNASIUM, IMPORTED, RunConfig
 
@@ -26,7 +26,7 @@ def run_kinds() -> tuple[type[RunConfig], ...]:
     # By name, since `envs` imports this room.
     envs = import_module("sparring.envs.game")
     kinds = [kind for game in envs.games() if game.runs for kind in envs.load(game.runs)]
-    kinds += [kind for name in part_names("runs") for kind in part("runs", name)]
+    kinds += [kind for place in parts("runs").values() for kind in place.kinds]
     return tuple(sorted(kinds, key=lambda kind: "ppo" not in kind.trainers))
 
 

@@ -154,7 +154,20 @@ class SelfPlay:
 
     def metrics(self) -> dict[str, float]:
         """Return the Elo ratings of the learner and the bots, and the state of the pool."""
-        return league_metrics(self)
+        league, names = self.league, [snapshot.name for snapshot in self.pool.snapshots]
+        metrics = {"league/elo": float(league[CHALLENGER].elo), "league/pool_size": float(len(names))}
+        metrics["league/refused"] = float(self.refused)
+        # The schedule goes by wins / games (`curriculum/<bot>/win_rate`); beside it the points: a draw counts by half.
+        rates = self.win_rates()
+        scores = win_rates(league, CHALLENGER, [*rates])
+        metrics |= {f"curriculum/{bot}/score": float(scores[k]) for k, bot in enumerate(rates) if bot in self.env.bots}
+        metrics |= {f"league/{bot}/elo": float(league[bot].elo) for bot in self.env.bots if league[bot].games}
+        if names:
+            elos = [league[name].elo for name in names]
+            metrics["league/pool_elo_mean"] = float(np.mean(elos))
+            metrics["league/pool_elo_best"] = float(max(elos))
+            metrics["league/pool_score"] = float(win_rates(league, CHALLENGER, names).mean())
+        return metrics
 
     def save_league(self) -> None:
         """Write the league for readers outside the run, with each training state; a failure is only an alert."""
@@ -338,40 +351,14 @@ def curriculum_metrics(plan: TrainingPlan, rates: dict[str, float]) -> dict[str,
     return metrics | {f"curriculum/{bot}/win_rate": rates[bot] for bot in plan.bots if bot in rates}
 
 
-def league_status(
-    plan: TrainingPlan | None,
-    rates: dict[str, float],
-    rating: Mapping[str, float],
-    cost: str = "",
-    *,
-    win: str = WIN_RATE,
-) -> tuple[str, dict[str, float], dict[str, Any]]:
-    """Return the fields of a `TaskStatus`: bots of `plan` with rates of `win`, share of self-play, `cost`; the rating.
+def standing(plan: TrainingPlan, rates: dict[str, float], cost: str = "", *, win: str = WIN_RATE) -> str:
+    """Return the bots of `plan` with rates of `win`, the share of self-play and `cost`.
 
-    Every figure is named in the headline, since rates and shares are percentages alike.
+    Every figure is named, since rates and shares are percentages alike.
     """
-    bots = plan.headline(rates) if plan else ""
-    selfplay = f"self-play {1.0 - plan.scripted_share:.0%} of matches" if plan and plan.scripted_share < 1.0 else ""
-    parts = [f"{win}: {bots}" if bots else "", selfplay, cost]
-    return "; ".join(filter(None, parts)), rates, {"win_rates": rates, **rating}
-
-
-def league_metrics(self_play: SelfPlay) -> dict[str, float]:
-    """Return the Elo ratings of the learner and the bots, and the state of the pool."""
-    league, names = self_play.league, [snapshot.name for snapshot in self_play.pool.snapshots]
-    metrics = {"league/elo": float(league[CHALLENGER].elo), "league/pool_size": float(len(names))}
-    metrics["league/refused"] = float(self_play.refused)
-    # The schedule goes by wins / games (`curriculum/<bot>/win_rate`); beside it the points, which count draws by half.
-    rates = self_play.win_rates()
-    scores = win_rates(league, CHALLENGER, [*rates])
-    metrics |= {f"curriculum/{bot}/score": float(scores[k]) for k, bot in enumerate(rates) if bot in self_play.env.bots}
-    metrics |= {f"league/{bot}/elo": float(league[bot].elo) for bot in self_play.env.bots if league[bot].games}
-    if names:
-        elos = [league[name].elo for name in names]
-        metrics["league/pool_elo_mean"] = float(np.mean(elos))
-        metrics["league/pool_elo_best"] = float(max(elos))
-        metrics["league/pool_score"] = float(win_rates(league, CHALLENGER, names).mean())
-    return metrics
+    bots = plan.headline(rates)
+    selfplay = f"self-play {1.0 - plan.scripted_share:.0%} of matches" if plan.scripted_share < 1.0 else ""
+    return "; ".join(filter(None, [f"{win}: {bots}" if bots else "", selfplay, cost]))
 
 
 GAMES_AT_ONCE = 64

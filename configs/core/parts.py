@@ -1,7 +1,7 @@
 """Parts that are found, not enumerated: games, commands and trainers, each an entry point of some distribution.
 
 The groups are `sparring.games` (a `Game`), `sparring.commands` (a `CommandPlace`), `sparring.trainers` (a
-`TrainerPlace`), `sparring.sweeps` (a `SweepPlace`), `sparring.runs` (kinds of run that no game names) and
+`TrainerPlace`), `sparring.sweeps` (a `SweepPlace`), `sparring.runs` (a `RunsPlace`) and
 `sparring.functions`, further names of the Python API. Those of this project are in pyproject.toml, where a checkout
 reads them without being installed; a part whose folder was deleted is not listed, nor one that `needs` it. Those of
 other packages come from what pip installed beside them.
@@ -51,6 +51,13 @@ class TrainerPlace(NamedTuple):
     """Function "module:name" of a configuration with the lines that `dry_run=true` prints."""
     needs: tuple[str, ...] = ()
     """Modules of other parts without which it is not listed."""
+
+
+class RunsPlace(NamedTuple):
+    """Kinds of run of environments that no `Game` describes."""
+
+    kinds: tuple[type, ...]
+    order: int = 100
 
 
 class SweepPlace(NamedTuple):

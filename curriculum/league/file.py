@@ -24,7 +24,8 @@ from sparring.curriculum.league.league import CHALLENGER, KINDS, PLAYER, Agent, 
 from sparring.curriculum.ratings import Belief, Elo, pair
 
 FILE, DAMAGED = "league.json", ".damaged"
-__getattr__ = moved(__name__, dict.fromkeys(("inherit", "weights_path"), "sparring.agents.language.grpo.league_files"))
+GRPO = "sparring.agents.language.grpo"
+__getattr__ = moved(__name__, {"inherit": f"{GRPO}.inheritance", "weights_path": f"{GRPO}.matchmaking"})
 
 
 class LeagueError(InputError):

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sparring.configs.core.errors import InputError, choose
+from sparring.configs.core.errors import InputError, choose, moved
 from sparring.curriculum.ratings import (
     MU,
     START,
@@ -42,6 +42,7 @@ from sparring.curriculum.ratings import (
 )
 from sparring.envs.game import plain_bot
 
+__getattr__ = moved(__name__, {"is_due": "sparring.agents.language.grpo.matchmaking"})
 CHALLENGER, BASE_MODEL = "challenger", "base_model"
 PLAYER = "player"
 KINDS = (CHALLENGER, "checkpoint", "bot", BASE_MODEL, PLAYER)

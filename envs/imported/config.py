@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from sparring.configs.core.allowed import Form, option
 from sparring.configs.core.errors import ConfigError
+from sparring.configs.core.parts import RunsPlace
 from sparring.configs.games import (
     ENV_ID,
     FUNCTION,
@@ -168,5 +169,5 @@ def files_of_game(game_id: str, kwargs: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-RUNS = (GymnasiumRunConfig, ImportedRunConfig)
+RUNS = RunsPlace((GymnasiumRunConfig, ImportedRunConfig))
 """Kinds of run of other packages."""

@@ -10,6 +10,7 @@ from gymnasium.error import DeprecatedEnv
 
 import sparring  # noqa: F401 - registers the games
 from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.core.parts import parts
 from sparring.configs.games import RETIRED, is_retired
 from sparring.configs.help import help_text
 from sparring.configs.kinds import declared, knows, owners, run_kind, run_kinds
@@ -57,6 +58,12 @@ def test_the_defaults_alone_are_of_their_kind(kind):
     assert list(plain)[-1] == "logger"
     if kind is not DiplomacyRunConfig:  # its bots are those of a run file
         validate(kind())
+
+
+def test_kinds_of_run_without_a_game_come_from_their_group():
+    assert parts("runs")["imported"].kinds == (GymnasiumRunConfig, ImportedRunConfig)
+    assert {GymnasiumRunConfig, ImportedRunConfig} < {*run_kinds()}
+    assert all(kind.ppo_task for kind in parts("runs")["imported"].kinds)
 
 
 def test_options_and_their_kinds():

@@ -32,6 +32,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -56,6 +57,8 @@ BUCKETS = ((100.0, STRONGER), (-100.0, PEER), (-200.0, WEAKER))
 """Categories by rating: the first whose bound, relative to the hero, is exceeded; else `MUCH_WEAKER`."""
 WIN_RATE_FLOOR, WIN_RATE_POWER = 0.001, 2.0
 """Added to weights in [0, 1], so that an opponent that is always beaten is still drawn."""
+DENSE_UNTIL, MEDIUM_UNTIL = 50, 200
+"""Steps up to which `thinning` adds a checkpoint every 5 and every 10; after them every 20."""
 
 
 @dataclass(frozen=True)
@@ -205,6 +208,22 @@ def _beside_the_hero(league: League, weight: dict[str, float], self_play: float,
     scale = (1.0 - self_play) / total
     draws = [SeatDraw(name, bucket(league, name, hero), scale * part) for name, part in weight.items()]
     return [SeatDraw(hero, SELF, self_play), *draws]
+
+
+def is_due(step: int, interval: int, schedule: str = "even") -> bool:
+    """Return whether a checkpoint joins after `step` steps: every `every`, or ever more rarely with `thinning`."""
+    if schedule == "thinning":
+        interval = 5 if step < DENSE_UNTIL else 10 if step < MEDIUM_UNTIL else 20
+        return step == 1 or (step > 0 and step % interval == 0)
+    return step > 0 and step % interval == 0
+
+
+def weights_path(folder: Path, path: str) -> Path:
+    """Return the weights of an agent with this `path` in the league in `folder`.
+
+    Of an absolute path only the file's name counts, since the folder may have been moved or copied since.
+    """
+    return folder / (Path(path).name if Path(path).is_absolute() else path)
 
 
 def league_metrics(league: League, drawn: Sequence[Opponents], games: Sequence[GameResult]) -> dict[str, float]:

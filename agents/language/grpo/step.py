@@ -18,9 +18,8 @@ import torch
 
 from sparring.agents.language.backend import FALLBACK
 from sparring.agents.language.decoding.constraint import constraint_of
-from sparring.agents.language.grpo.league_files import weights_path
 from sparring.agents.language.grpo.learner import GRPOLearner, Sample
-from sparring.agents.language.grpo.matchmaking import Opponents, league_metrics
+from sparring.agents.language.grpo.matchmaking import Opponents, league_metrics, weights_path
 from sparring.agents.language.grpo.objective.advantages import advantages, group_ids, mixed_share
 from sparring.agents.language.grpo.rollouts.rollout import RolloutBatch
 from sparring.agents.language.models.adapters import BASE, LEARNER, AdapterError, Adapters, identity_like, load_adapter

@@ -21,9 +21,9 @@ import torch
 from sparring.agents.distributed.processes import ALONE, Processes, ProcessLostError, watching_exchanges
 from sparring.agents.language.decoding.forward import check_finite
 from sparring.agents.language.grpo import step as steps
-from sparring.agents.language.grpo.league_files import inherit, is_due
+from sparring.agents.language.grpo.inheritance import inherit
 from sparring.agents.language.grpo.learner import GRPOLearner
-from sparring.agents.language.grpo.matchmaking import draw_opponents
+from sparring.agents.language.grpo.matchmaking import draw_opponents, is_due
 from sparring.agents.language.grpo.objective.loss import DisagreementError
 from sparring.agents.language.grpo.overfit import OverfitCheck
 from sparring.agents.language.grpo.rollouts import rollout

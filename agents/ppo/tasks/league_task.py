@@ -154,9 +154,12 @@ class LeagueTask(ABC):
 
     def status(self, plan: TrainingPlan | None = None) -> TaskStatus:
         """Return the opponents with win rates, the share of self-play, and the rating."""
+        rates, headline = self._rates(), ""
+        if plan:
+            cost = "" if self._share is None else f"opponents {self._share:.0%} of play"
+            headline = self_play.standing(plan, rates, cost, win=self.win)
         rating = {"elo": self.self_play.league[CHALLENGER].elo} if self.processes.first else {}
-        cost = "" if self._share is None or not plan else f"opponents {self._share:.0%} of play"
-        return TaskStatus(*self_play.league_status(plan, self._rates(), rating, cost, win=self.win))
+        return TaskStatus(headline, rates, {"win_rates": rates, **rating})
 
     def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:
         """Return matches, league and evaluation."""

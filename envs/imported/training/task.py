@@ -119,7 +119,8 @@ class ImportedTask(LeagueTask):
 
     def divided(self, tally: MatchTally) -> tuple[MatchTally, dict[str, float]]:
         """Return the results against opponents, and metrics of the matches of the policy against itself."""
-        itself, metrics = _rows(tally, slice(self.env.itself, None)), {}
+        itself = _rows(tally, slice(self.env.itself, None))
+        metrics: dict[str, float] = {}
         if games := itself.games.sum():
             metrics["rollout/itself/matches"] = float(games)
             metrics["rollout/itself/length"] = float(itself.stats["length"].sum() / games)

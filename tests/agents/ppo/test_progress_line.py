@@ -10,7 +10,7 @@ import torch
 
 import sparring
 from sparring.agents.ppo import start
-from sparring.agents.ppo.self_play import league_status
+from sparring.agents.ppo.self_play import standing
 from sparring.agents.ppo.start import estimate_seconds
 from sparring.agents.ppo.trainer import PPOTrainer
 from sparring.configs.load import load
@@ -37,11 +37,11 @@ PLAN = Schedule([PhaseConfig("any", 9, stages=[StageConfig(bots=["random", "ace"
     ],
 )  # fmt: skip
 def test_every_percentage_has_a_name(scripted, rates, cost, line):
-    assert league_status(replace(PLAN, scripted_share=scripted), rates, {}, cost)[0] == line
+    assert standing(replace(PLAN, scripted_share=scripted), rates, cost) == line
 
 
 def test_the_rate_is_named_by_what_the_game_counts():
-    line, *_ = league_status(PLAN, {"random": 0.2}, {}, win="most centres")
+    line = standing(PLAN, {"random": 0.2}, win="most centres")
     assert line == "most centres: random 20%, ace not yet"
 
 

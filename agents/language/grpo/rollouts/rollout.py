@@ -28,8 +28,7 @@ import torch
 from sparring.agents.language.backend import Backend, Decision, PromptError
 from sparring.agents.language.decoding.constraint import constraint_of
 from sparring.agents.language.decoding.forward import CacheCounts
-from sparring.agents.language.grpo.league_files import weights_path
-from sparring.agents.language.grpo.matchmaking import Opponents
+from sparring.agents.language.grpo.matchmaking import Opponents, weights_path
 from sparring.agents.language.models.adapters import BASE, LEARNER, Adapters, LoraShape, load_adapter
 from sparring.agents.language.models.load import load_model
 from sparring.agents.language.transformers_backend import TransformersBackend

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import yaml
 
-from sparring.agents.language.grpo.matchmaking import Opponents, league_metrics
+from sparring.agents.language.grpo.matchmaking import Opponents, is_due, league_metrics
 from sparring.agents.run.logger import open_logger
 from sparring.configs.core.session import LoggerConfig
 from sparring.curriculum.league.file import LeagueFile
-from sparring.curriculum.league.league import CHALLENGER, enter_checkpoint, is_due, new_league, record
+from sparring.curriculum.league.league import CHALLENGER, enter_checkpoint, new_league, record
 from sparring.curriculum.ratings import GameResult
 from sparring.eval.analysis.reports.league_report import _standings
 from sparring.eval.runs import main
@@ -19,7 +19,7 @@ STEPS, EVERY = 24, 6
 
 
 def ppo_metrics(league):
-    """The metrics of `agents.ppo.self_play.league_metrics` that a page draws."""
+    """The metrics of `agents.ppo.self_play.SelfPlay.metrics` that a page draws."""
     elos = [agent.elo for agent in league.of_kind("checkpoint")] or [1000.0]
     bots = {f"league/{agent.name}/elo": agent.elo for agent in league.of_kind("bot") if agent.games}
     pool = {"league/pool_elo_mean": float(np.mean(elos)), "league/pool_elo_best": max(elos), "league/pool_score": 0.6}

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from sparring.agents.language.grpo.league_files import inherit, is_due
+from sparring.agents.language.grpo.inheritance import inherit
+from sparring.agents.language.grpo.matchmaking import is_due
 from sparring.curriculum.league.file import LeagueError, LeagueFile
 from sparring.curriculum.league.league import CHALLENGER, enter_checkpoint, new_league, record
 from sparring.curriculum.ratings import GameResult

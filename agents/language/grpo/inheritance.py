@@ -1,4 +1,4 @@
-"""Checkpoints of the league of a language model: when one joins, its weights, and a league of another run's.
+"""A league that starts from that of another run.
 
 A run that inherits a league takes over its checkpoints with their ratings and records. Their weights are copied into
 `adapters/` of the new run, which is then complete wherever it is moved. The challenger of the other run is left out,
@@ -18,27 +18,8 @@ from sparring.curriculum.league.file import LeagueError, LeagueFile
 from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER, PLAYER, Agent, League, turned
 from sparring.curriculum.ratings import pair
 
-DENSE_UNTIL, MEDIUM_UNTIL = 50, 200
-"""Steps up to which `thinning` adds a checkpoint every 5 and every 10; after them every 20."""
-
 FOLDER = "adapters"
 """Folder of the inherited checkpoints' weights in a run's folder."""
-
-
-def is_due(step: int, interval: int, schedule: str = "even") -> bool:
-    """Return whether a checkpoint joins after `step` steps: every `every`, or ever more rarely with `thinning`."""
-    if schedule == "thinning":
-        interval = 5 if step < DENSE_UNTIL else 10 if step < MEDIUM_UNTIL else 20
-        return step == 1 or (step > 0 and step % interval == 0)
-    return step > 0 and step % interval == 0
-
-
-def weights_path(folder: Path, path: str) -> Path:
-    """Return the weights of an agent with this `path` in the league in `folder`.
-
-    Of an absolute path only the file's name counts, since the folder may have been moved or copied since.
-    """
-    return folder / (Path(path).name if Path(path).is_absolute() else path)
 
 
 def inherit(league: League, folder: Path, source: Path, *, also: Sequence[str] = ()) -> League:
