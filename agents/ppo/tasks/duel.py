@@ -27,13 +27,12 @@ from sparring.agents.ppo.tasks.league_task import LeagueTask
 from sparring.agents.ppo.tasks.task import Film
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.configs.schema import NamedOpponentsRunConfig
-from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.batched import SeatView
 from sparring.envs.game import load
 
 
 class DuelTask(LeagueTask):
-    """See `LeagueTask`; `batch` and, in the first process, `evaluation` are parts of it."""
+    """See `LeagueTask`; `batch` is a part of it."""
 
     matches_key, randomizes = "duel", True
     batch_kind: ClassVar[Callable[..., Any]]
@@ -129,28 +128,21 @@ class DuelTask(LeagueTask):
         """Return what makes videos of evaluation matches."""
         return None
 
-    def open_evaluation(self, alert: Callable[[str], None], film: Film) -> None:
+    def open_evaluation(self, alert: Callable[[str], None]) -> BotEvaluation:
         """See `LeagueTask`."""
-        self.evaluation = BotEvaluation(
+        return BotEvaluation(
             self.config.evaluation,
             self._setting,
             self.regimes(),
             alert,
             seed=self._seeds["checks"],
             players=self.opponents.policies,
-            films=self.films(film),
+            films=self.films(self.film),
         )
 
     def divided(self, tally: MatchTally) -> tuple[MatchTally, dict[str, float]]:
         """Return all results, and the number of invalid actions."""
         return tally, {"guard/invalid_actions": float(self.processes.add_up(self.batch.invalid_actions.sum()))}
-
-    def evaluate(self, plan: TrainingPlan, network: PolicyNetwork) -> tuple[dict[str, float], bool]:
-        """Play matches of the deterministic policy against bots."""
-        if not self.processes.first:
-            return {}, False
-        metrics = self.evaluation.after(plan.update, network, self.env.contract, plan.bots)
-        return metrics, self.evaluation.improved
 
     def opponent_share(self) -> float | None:
         """Return the share of playing time that named opponents take, outside the kernels; None without any."""
@@ -167,14 +159,6 @@ class DuelTask(LeagueTask):
     def load_matches(self, state: Mapping[str, Any]) -> None:
         """See `LeagueTask`."""
         self.env.load_state_dict(cut(state, self.env.share, self.per_match))
-
-    def records(self) -> dict[str, Any]:
-        """See `LeagueTask`."""
-        return {"checks": self.evaluation.state_dict()}
-
-    def load_records(self, state: Mapping[str, Any]) -> None:
-        """See `LeagueTask`."""
-        self.evaluation.load_state_dict(state["checks"])
 
 
 def network_duel(setting: DuelSettings, contract: Mapping[str, Any]) -> self_play.Duel:

@@ -16,6 +16,7 @@ from sparring.agents.play.learner_env import LearnerEnv, MatchTally
 from sparring.agents.policies.memory import NONE
 from sparring.agents.policies.networks import PolicyNetwork
 from sparring.agents.ppo import self_play
+from sparring.agents.ppo.evaluation import BotEvaluation
 from sparring.agents.ppo.tasks.task import Film, TaskStatus
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError
@@ -45,6 +46,8 @@ class LeagueTask(ABC):
     league_env: self_play.OpponentsEnv
     """The environment in which self-play assigns opponents."""
     opponents: RunOpponents
+    evaluation: BotEvaluation | None = None
+    """Evaluations of a duel, in the first process; others play the bots by `measured`."""
     _shape: dict[str, Any]
     """Of the learner's network, and of those in the pool."""
 
@@ -68,9 +71,9 @@ class LeagueTask(ABC):
     def set_physics(self, plan: TrainingPlan) -> None:  # noqa: B027 - only some games have physics
         """Set the physics of the plan, where a game can."""
 
-    def open_evaluation(self, alert: Callable[[str], None], film: Film) -> None:
-        """Prepare evaluations in the first process; `film` logs videos."""
-        self.film = film
+    def open_evaluation(self, alert: Callable[[str], None]) -> BotEvaluation | None:
+        """Return the evaluations, in the first process, where the game has those of duels."""
+        return None
 
     def measured(self, plan: TrainingPlan, network: PolicyNetwork, seed: int) -> tuple[dict[str, float], float]:
         """Play the bots of the plan; return metrics, and the score by which a policy is the best."""
@@ -92,14 +95,6 @@ class LeagueTask(ABC):
     def load_matches(self, state: Mapping[str, Any]) -> None:
         """Continue this process's share of the matches from a `matches_state`."""
 
-    def records(self) -> dict[str, Any]:
-        """Return the records of evaluations as entries of a training state."""
-        return {"best": self._best}
-
-    def load_records(self, state: Mapping[str, Any]) -> None:
-        """Continue from `records`."""
-        self._best = state["best"]
-
     # ---- the task
 
     def open(self, folder: RunFolder, alert: Callable[[str], None], film: Film) -> self_play.SelfPlay | None:
@@ -115,7 +110,8 @@ class LeagueTask(ABC):
             seed=self._seeds["league"],
             **self.league_options(),
         )
-        self.open_evaluation(alert, film)
+        self.film = film
+        self.evaluation = self.open_evaluation(alert)
         return self.self_play
 
     def prepare(self, plan: TrainingPlan, network: PolicyNetwork) -> None:
@@ -145,6 +141,9 @@ class LeagueTask(ABC):
 
     def evaluate(self, plan: TrainingPlan, network: PolicyNetwork) -> tuple[dict[str, float], bool]:
         """Play the bots met so far if that is due; return metrics, and whether the score is the best so far."""
+        if self.processes.first and self.evaluation:
+            metrics = self.evaluation.after(plan.update, network, self.env.contract, plan.bots)
+            return metrics, self.evaluation.improved
         every = self.config.evaluation.every
         if not self.processes.first or not every or (plan.update + 1) % every:
             return {}, False
@@ -166,7 +165,8 @@ class LeagueTask(ABC):
         matches = self.matches_state() if episodes else {}
         if not self.processes.first:
             return {}
-        records = {"league": self.self_play.state_dict(), **self.records(), **self.opponents.state_dict()}
+        best = {"checks": self.evaluation.state_dict()} if self.evaluation else {"best": self._best}
+        records = {"league": self.self_play.state_dict(), **best, **self.opponents.state_dict()}
         content = {self.matches_key: matches, **records}
         return {self.section: content} if self.section else content
 
@@ -181,7 +181,10 @@ class LeagueTask(ABC):
             return
         weights = stored[self.matches_key].get("slots")
         self.self_play.load_state_dict(stored["league"], weights if isinstance(weights, list) else ())
-        self.load_records(stored)
+        if self.evaluation:
+            self.evaluation.load_state_dict(stored["checks"])
+        else:
+            self._best = stored["best"]
         if not episodes:
             self.self_play.slots = [""] * len(self.self_play.slots)  # the next deal draws all of them
 
