@@ -119,11 +119,13 @@ def test_responses_of_another_game_in_the_folder_are_not_taken(tmp_path):
     assert "**Best gain of 2 attacks: " in report.markdown
 
 
-def test_damaged_earlier_response_is_refused_by_its_file(tmp_path):
+@pytest.mark.parametrize("suffix", [".json", ".pt"])
+def test_damaged_earlier_response_is_refused_by_its_file(tmp_path, suffix):
     sparring.exploit("openspiel:uniform", moves=4000, out=tmp_path, **KUHN)
     (earlier,) = (tmp_path / "responses").glob("*.json")
+    earlier = earlier.rename(earlier.with_suffix(suffix))
     earlier.write_text("{}")
-    with pytest.raises(InputError, match=r"responses.*\.json: is damaged; delete it"):
+    with pytest.raises(InputError, match=rf"responses.*\{suffix}: is damaged; delete it"):
         sparring.exploit("openspiel:uniform", start=["sampling", "search"], moves=4000, out=tmp_path, **KUHN)
 
 
