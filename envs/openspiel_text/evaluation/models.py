@@ -101,9 +101,9 @@ def open_player(x: Any, device: str = "cpu") -> StateProbabilities:
     if player in GAME.bots:
         return random_policy
     run = run_of_model(player)
-    if run and run.answer != OpenSpielAnswerConfig():
+    if run and run.env.answer != OpenSpielAnswerConfig():
         raise InputError(
-            f"{x}: answers in free text, whose probabilities are not known; give a run with answer.form=menu"
+            f"{x}: answers in free text, whose probabilities are not known; give a run with env.answer.form=menu"
         )
     temperature = run.model.temperature if run else TEMPERATURE
     return ModelPolicy(open_model(player, device=device, temperature=temperature).backend)
