@@ -24,6 +24,17 @@ GROUPED = ("grpo.play", "grpo.use_state_stratified_groups")
 
 
 @dataclass
+class OpenSpielAnswerConfig:
+    """How actions are chosen."""
+
+    form: str = option(MENU, (MENU, REASONING))
+    """menu: a legal action, by an exact constraint. reasoning: free text, whose last line is the action; a random legal
+    action replaces one that is illegal, missing or cut off."""
+    max_tokens: int = option(256, "[1, 100000]", needs=["env.answer.form=reasoning"])
+    """Most tokens of free text."""
+
+
+@dataclass
 class OpenSpielTextEnvConfig(EnvConfig):
     """A game of OpenSpiel in text."""
 
@@ -33,17 +44,7 @@ class OpenSpielTextEnvConfig(EnvConfig):
     """Short name of the game, such as kuhn_poker or leduc_poker."""
     kwargs: dict[str, Any] = field(default_factory=dict, metadata={"allowed": KWARGS})
     """Options of the game itself: numbers, truth values and texts by name."""
-
-
-@dataclass
-class OpenSpielAnswerConfig:
-    """How actions are chosen."""
-
-    form: str = option(MENU, (MENU, REASONING))
-    """menu: a legal action, by an exact constraint. reasoning: free text, whose last line is the action; a random legal
-    action replaces one that is illegal, missing or cut off."""
-    max_tokens: int = option(256, "[1, 100000]", needs=["answer.form=reasoning"])
-    """Most tokens of free text."""
+    answer: OpenSpielAnswerConfig = field(default_factory=OpenSpielAnswerConfig)
 
 
 @dataclass
@@ -58,7 +59,6 @@ class OpenSpielGRPORunConfig(GRPORunConfig):
 
     env: OpenSpielTextEnvConfig = field(default_factory=OpenSpielTextEnvConfig)
     grpo: GRPOConfig = field(default_factory=lambda: GRPOConfig(play="self_play"))
-    answer: OpenSpielAnswerConfig = field(default_factory=OpenSpielAnswerConfig)
 
     @property
     def game_id(self) -> str:

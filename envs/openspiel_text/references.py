@@ -22,11 +22,11 @@ def references(
     Free text is sampled `evaluation.games` times at each information state. Raises `InputError` for a game that is too
     large, and if a model is not available.
     """
-    decisions = TextDecisions.of(config.env.id, config.env.kwargs, config.answer)
+    decisions = TextDecisions.of(config.env.id, config.env.kwargs, config.env.answer)
     tables = {}
     for name in (name for name in (learner, base) if name in models):
         model = models[name].at(config.model.temperature)
-        if config.answer.form == MENU:
+        if config.env.answer.form == MENU:
             tables[name] = decisions.exact(model.policies)
         else:
             tables[name] = decisions.sampled(model.decide, config.evaluation.games, SEED).table()

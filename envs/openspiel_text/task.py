@@ -43,7 +43,7 @@ class OpenSpielTask:
     """Games of a plan, in which all seats of heroes learn; see `envs.text.TextTask`."""
 
     def __init__(self, config: OpenSpielGRPORunConfig, *, threads: int = 1) -> None:
-        self._game, self._answer = open_text_game(config.env.id, config.env.kwargs), config.answer
+        self._game, self._answer = open_text_game(config.env.id, config.env.kwargs), config.env.answer
 
     def reset(self, plan: RolloutPlan, decide: DecidePrompts) -> None:
         """Begin the games of each group after the same draws of chance."""

@@ -41,6 +41,7 @@ IDLE = [
     (["evaluation.check_bot=ace"], "evaluation.check_every=5"),
     (["evaluation.check_bot=ace"], "evaluation.regimes_every=5"),
     (["evaluation.exploit_moves=500", "env=openspiel"], "evaluation.exploit_every=5"),
+    (["env.answer.max_tokens=64", "env=openspiel_text"], "env.answer.form=reasoning"),
     (["clone.hidden=64", "model.name=smollm2"], "model.name=tiny"),
     (["clone.layers=2", "model.name=smollm2"], "model.name=tiny"),
     (["clone.heads=2", "model.name=smollm2"], "model.name=tiny"),
@@ -53,7 +54,7 @@ def grpo(*options):
 
 def either(*options):
     """A run of the trainer whose options are given."""
-    if {"env=pettingzoo", "env=openspiel"} & {*options}:
+    if {"env=pettingzoo", "env=openspiel", "env=openspiel_text"} & {*options}:
         return load([*options])
     if options[0].startswith(("ppo.", "self_play.", "evaluation.", "phases.", "network.")):
         return load(["+run=quickstart", *options])

@@ -28,6 +28,7 @@ from sparring.envs.diplomacy.config import (
 )
 from sparring.envs.dogfight.config import DogfightRunConfig
 from sparring.envs.imported.config import GymnasiumRunConfig, ImportedRunConfig
+from sparring.envs.openspiel_text.config import OpenSpielGRPORunConfig
 from tests.configs.run_configs import run_config
 
 
@@ -77,7 +78,8 @@ def test_options_and_their_kinds():
     assert owners("self_play.slots") == owners("phases.0.scripted_end") == rated
     assert owners("self_play.promotion") == [*fights, ImportedRunConfig]
     assert owners("phases.3.stages.0.bots.1") == rated
-    assert owners("env.kwargs.board_size") == owners("network.encoder") == [ImportedRunConfig]
+    assert owners("network.encoder") == [ImportedRunConfig]
+    assert owners("env.kwargs.board_size") == [ImportedRunConfig, OpenSpielGRPORunConfig]
     assert owners("network.memory") == owners("ppo.sequence_length") == [*fights, ImportedRunConfig]
     assert owners("env.flares") == [AirCombatRunConfig]
     assert owners("evaluation.every") == [kind for kind in run_kinds() if kind is not GymnasiumRunConfig]
@@ -97,7 +99,7 @@ def test_help_says_whose_an_option_is():
     assert "env.reward.win=5.0 [-1000, 1000]; the dogfight and air combat only" in text
     assert "env.last_year=1910 [1901, 30000]; Diplomacy only" in text
     assert "env.normalize_obs=False True or False; Gymnasium only" in text
-    assert "evaluation.every=0 [0, 10000000]; the dogfight, Diplomacy, air combat, imported games and chess" in text
+    assert "evaluation.every=0 [0, 10000000]; the dogfight, Diplomacy, air combat, imported games, chess and" in text
     assert "evaluation.check_every=0 [0, 10000000]; the dogfight and air combat only" in text
     line = "env.num_envs=256 [1, 1000000]; ppo and sb3 only Matches, or copies of the environment, played at once."
     assert line in text

@@ -255,14 +255,13 @@ def option_probabilities(
 
     `temperature` must be above 0; `batch_size` forks are read at once.
     """
-    forks, begin = _Forks(), automaton.begin.tolist()
-    lines = [_leaves(automaton, forks, ids.tolist(), *state) for ids, state in zip(prompts, begin, strict=True)]
-    logs = _logs(model, automaton, forks, temperature, batch_size)
-    return [{option: float(np.exp(logs[list(path)].sum())) for option, path in leaves} for leaves in lines]
+    forks = OptionForks()
+    lines = forks.of_lines(automaton, prompts)
+    return probabilities_of(lines, _logs(model, automaton, forks, temperature, batch_size))
 
 
 @dataclass
-class _Forks:
+class OptionForks:
     """States with more than one edge: the text before each, its edges, and the number of log-probabilities."""
 
     texts: list[np.ndarray] = field(default_factory=list)
@@ -275,6 +274,20 @@ class _Forks:
         self.texts.append(np.array(text, dtype=np.int64))
         self.edges.append(np.arange(start, start + count))
         return first
+
+    def of_lines(self, automaton: Automaton, prompts: Sequence[np.ndarray]) -> list[list[OptionPath]]:
+        """Add the forks of the first line after each of the prompts, one for each menu; return its options."""
+        begin = automaton.begin.tolist()
+        return [_leaves(automaton, self, ids.tolist(), *state) for ids, state in zip(prompts, begin, strict=True)]
+
+
+OptionPath = tuple[Option, tuple[int, ...]]
+"""An option and the indices of the log-probabilities that lead to it."""
+
+
+def probabilities_of(lines: Sequence[Sequence[OptionPath]], logs: np.ndarray) -> list[dict[Option, float]]:
+    """Return the probability of every option of some lines from the log-probabilities [A] of their forks."""
+    return [{option: float(np.exp(logs[list(path)].sum())) for option, path in leaves} for leaves in lines]
 
 
 @torch.inference_mode()
@@ -291,7 +304,7 @@ def line_odds(
 
     `temperature` must be above 0; `batch_size` forks are read at once.
     """
-    forks, lines = _Forks(), []
+    forks, lines = OptionForks(), []
     text, rest = prompt_ids.tolist(), token_ids.tolist()
     start, count = automaton.begin[0].tolist()
     while len(leaves := _leaves(automaton, forks, text, start, count)):
@@ -303,13 +316,9 @@ def line_odds(
     return [_odds(chosen, leaves, logs) for chosen, leaves in lines]
 
 
-_Leaf = tuple[Option, tuple[int, ...]]
-"""An option and the indices of the log-probabilities that lead to it."""
-
-
-def _leaves(automaton: Automaton, forks: _Forks, text: list[int], start: int, count: int) -> list[_Leaf]:
+def _leaves(automaton: Automaton, forks: OptionForks, text: list[int], start: int, count: int) -> list[OptionPath]:
     """Return every option of the line that starts in this state, none after the last; add its forks to `forks`."""
-    leaves: list[_Leaf] = []
+    leaves: list[OptionPath] = []
     waiting: list[tuple[int, int, list[int], tuple[int, ...]]] = [(start, count, text, ())]
     while waiting:
         start, count, text, path = waiting.pop()
@@ -334,7 +343,7 @@ def _follow(automaton: Automaton, tokens: list[int], start: int, count: int) -> 
     raise ValueError("the answer ends in the middle of a line")
 
 
-def _logs(model: Any, automaton: Automaton, forks: _Forks, temperature: float, batch_size: int) -> np.ndarray:
+def _logs(model: Any, automaton: Automaton, forks: OptionForks, temperature: float, batch_size: int) -> np.ndarray:
     """Return log-probabilities float64 [sum of all forks' edges]."""
     parts = [np.zeros(0)]
     for begin in range(0, len(forks.texts), batch_size):
@@ -349,7 +358,7 @@ def _logs(model: Any, automaton: Automaton, forks: _Forks, temperature: float, b
     return np.concatenate(parts)
 
 
-def _odds(chosen: Option, leaves: list[_Leaf], logs: np.ndarray) -> LineOdds:
+def _odds(chosen: Option, leaves: list[OptionPath], logs: np.ndarray) -> LineOdds:
     """Return the options of a line, likeliest first."""
     values = np.exp([logs[list(path)].sum() for _, path in leaves])
     order = np.argsort(-values, kind="stable")

@@ -14,12 +14,14 @@ from threading import Event
 from time import monotonic
 from typing import Any
 
+import numpy as np
+
 from sparring.agents.language.backend import FALLBACK, Decision, check_temperature
 from sparring.agents.language.endpoint.answer import EndpointError, ServerAnswer
-from sparring.agents.language.endpoint.exactness import Judge, checked_spelling, trial
+from sparring.agents.language.endpoint.exactness import Judge, checked_spelling, difference, trial
 from sparring.agents.language.endpoint.http import Client
 from sparring.agents.language.endpoint.key import Key
-from sparring.agents.language.endpoint.request import Asker, Question, Writer, Writing
+from sparring.agents.language.endpoint.request import Asker, Question, Writer, Writing, token_grammar
 from sparring.agents.language.endpoint.retry import Meter, Persistence, RetryPolicy
 from sparring.agents.language.models.load import model_folder, read_tokenizer
 from sparring.configs.core.errors import InputError
@@ -91,6 +93,37 @@ class EndpointBackend:
         self.meter.add("fallbacks", sum(decision.finish_reason == FALLBACK for decision in decisions))
         self.meter.add("inexact", sum(not decision.exact for decision in decisions))
         return decisions
+
+    def policies(self, requests: Sequence[Prompt]) -> list[np.ndarray]:
+        """Return the probabilities of the options of each menu of one line, float64 [n], in the menu's order.
+
+        Every state of the constraint with more than one next token is one request, of one token. Raises `InputError`
+        for a server that does not return exact log-probabilities, or fails.
+        """
+        if not self.exact or self._spelling is None or self._config.structured != "tokens":
+            reason = self.why_inexact or f"endpoint.structured={self._config.structured} constrains text, not tokens"
+            raise InputError(f"endpoint: {self.name} has no exact probabilities: {reason}; sample answers in free text")
+        from sparring.agents.language.decoding.scoring import OptionForks, probabilities_of
+
+        menus: list[Any] = [request.menu for request in requests]
+        automaton, forks = self._spelling.compile(menus), OptionForks()
+        lines = forks.of_lines(automaton, [np.array(self._prompt(request)) for request in requests])
+        tokens = [automaton.token[edges].tolist() for edges in forks.edges]
+        try:
+            logs = [*self._pool.map(self._logs, forks.texts, tokens)]
+        except EndpointError as error:
+            raise InputError(f"endpoint: {error}") from error
+        found = probabilities_of(lines, np.concatenate([np.zeros(0), *logs]))
+        return [np.array([line[o] for o in menu.menu(0)]) for line, menu in zip(found, menus, strict=True)]
+
+    def _logs(self, text: np.ndarray, ids: Sequence[int]) -> np.ndarray:
+        """Return the log-probabilities float64 [n] of the next tokens `ids`, of which one must follow `text`."""
+        question = Question(text.tolist(), token_grammar(ids), 1, 0)
+        answer = self._asker.ask(question, temperature=self._temperature, by_id=True, until=self._until())
+        shown = answer.alternatives[0] if answer.alternatives else {}
+        if problem := difference(shown, set(ids), self._config.logprobs):
+            raise InputError(f"endpoint: {self.name}: {problem}")
+        return np.array([shown[token] for token in ids])
 
     def metrics(self) -> dict[str, float]:
         """Return counts of requests, tokens, seconds and errors since the server was opened."""

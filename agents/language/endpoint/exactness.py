@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from sparring.agents.language.backend import FALLBACK, Decision
+from sparring.agents.language.backend import CUT, FALLBACK, STOP, Decision
 from sparring.agents.language.decoding.constraint import Steps
+from sparring.agents.language.endpoint.answer import CUT as LENGTH
 from sparring.agents.language.endpoint.answer import ServerAnswer
 from sparring.agents.language.endpoint.request import Question, Spelling, Writer, Writing
 from sparring.agents.language.endpoint.retry import PROBLEM_OF, Meter
@@ -48,14 +49,14 @@ def logprobs_of(steps: Steps, alternatives: Sequence[Mapping[int, float]] | None
         return logprobs, NOT_BY_ID
     allowed = np.split(steps.allowed_ids, np.cumsum(steps.allowed_counts)[:-1])
     for step, (options, ids) in enumerate(zip(alternatives, allowed, strict=False)):
-        if problem := _difference(options, set(ids.tolist()), limit):
+        if problem := difference(options, set(ids.tolist()), limit):
             return logprobs, f"at token {step} {problem}"
         if len(ids) > 1:
             logprobs[step] = options[int(steps.token_ids[step])]
     return logprobs, ""
 
 
-def _difference(alternatives: Mapping[int, float], allowed: set[int], limit: int) -> str:
+def difference(alternatives: Mapping[int, float], allowed: set[int], limit: int) -> str:
     """Return the difference of a server's distribution from one over the allowed ids; empty if none."""
     if extra := sorted(set(alternatives) - allowed):
         return f"the server might have written {len(extra)} ids that the constraint forbids, such as {extra[0]}"
@@ -99,7 +100,9 @@ class Judge:
         if isinstance(choices, FreeText):
             if writing.finish:
                 self._meter.add(f"errors/{PROBLEM_OF[writing.finish]}")
-            return Decision((), why_inexact="free text of a server is not checked", free_text=writing.text)
+            ended = CUT if writing.finish == LENGTH else STOP
+            why = "free text of a server is not checked"
+            return Decision((), finish_reason=ended, why_inexact=why, free_text=writing.text)
         ids = writing.token_ids
         steps = None if self._spelling is None or ids is None else self._spelling.replay(choices, ids)
         if steps is not None:

@@ -71,6 +71,11 @@ def decision_grammar(automaton: Automaton, closing: int) -> dict[str, str]:
     return {"grammar": "\n".join([FOR_GUIDANCE, f"start: s{begin}", *rules.values()])}
 
 
+def token_grammar(ids: Sequence[int]) -> dict[str, str]:
+    """Return the grammar of one token, which is any of `ids`."""
+    return {"grammar": "\n".join([FOR_GUIDANCE, "start: " + " | ".join(f"<[{token}]>" for token in ids)])}
+
+
 def _path(automaton: Automaton, edge: int, end: int) -> tuple[str, tuple[int, int]]:
     """Return one alternative: an edge with the forced edges after it, and the state they lead to, if not the end."""
     tokens = []
@@ -101,6 +106,11 @@ class Spelling:
             lines = self._constraint.lines
             number = lines.numbers([option.text])[0]
             return lines.tokens[number, : lines.lengths[number]].tolist()
+
+    def compile(self, menus: Sequence[Menu]) -> Automaton:
+        """Return one automaton for all menus."""
+        with self._lock:
+            return self._constraint.compile(menus)
 
     def grammar(self, choices: Menu) -> dict[str, str]:
         """Return the grammar of all legal answers, without the closing tokens."""

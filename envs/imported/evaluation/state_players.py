@@ -1,7 +1,7 @@
 """Players of others in OpenSpiel's games: each a function from states to the probabilities of its actions.
 
     openspiel:uniform   openspiel:cfr:ITERATIONS   openspiel:cfr+:ITERATIONS   openspiel:mcts:SIMULATIONS
-    openspiel:ismcts:SIMULATIONS   module:Name   http://HOST:PORT/PATH   model.zip   model.onnx   RUN
+    openspiel:ismcts:SIMULATIONS   module:Name   http://HOST:PORT/PATH   model.zip   model.onnx   RUN   tiny   smollm2
 
 `READERS` has one for each kind. A reader gets the text and the game, and returns the function. What it answers is
 checked at every decision, and `CheckedPlayer.replay` asks twice: the attack is on one policy, which does not change.
@@ -22,9 +22,11 @@ from zlib import crc32
 
 import numpy as np
 
+from sparring.agents.opponents.players import NAMED_MODELS, find_player, trains_language_model
 from sparring.configs.core.errors import InputError, UnknownNameError, choose
 from sparring.configs.core.files import read_json
 from sparring.configs.opponents import is_code, named_source
+from sparring.envs.game import Game, games, load
 from sparring.envs.imported.evaluation.http_player import HttpPlayer
 from sparring.envs.imported.evaluation.network_states import TablePolicy, read_model, read_policy
 from sparring.envs.imported.evaluation.sb3_player import read_sb3
@@ -42,6 +44,8 @@ SLOW = 0.01
 CONSTANT = 2.0
 """UCT constant of OpenSpiel's searches, as in its own examples."""
 MEMORY_MB = 100
+IN_TEXT = "openspiel_text"
+"""Name of the game whose record opens language models."""
 MOST = 1_000_000
 """Iterations or simulations."""
 
@@ -149,6 +153,8 @@ def open_player(text: str, game: Any) -> CheckedPlayer:
     kind = text.partition(":")[0]
     if kind in READERS or is_code(text):
         return CheckedPlayer(text, READERS.get(kind, read_object)(text, game))
+    if in_text := text_game_of(text):
+        return CheckedPlayer(text, load(in_text.open_player)(text))
     if reader := FILES.get(Path(text).suffix):
         return CheckedPlayer(text, reader(text, game))
     try:
@@ -156,6 +162,18 @@ def open_player(text: str, game: Any) -> CheckedPlayer:
     except UnknownNameError as error:
         kinds = f"{', '.join(NAMED)}, an address, a saved response, an SB3 zip, an ONNX file, module:Name or a run"
         raise InputError(f"{text}: expected {kinds}; name one of them") from error
+
+
+def text_game_of(text: str) -> Game | None:
+    """Return the game in text that a language model plays here; None for other players, and where it is not listed."""
+    game = next((game for game in games() if game.name == IN_TEXT), None)
+    try:
+        player = find_player(text, game) if game else ""
+    except InputError:
+        return None
+    if isinstance(player, Path):
+        return game if player.is_dir() or trains_language_model(player.parent / "config.yaml") else None
+    return game if player in NAMED_MODELS else None
 
 
 def read_named(text: str, game: Any) -> TablePolicy:

@@ -105,7 +105,7 @@ class ExactConditions:
 def conditions(options: OpenSpielTextOptions, player: Player) -> ExactConditions:
     """Return what is measured; raises `InputError` for a run in another game."""
     run = run_of_model(player)
-    answer = run.answer if run else OpenSpielAnswerConfig()
+    answer = run.env.answer if run else OpenSpielAnswerConfig()
     form, tokens = options.answers or answer.form, options.tokens or answer.max_tokens
     temperature = run.model.temperature if run else TEMPERATURE
     temperature = temperature if options.temperature is None else options.temperature

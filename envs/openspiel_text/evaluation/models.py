@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,10 @@ def open_model(player: Player, *, device: str, temperature: float, settings: Set
     return TextModel(display_name(player), loaded.backends(MOVES, temperature, {"": LEARNER})[""])
 
 
+StateProbabilities = Callable[[Sequence[Any]], Sequence[Mapping[int, float]]]
+"""From states to the probability of each legal action, for the player who decides."""
+
+
 @dataclass
 class ModelPolicy:
     """A language model that chooses from menus, as a policy of states: from states to the probabilities of actions.
@@ -83,16 +87,23 @@ class ModelPolicy:
         return [self.known[prompt.text] for prompt in prompts]
 
 
-def open_player(x: Any, device: str = "cpu") -> ModelPolicy:
-    """Return the policy of the language model `x`, at the temperature of its training, 1 for others.
+def random_policy(states: Sequence[Any]) -> list[Mapping[int, float]]:
+    """Return equal probabilities of the legal actions."""
+    return [dict.fromkeys(legal, 1.0 / len(legal)) for legal in (state.legal_actions() for state in states)]
+
+
+def open_player(x: Any, device: str = "cpu") -> StateProbabilities:
+    """Return the policy of the bot or language model `x`, a model at the temperature of its training, 1 for others.
 
     Raises `InputError` for an unknown one, and a run that learned to answer in free text.
     """
-    player = find_player(x, GAME) if isinstance(x, str) else x
+    player = find_player(x, GAME, bare=GAME.bots) if isinstance(x, str) else x
+    if player in GAME.bots:
+        return random_policy
     run = run_of_model(player)
-    if run and run.answer != OpenSpielAnswerConfig():
+    if run and run.env.answer != OpenSpielAnswerConfig():
         raise InputError(
-            f"{x}: answers in free text, whose probabilities are not known; give a run with answer.form=menu"
+            f"{x}: answers in free text, whose probabilities are not known; give a run with env.answer.form=menu"
         )
     temperature = run.model.temperature if run else TEMPERATURE
     return ModelPolicy(open_model(player, device=device, temperature=temperature).backend)

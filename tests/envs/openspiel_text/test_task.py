@@ -102,7 +102,7 @@ def test_random_players_move_without_being_asked_and_only_heroes_learn():
 
 
 def test_answers_that_are_not_legal_are_counted_by_kind_and_a_random_action_is_played():
-    task = task_of("answer.form=reasoning", "answer.max_tokens=5")
+    task = task_of("env.answer.form=reasoning", "env.answer.max_tokens=5")
     says = {0: ("Bet", "stop"), 1: ("Fold", "stop"), 2: ("Bet", CUT), 3: ("", "stop")}
 
     def choose(prompt):

@@ -1,0 +1,79 @@
+"""The command `eval/run.py --env openspiel_text --exact`: its report, its errors, and the price of a server."""
+
+import json
+
+import pytest
+
+pytest.importorskip("pyspiel")
+pytest.importorskip("transformers")
+
+from sparring.envs.openspiel_text.config import REASONING, OpenSpielAnswerConfig
+from sparring.envs.openspiel_text.evaluation.command import OpenSpielTextOptions, price
+from sparring.envs.openspiel_text.exact import TextDecisions
+from sparring.eval.run import main
+
+WORDS = ["--env", "openspiel_text", "--device", "cpu", "--threads", "1"]
+
+
+def test_the_report_of_the_tiny_model_in_kuhn_poker(tmp_path, capsys):
+    assert main([*WORDS, "--ckpt", "tiny", "--exact", "--out", str(tmp_path)]) == 0
+    data = json.loads((tmp_path / "openspiel_text.json").read_text())
+    assert (data["kind"], data["schema_version"], data["game"], data["exact"]) == (
+        "openspiel_text",
+        1,
+        "kuhn_poker",
+        True,
+    )
+    assert data["uniform"]["exploitability"] == pytest.approx(0.458333, abs=1e-6)
+    gains = [best - value for best, value in zip(data["best_responses"], data["values"], strict=True)]
+    assert sum(gains) == pytest.approx(data["nash_conv"])
+    assert data["exploitability"] == pytest.approx(data["nash_conv"] / 2)
+    losses = [row["loss"] for row in data["worst"]]
+    assert len(losses) == 10
+    assert losses == sorted(losses, reverse=True)
+    assert sum(losses) <= data["nash_conv"] + 1e-9
+    text = capsys.readouterr().out
+    assert (tmp_path / "openspiel_text.md").read_text() in text
+    assert f"| tiny    |         {data['exploitability']:.4f} |" in text
+    assert "Your card: King" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--ckpt", "tiny"], "--exact is missing: games in text are measured by the model's exact policy; add --exact"),
+        (["--exact"], "--ckpt is missing: name a run, a model's folder, tiny, smollm2, or a server's address"),
+        (
+            ["--ckpt", "tiny", "--exact", "--id", "kuhn_pokr"],
+            "--id kuhn_pokr: is not a game of OpenSpiel; did you mean",
+        ),
+        (["--ckpt", "tiny", "--exact", "--id", "tarok"], "--id tarok: draws chance in the middle of a turn"),
+        (["--ckpt", "tiny", "--exact", "--id", "chess"], "chess: has too many positions for an exact policy"),
+        (["--ckpt", "bot:random", "--exact"], "--ckpt bot:random: is a bot"),
+        (["--ckpt", "tiny", "--exact", "--samples", "1"], "--samples 1: must be in [2, 100000]"),
+        (["--ckpt", "tiny", "--exact", "--set", "model.size=3"], "size"),
+    ],
+)
+def test_bad_input_is_one_line(words, message, capsys):
+    assert main([*WORDS, *words]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+
+
+def test_the_price_of_a_server_is_stated_before_it_is_asked():
+    answer = OpenSpielAnswerConfig(REASONING, 100)
+    decisions = TextDecisions.of("kuhn_poker", {}, answer)
+    characters = sum(len(prompt.text) for prompt in decisions.prompts)
+    options = OpenSpielTextOptions(
+        ckpt="http://127.0.0.1:1/v1", exact=True, samples=8, prompt_price=2.0, answer_price=10.0
+    )
+    prompts, answers = 8 * characters // 4, 12 * 8 * 100
+    dollars = (prompts * 2.0 + answers * 10.0) / 1e6
+    assert price(options, decisions, answer) == (
+        f"12 prompts x 8: 96 requests, about {prompts:,} prompt tokens and at most {answers:,} of answers, at most "
+        f"${dollars:.2f}"
+    )
+    free = OpenSpielTextOptions(ckpt="http://127.0.0.1:1/v1", exact=True)
+    assert price(free, decisions, OpenSpielAnswerConfig()).endswith(
+        "; give --prompt-price and --answer-price for the price"
+    )

@@ -1,0 +1,178 @@
+"""Probabilities of a language model's actions, against the model's own logits and a server's, and as a target."""
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("pyspiel")
+pytest.importorskip("transformers")
+
+import pyspiel
+
+from sparring.agents.language.backend import CUT, STOP
+from sparring.agents.language.decoding.constraint import Constraint, TokenizerError, decode, encode
+from sparring.agents.language.endpoint.backend import EndpointBackend
+from sparring.agents.language.transformers_backend import TransformersBackend
+from sparring.configs.core.errors import InputError
+from sparring.configs.language import EndpointConfig
+from sparring.envs.imported.evaluation import state_players
+from sparring.envs.openspiel_text.answers import MOVES
+from sparring.envs.openspiel_text.config import REASONING, OpenSpielAnswerConfig
+from sparring.envs.openspiel_text.decisions import ActionMenu
+from sparring.envs.openspiel_text.evaluation.models import open_player
+from sparring.envs.openspiel_text.exact import TextDecisions
+from sparring.envs.text import FreeText, Option, Prompt
+from tests.agents.language.asking import PATIENT, server
+from tests.agents.language.endpoint import loopback_model
+from tests.agents.language.endpoint.loopback_model import byte_tokenizer, made_up_logits
+from tests.agents.language.toys import bytes_tokenizer, llama, word_tokenizer
+
+NAMES = ("Bet", "Bid: 1", "Bid: 10", "Bid: 2", "Bets")
+MENU = ActionMenu(tuple(Option(name, number, 0) for number, name in enumerate(NAMES)))
+PROMPTS = [Prompt(text, MENU, seed) for seed, text in enumerate(("You: 3\n<move>\n", "Your card: King\n<move>\n"))]
+
+
+def toy(temperature):
+    tokenizer = bytes_tokenizer()
+    model = llama(tokenizer)
+    return TransformersBackend(
+        model, tokenizer, constraint=Constraint(tokenizer, MOVES), temperature=temperature, batch_size=3
+    )
+
+
+def by_forks(prompt, logits, tokenizer, temperature):
+    """Probability of each name by hand: at each of its tokens a softmax over the tokens that some name has there."""
+    lines = {name: encode(tokenizer, [f"{name}\n"])[0] for name in NAMES}
+    found = []
+    for ids in lines.values():
+        total = 0.0
+        for place in range(len(ids)):
+            allowed = sorted({other[place] for other in lines.values() if other[:place] == ids[:place]})
+            scaled = np.array([logits([*prompt, *ids[:place]])[token] for token in allowed]) / temperature
+            total += scaled[allowed.index(ids[place])] - np.log(np.exp(scaled).sum())
+        found.append(np.exp(total))
+    return found
+
+
+def test_probabilities_are_those_of_the_model_s_own_logits():
+    backend, tokenizer = toy(0.7), bytes_tokenizer()
+
+    @torch.no_grad()
+    def logits(ids):
+        return backend._model(input_ids=torch.tensor([ids])).logits[0, -1].double().numpy()
+
+    for prompt, values in zip(PROMPTS, backend.policies(PROMPTS), strict=True):
+        assert values == pytest.approx(by_forks(encode(tokenizer, [prompt.text])[0], logits, tokenizer, 0.7), abs=1e-5)
+        assert values.sum() == pytest.approx(1.0, abs=1e-9)
+
+
+def test_another_temperature_leaves_the_backend_as_it_was_and_zero_is_certain():
+    backend = toy(0.7)
+    before = backend.policies(PROMPTS)
+    certain = backend.at(0.0).policies(PROMPTS)
+    assert [sorted(row) for row in certain] == [[0, 0, 0, 0, 1]] * 2
+    hot = backend.at(10.0).policies(PROMPTS)
+    assert max(row.max() for row in hot) < max(row.max() for row in before)
+    assert all(np.array_equal(a, b) for a, b in zip(before, backend.policies(PROMPTS), strict=True))
+
+
+def test_only_menus_of_one_line_have_probabilities():
+    with pytest.raises(InputError, match="exact probabilities of menus of one line only"):
+        toy(1.0).policies([Prompt("You\n", FreeText(3))])
+
+
+def test_free_text_at_its_limit_is_cut():
+    """The end of text is made certain by its bias, or never drawn."""
+    backend, tokenizer = toy(1.0), bytes_tokenizer()
+    ends = {decision.finish_reason for decision in backend.decide([Prompt("You\n", FreeText(2), 1)])}
+    assert ends == {CUT}
+    with torch.no_grad():
+        head = backend._model.get_output_embeddings()
+        head.weight.zero_()
+    texts = backend.decide([Prompt("You\n", FreeText(400), seed) for seed in range(8)])  # one token in 257 is the end
+    assert {decision.finish_reason for decision in texts} <= {STOP, CUT}
+    for decision in texts:
+        ended = int(decision.token_ids[-1]) == tokenizer.eos_token_id and decision.allowed_counts[-1] > 1
+        assert (decision.finish_reason == STOP) == ended
+
+
+def test_a_tokenizer_that_cannot_write_an_action_is_refused_in_one_line():
+    with pytest.raises(TokenizerError) as refused:
+        Constraint(word_tokenizer(), MOVES)
+    assert "tokenizer words" in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def served(host, **options):
+    config = EndpointConfig(**{"url": host.url, **PATIENT, **options})
+    return EndpointBackend(config, MOVES, temperature=0.8, tokenizer=byte_tokenizer(), first_wait=0.01)
+
+
+def test_probabilities_of_a_server_are_those_of_its_logits():
+    tokenizer = byte_tokenizer()
+    with server() as host:
+        backend = served(host)
+        assert backend.exact, backend.why_inexact
+        found = backend.policies(PROMPTS)
+        backend.close()
+    for prompt, values in zip(PROMPTS, found, strict=True):
+        ids = encode(tokenizer, [prompt.text])[0]
+        wanted = by_forks(ids, lambda ids: made_up_logits(ids, len(tokenizer)), tokenizer, 0.8)
+        assert values == pytest.approx(wanted, abs=1e-6)
+        assert decode(tokenizer, ids) == prompt.text
+
+
+@pytest.mark.parametrize(
+    ("quirks", "options", "reason"),
+    [
+        ([loopback_model.RAW], {}, "not at the temperature it is asked for"),
+        ([loopback_model.NO_IDS], {"structured": "regex"}, "no log-probabilities by token id"),
+        ([], {"structured": "none"}, "endpoint.structured=none restricts nothing"),
+    ],
+)
+def test_a_server_without_exact_log_probabilities_is_refused_in_one_line(quirks, options, reason):
+    with server(quirks) as host:
+        backend = served(host, **options)
+        with pytest.raises(InputError) as refused:
+            backend.policies(PROMPTS)
+        backend.close()
+    assert "has no exact probabilities: " in str(refused.value)
+    assert reason in str(refused.value)
+    assert str(refused.value).endswith("; sample answers in free text")
+
+
+def test_free_text_of_a_server_says_that_it_was_cut():
+    with server() as host:
+        backend = served(host, structured="none")
+        (decision,) = backend.decide([Prompt("You\n", FreeText(1), 1)])
+        backend.close()
+    assert decision.finish_reason == CUT
+
+
+def test_a_language_model_is_a_target_with_its_exact_policy(monkeypatch):
+    """`sparring exploit tiny --id kuhn_poker` sees what `eval/run.py --exact` measures."""
+    game = pyspiel.load_game("kuhn_poker")
+    player = state_players.open_player("tiny", game)
+    player.replay(game)
+    decisions = TextDecisions.of("kuhn_poker", {}, OpenSpielAnswerConfig())
+    table = state_players.table_of(decisions.tree, player)
+    exact = decisions.exact(open_player("tiny").backend.policies)
+    assert table == pytest.approx(exact, abs=1e-6)
+    assert decisions.tree.exploitability(table) == pytest.approx(0.4453, abs=1e-3)
+
+
+def test_players_that_are_not_language_models_are_left_to_others():
+    for text in ("no-such-run", "random", "bot:random", "http://127.0.0.1:1/act", "released/dogfight_strong"):
+        assert state_players.text_game_of(text) is None
+
+
+def test_a_bot_is_opened_as_uniform_play():
+    decisions = TextDecisions.of("kuhn_poker", {}, OpenSpielAnswerConfig())
+    rows = open_player("bot:random")(decisions.tree.states)
+    assert [sorted(row.values()) for row in rows] == [[0.5, 0.5]] * 12
+
+
+def test_prompts_of_reasoning_ask_for_the_move_on_the_last_line():
+    (prompt, *_) = TextDecisions.of("kuhn_poker", {}, OpenSpielAnswerConfig(REASONING, 7)).prompts
+    assert prompt.menu.tokens == 7
+    assert prompt.text.endswith("Then write your move, as it is in this list, alone on the last line.\n")

@@ -1,0 +1,52 @@
+"""What free text says by its last line: legal actions in any form, and the three kinds of others."""
+
+import pytest
+
+from sparring.envs.openspiel_text.answers import CUT, ILLEGAL, LEGAL, MISSING, MOVES, read_free_text, read_move
+from sparring.envs.openspiel_text.decisions import ActionMenu
+from sparring.envs.text import Option
+
+MENU = ActionMenu(tuple(Option(name, number, 0) for number, name in enumerate(("Pass", "Bet", "x(0,1)", "[P0]Bid: 3"))))
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Bet", "Bet"), ("bet.", "Bet"), ("**Bet**", "Bet"), ("I may Pass or not.\n\nBet\n\n", "Bet"),
+        ("`x(0,1)`", "x(0,1)"),
+        ("Move: Bet", "Bet"), ("My final answer is: **Pass**", "Pass"), ("Action: [P0]Bid: 3", "[P0]Bid: 3"),
+        ("<think>Bet wins.\nBet</think>\nPass", "Pass"), ("Bet</move>", "Bet"), ("Pass\r\nBet\r\n", "Bet"),
+    ],
+)  # fmt: skip
+def test_the_last_line_names_the_action(text, name):
+    read = read_free_text(text, MENU)
+    assert (read.kind, read.option and read.option.text) == (LEGAL, name)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("Fold", ILLEGAL), ("Bet\nor not", ILLEGAL), ("Pass Bet", ILLEGAL), ("I bet", ILLEGAL), ("Be", ILLEGAL),
+        ("", MISSING),
+        (" \n\n", MISSING), ("**", MISSING), ("<think>Bet", CUT), ("<think>Bet</think>", MISSING),
+    ],
+)  # fmt: skip
+def test_others_are_illegal_missing_or_cut(text, kind):
+    read = read_free_text(text, MENU)
+    assert (read.kind, read.option) == (kind, None)
+
+
+def test_a_text_at_its_limit_is_cut_whatever_its_last_line_says():
+    assert read_free_text("Bet", MENU, cut=True).kind == CUT
+
+
+def test_cases_are_told_apart_where_two_actions_differ_in_them_alone():
+    menu = ActionMenu((Option("a", 0, 0), Option("A", 1, 0)))
+    assert [read_free_text(text, menu).option.value for text in ("a", "A")] == [0, 1]
+
+
+def test_answers_of_menus_are_read_up_to_the_tag():
+    assert read_move("Bet\n</move> and more", MENU).chosen == (MENU.options[1],)
+    missing = read_move("Fold\n</move>", MENU)
+    assert (missing.complete, missing.chosen, missing.orders_extracted) == (False, MENU.options[:1], 0)
+    assert MOVES.write(MENU.options[:1]) == "Pass\n</move>"
