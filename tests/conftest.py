@@ -39,8 +39,8 @@ logging.getLogger().addHandler(logging.lastResort)
 
 TESTS = Path(__file__).parent
 LONG = ("test_tutorials.py", "test_wheel.py", "test_site.py", "test_fuzz.py", "test_every_run.py", "test_gpu.py")
-LONG += ("test_architecture.py", "test_api_page.py", "test_division.py", "test_live.py", "test_exploitability.py")
-LONG += ("test_torture.py", "test_other_package.py", "test_grid.py")  # each with a test of 15 s or more
+LONG += ("test_architecture.py", "test_api_page.py", "test_live.py", "test_other_package.py")
+LONG += ("test_file_operations.py", "test_kernel_bots.py", "test_imported_task.py")  # each with a test of 15 s or more
 """Files whose tests take longest. They come first: at the end, one process would wait for the other's last."""
 NOWHERE = "http://127.0.0.1:9"
 LOCAL_NAMES = {"localhost", "localhost.localdomain", "ip6-localhost", socket.gethostname(), "", None}

@@ -72,9 +72,9 @@ def test_an_exception_ends_the_run_with_its_state_saved(undisturbed, tmp_path, c
     assert untimed(metrics(tmp_path)) == untimed(metrics(undisturbed))
 
 
-@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
-def test_exceptions_that_are_not_errors_end_a_run_like_errors(tmp_path, error):
-    with pytest.raises(type(error)) as caught:
+def test_exceptions_that_are_not_errors_end_a_run_like_errors(tmp_path):
+    error = SystemExit(3)
+    with pytest.raises(SystemExit) as caught:
         train(config(tmp_path), callbacks=[Recorder(raise_at=1, error=error)])
     assert caught.value is error
     assert read_state(max((tmp_path / "small" / "state").glob("update_*"))).content["updates"] == 1

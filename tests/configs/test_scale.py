@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.configs.core.errors import ConfigError
-from sparring.configs.games import DOGFIGHT
 from sparring.configs.help import help_text
 from sparring.configs.kinds import declared, knows, run_kinds
 from sparring.configs.load import CONFIG_DIR, load, runs
@@ -220,11 +219,6 @@ def test_a_typed_value_that_does_not_fit_the_scale_is_explained():
     assert str(refused.value) == said + "what is typed beside it holds as it is"
 
 
-def test_an_unknown_item_is_named_at_any_scale():
-    with pytest.raises(ConfigError, match=r"phases\.9\.updates=3: no item 9 in phases; choose from phases\.0 to"):
-        load(["+run=unified_dr_gpu_v3", "scale=0.01", "phases.9.updates=3"])
-
-
 @pytest.fixture
 def started(tmp_path):
     """A run called mine, started at a tenth."""
@@ -268,13 +262,6 @@ def test_the_page_and_help_say_what_is_scaled():
     text = help_text()
     assert "scale=0.01" in text
     assert re.search(r"scale=1\.0 +\(0, 1\]", text)
-
-
-def test_dogfights_default_run_at_any_scale_is_valid():
-    for scale in (1.0, 0.01, 1e-9):
-        config = shrink(DogfightRunConfig(scale=scale))
-        validate(config)
-        assert config.env.id == DOGFIGHT
 
 
 @pytest.mark.parametrize(("typed", "games"), [([], 400), (["self_play.promotion=sprt"], 126)])

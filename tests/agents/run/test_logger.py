@@ -24,7 +24,6 @@ from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.core.session import LoggerConfig
 from sparring.configs.schema import EvaluationConfig
 from sparring.envs.dogfight.training import task as dogfight
-from sparring.eval.analysis.sources.tensorboard_files import read_folder
 from sparring.eval.analysis.sources.wandb_offline import WandBOffline
 from tests.agents.ppo.small_run import ENVS, STEPS, config, metrics, state_of, untimed
 
@@ -79,13 +78,6 @@ def test_metrics_jsonl_has_sorted_keys_and_null_for_nan(tmp_path):
         '{"env_steps": 1024, "train/entropy": null}',
     ]
     assert (tmp_path / "events.jsonl").read_text() == '{"env_steps": 1024, "event": "phase selfplay", "kind": "info"}\n'
-
-
-def test_every_row_is_on_disk_at_once(tmp_path):
-    logger = open_logger(LoggerConfig(), tmp_path, "dark-ghost", {})
-    logger.log(1, {"a": 1})
-    assert json.loads((tmp_path / "metrics.jsonl").read_text()) == {"env_steps": 1, "a": 1.0}
-    logger.close()
 
 
 def test_tensorboard_has_every_scalar_at_its_env_step(tmp_path):
@@ -337,12 +329,6 @@ def test_hyperparameters_are_those_of_the_run_itself(filmed, events):
     assert {"rollout/reward", "league/elo"} <= shown
     assert {"rollout/reward", "league/elo"} <= set(events.Tags()["scalars"])
     assert not [path for path in (filmed / "small").iterdir() if path.is_dir() and list(path.glob("events.*"))]
-
-
-def test_the_projects_own_reader_finds_the_scalars(filmed):
-    history = read_folder(filmed / "small")
-    assert history.damage == ()
-    assert set(history.columns) == {key for row in metrics(filmed) for key in row} - {"env_steps"}
 
 
 def test_a_drawing_that_fails_is_an_alert(tmp_path, monkeypatch):

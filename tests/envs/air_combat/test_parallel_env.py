@@ -4,7 +4,6 @@ import re
 
 import numpy as np
 import pytest
-from pettingzoo.test import parallel_api_test
 
 from sparring.configs.core.errors import InputError, UnknownNameError
 from sparring.envs.air_combat import rules
@@ -12,13 +11,6 @@ from sparring.envs.air_combat.parallel_env import parallel_env
 from sparring.envs.imported.pettingzoo import make
 
 NOTHING = np.array([0.0, 0.0, 0.5, -1.0], dtype=np.float32)
-
-
-@pytest.mark.parametrize("model", rules.MODELS)
-def test_interface_of_pettingzoo(model):
-    env = parallel_env(model=model, max_ticks=40)
-    parallel_api_test(env, num_cycles=25)
-    env.close()
 
 
 def test_a_match_against_a_pilot_ends_with_its_result():

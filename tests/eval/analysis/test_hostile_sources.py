@@ -32,9 +32,7 @@ def served(tmp_path):
     return root
 
 
-@pytest.mark.parametrize(
-    "name", ["..", ".", "../served/..", "linked", "../beside/c4n4ry", "inside/..", "inside/../../"]
-)
+@pytest.mark.parametrize("name", ["..", "linked", "../beside/c4n4ry", "inside/../../"])
 def test_a_server_of_runs_reads_nothing_outside_its_folder(served, name, monkeypatch):
     monkeypatch.chdir(served)
     answers, _ = converse(

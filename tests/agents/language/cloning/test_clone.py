@@ -2,7 +2,6 @@
 
 import json
 import signal
-from dataclasses import replace
 
 import pytest
 import torch
@@ -101,13 +100,6 @@ def test_a_signal_finishes_the_update_saves_and_says_how_to_go_on(tmp_path, monk
     assert stopped.value.code == 75
     assert "continue with: python train.py resume=clone" in capsys.readouterr().out
     assert verify_model(tmp_path / "clone" / "final")["interrupted"] is True
-
-
-def test_a_run_cut_by_max_updates_says_how_to_train_on(tmp_path, capsys):
-    train(replace(config(tmp_path), max_updates=1))
-    train(replace(config(tmp_path), max_updates=1))
-    said = "nothing left to do: 1 update done, 1 asked for; give max_updates=N to train on (clone.updates=5)"
-    assert said in capsys.readouterr().out
 
 
 def test_a_step_that_is_not_finite_is_left_out_and_counted(tmp_path, monkeypatch):

@@ -267,14 +267,6 @@ def test_the_timeline_ends_with_a_solo():
     assert '[Result "France wins with 18 centres"]' in game_log(phases)
 
 
-def test_seventeen_centres_do_not_win():
-    board = "ANK, BEL, BER, BRE, BUD, BUL, CON, DEN, EDI, GRE, HOL, KIE, LON, LVP, MAR"
-    phases = play({"France": "A BUR, A RUM"}, {}, {}, owner={"France": board}, phase=codes.FALL)
-    assert centre_counts(phases[1])[2] == 17
-    assert [phase["name"] for phase in phases] == ["F1901M", "W1901A", "S1902M"]
-    assert winner(phases) == -1
-
-
 def test_a_draw_names_who_is_left(random_game):
     assert winner(random_game) == -1
     assert result(random_game) == "draw of all seven"
