@@ -259,7 +259,10 @@ def test_figures_of_the_structure_are_counted(tmp_path):
     assert [figures[name] for name in names] == ["10", "7", "40.0", "1"]
 
 
-ARROWS = {("diplomacy", "language"), ("chess", "language"), ("imported", "language")}
+ARROWS = {
+    *((game, "language") for game in ("diplomacy", "chess", "openspiel_text")),
+    ("openspiel_text", "imported"),
+}
 """The only imports between parts."""
 CEILINGS = {
     CORE: 26_184,

@@ -19,12 +19,12 @@ PARTS = {
     "chess": ("envs/chess/",),
     "imported": (
         "envs/imported/",
-        "envs/openspiel_text/",
         "eval/check.py",
         "agents/play/seat",
         "agents/play/turn",
         "agents/play/exploitability",
     ),
+    "openspiel_text": ("envs/openspiel_text/",),
     "exploitability": ("eval/exploit",),
     "language": ("agents/language/", "envs/text.py", "envs/reasoning.py", "envs/hubs/", "configs/language/"),
     "sb3": ("agents/baselines/",),
