@@ -269,8 +269,10 @@ class DuelGame:
                 f"{path}: observes {model.network.obs_dim} floats, which no rules of {self.game.title} show"
             )
         contract |= {"continuous": model.network.continuous, "binary": model.network.binary}
-        how = {"deterministic": deterministic, "vecnormalize": vecnormalize}
-        return zip_player(path, model, contract, self.spaces(contract), device, **how)
+        spaces = self.spaces(contract)
+        return zip_player(
+            path, model, contract, spaces, device, deterministic=deterministic, vecnormalize=vecnormalize
+        )
 
     def _todays(self, path: Path, contract: Contract, *, old_version: bool) -> tuple[Contract, tuple[str, ...]]:
         """Return the contract of a policy in the current version, and a note if it differs from its own."""
