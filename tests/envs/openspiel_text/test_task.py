@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from sparring.configs.core.errors import ConfigError
 from sparring.configs.load import load
 from sparring.envs.openspiel_text.task import OpenSpielTask
 from sparring.envs.text import GroupPlan, RolloutPlan
+from sparring.eval.run import main
 
 RUN = ("+run=openspiel_text_grpo", "device=cpu", "threads=1", "logger.progress=false")
 
@@ -177,3 +179,10 @@ def test_two_steps_of_grpo_measure_exploitability_before_and_after(tmp_path):
     assert all(row["eval/exact/uniform/exploitability"] == pytest.approx(0.458333, abs=1e-6) for row in rows)
     assert all(row["eval/exact/uniform/nash_conv"] == pytest.approx(0.916667, abs=1e-6) for row in rows)
     assert all(row["answers/illegal"] == 0.0 for row in rows)
+    page = (Path(__file__).resolve().parents[3] / "docs" / "openspiel_text.md").read_text()
+    own = {key for key in rows[-1] if key.startswith(("answers/", "game/return", "game/moves", "eval/exact/"))}
+    assert {key for key in own if f"`{key}`" not in page} == set()
+    assert main(["--ckpt", str(final), "--exact", "--device", "cpu", "--threads", "1"]) == 0  # in the run's game
+    measured = json.loads((final.parent / "eval.json").read_text())
+    assert (measured["game"], measured["temperature"]) == ("kuhn_poker", 1.0)
+    assert measured["exploitability"] == pytest.approx(learner[-1], abs=1e-6)
