@@ -265,17 +265,18 @@ ARROWS = {
 }
 """The only imports between parts."""
 CEILINGS = {
-    CORE: 26_184,
-    "air_combat": 6_605,
-    "chess": 4_529,
-    "diplomacy": 17_530,
-    "dogfight": 6_415,
-    "exploitability": 3_017,
-    "imported": 7_336,
-    "language": 9_300,
-    "population": 414,
-    "runs": 9_424,
-    "sb3": 399,
+    CORE: 25_769,
+    "air_combat": 6_635,
+    "chess": 4_531,
+    "diplomacy": 17_686,
+    "dogfight": 6_411,
+    "exploitability": 3_337,
+    "imported": 7_674,
+    "language": 9_980,
+    "openspiel_text": 1_207,
+    "population": 417,
+    "runs": 9_430,
+    "sb3": 432,
 }
 """Lines. The core's ceiling only falls; a part's is raised only by a commit that names its new capability."""
 REMAINING = {"dogfight": "bots_only", "air_combat": "air_combat_quickstart"}

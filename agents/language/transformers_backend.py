@@ -116,9 +116,10 @@ class TransformersBackend:
         else:
             assert self.constraint is not None
             prompts, automaton = self._readable(requests, range(len(requests))), self.constraint.compile(menus)
-            sizes = {"temperature": self.temperature, "batch_size": self.batch_size}
             with self._playing(), without_dropout(self._model):
-                lines = option_probabilities(self._model, automaton, prompts, **sizes)
+                lines = option_probabilities(
+                    self._model, automaton, prompts, temperature=self.temperature, batch_size=self.batch_size
+                )
         return [np.array([line[option] for option in of]) for line, of in zip(lines, options, strict=True)]
 
     def odds(self, request: Prompt, decision: Decision) -> list[LineOdds]:

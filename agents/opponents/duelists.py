@@ -270,9 +270,7 @@ class DuelGame:
             )
         contract |= {"continuous": model.network.continuous, "binary": model.network.binary}
         spaces = self.spaces(contract)
-        return zip_player(
-            path, model, contract, spaces, device, deterministic=deterministic, vecnormalize=vecnormalize
-        )
+        return zip_player(path, model, contract, spaces, device, deterministic=deterministic, vecnormalize=vecnormalize)
 
     def _todays(self, path: Path, contract: Contract, *, old_version: bool) -> tuple[Contract, tuple[str, ...]]:
         """Return the contract of a policy in the current version, and a note if it differs from its own."""
