@@ -114,7 +114,7 @@ def choices(name: object, accepted: Iterable[str], *, near: str | None = None) -
     Of more than `MOST_NAMES` known names, the suggestion comes first and the list is cut: "did you mean 'b'? choose
     from a, b ... and 30 more". `near` is the name to suggest, empty for none, if it is known already.
     """
-    names = list(accepted)
+    names = [name for name in accepted if name != ""]  # an empty text is a default, which is not typed
     near = nearest(str(name), names) if near is None else near
     hint = f"; did you mean {near!r}?" if near else ""
     if len(names) <= MOST_NAMES:
