@@ -16,7 +16,7 @@ from sparring.configs.core.status import CLOSED_PIPE, LOADING
 from sparring.configs.load import load, runs
 from sparring.configs.serialization import from_plain, to_plain
 from sparring.eval.run import env_of
-from tests import messages
+from tests.configs import messages
 
 SCRIPT = Path(train.__file__).resolve()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sparring.agents.opponents.players import SAMPLED_PREFIX, Player, find_checkpoint, find_player
-from sparring.configs.core.errors import InputError
+from sparring.configs.core.errors import InputError, choose
 from sparring.envs.game import HELD_OUT_PREFIX, Game
 from sparring.eval.options import WHO, argument
 from sparring.eval.paired.evaluation import Cell, Matches, PairedPlayers
@@ -51,8 +51,8 @@ class KernelMatches(Matches):
         return device
 
     def under(self, regime: str) -> Any:
-        """Return the settings of a regime; without a name those of all matches."""
-        return replace(self.setting, **self.regimes[regime]) if regime else self.setting
+        """Return the settings of a regime; without a name those of all matches. Raises `UnknownNameError`."""
+        return replace(self.setting, **self.regimes[choose("regime", regime, self.regimes)]) if regime else self.setting
 
     def stated(self) -> dict[str, Any]:
         """Return the settings; results do not depend on threads."""

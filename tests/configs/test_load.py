@@ -21,7 +21,7 @@ from sparring.eval.analysis.sweeps.plan import read_grid
 from sparring.eval.exploit import ExploitOptions
 from sparring.eval.options import parse
 from sparring.train import main
-from tests import messages
+from tests.configs import messages
 from tests.configs.run_configs import PPO, configured, run_config
 
 RUN_FILES = sorted((CONFIG_DIR / "run").glob("*.yaml"))

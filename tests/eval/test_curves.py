@@ -15,7 +15,7 @@ from sparring.eval.analysis.plots import panels
 from sparring.eval.analysis.plots.history import Curve, PhaseMark, mean, read_history
 from sparring.eval.analysis.plots.panels import COLORS, Bundle, CurveChart, Panel, draw, open_gaps
 from sparring.eval.curves import main
-from tests import messages
+from tests.configs import messages
 
 ROOT = Path(__file__).resolve().parents[2]
 WIN = "rollout/win_rate"

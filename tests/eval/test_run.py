@@ -18,7 +18,7 @@ from sparring.eval import run as run_module
 from sparring.eval.command import publish_results
 from sparring.eval.options import parse
 from sparring.eval.run import main
-from tests import messages
+from tests.configs import messages
 
 pytestmark = pytest.mark.usefixtures("long_steps")
 

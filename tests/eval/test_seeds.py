@@ -6,7 +6,7 @@ import pytest
 
 from sparring.agents.opponents import players
 from sparring.eval.seeds import main
-from tests import messages
+from tests.configs import messages
 
 EPISODES = {"env": "CartPole-v1", "episodes": 100, "return": {"mean": 71.5}}
 AIR = {"model": "f16", "gun": "cone", "options": {}}

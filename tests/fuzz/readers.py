@@ -93,7 +93,7 @@ class GymnasiumPolicy(PolicyFile):
     run = "gymnasium"
 
     def read(self) -> Any:
-        found = episodes._load(self.file, "cpu")
+        found, _ = episodes._load(self.file, "cpu", "")
         envs = episodes.make_envs(found, 1, 0, "cpu")
         envs.step(found.network.act(envs.obs, deterministic=True)[0])
         envs.close()

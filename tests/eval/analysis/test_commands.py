@@ -9,7 +9,7 @@ import shlex
 import pytest
 
 from sparring.eval import runs as command
-from tests import messages
+from tests.configs import messages
 from tests.eval.analysis.conftest import ROWS, write_run
 
 SEED_CALLS = """

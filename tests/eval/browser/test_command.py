@@ -13,7 +13,7 @@ import pytest
 
 import sparring
 from sparring import __main__ as command
-from tests import messages
+from tests.configs import messages
 
 ROOT = Path(__file__).resolve().parents[3]
 WITHOUT_TORCH = """

@@ -19,7 +19,7 @@ from sparring.envs.dogfight.evaluation.onnx_export import build, disagreement, e
 from sparring.envs.dogfight.training.opponents.load import DUELS
 from sparring.eval.export import main
 from sparring.eval.onnx_export.onnx_model import ExportError, run_recurrent
-from tests import messages
+from tests.configs import messages
 
 CHALLENGE = {"rules": "challenge", "obs_dim": 224}
 LESS = {"obs_dim": 46, "observe_physics": False}

@@ -23,7 +23,7 @@ from sparring.envs.dogfight.training.opponents.load import frozen_policies
 from sparring.eval.paired import evaluation
 from sparring.eval.payoff import PAYOFFS, main
 from sparring.eval.plots import heatmap
-from tests import messages
+from tests.configs import messages
 from tests.envs.imported.evaluation.saved import DUEL, save_run
 
 pytestmark = pytest.mark.usefixtures("long_steps")

@@ -26,7 +26,7 @@ from sparring.envs.game import load
 from sparring.eval import play
 from sparring.eval.browser.server import answer
 from sparring.eval.options import parse_known
-from tests import messages
+from tests.configs import messages
 from tests.envs.dogfight.browser.test_live import ask, serving
 
 ROOK_ENDING = "7k/8/8/8/8/8/P7/R3K2R w KQ - 0 1"

@@ -25,9 +25,9 @@ from sparring.envs.chess.evaluation.games import MoveRequest
 from sparring.envs.chess.interfaces.aec_env import ChessAECEnv
 from sparring.eval.run import env_of
 from sparring.eval.run import main as run_main
-from tests import messages
 from tests.agents.language.grpo.toy_folder import toy_folder
 from tests.agents.opponents import movers
+from tests.configs import messages
 from tests.envs.chess.engines.uci_programs import write_puppet
 from tests.envs.diplomacy.evaluation.language_players import make_run
 

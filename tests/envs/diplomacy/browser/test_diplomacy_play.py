@@ -27,7 +27,7 @@ from sparring.envs.diplomacy.training.order_network import OrderNetwork
 from sparring.eval import play
 from sparring.eval.browser.server import answer
 from sparring.eval.options import pair_of, parse
-from tests import messages
+from tests.configs import messages
 from tests.envs.diplomacy.evaluation.language_players import make_run
 
 HOMES = {"PAR", "MUN", "BER", "KIE", "MOS"}

@@ -22,7 +22,7 @@ from sparring.envs.diplomacy.training.order_network import OrderNetwork
 from sparring.envs.diplomacy.training.task import play_against
 from sparring.eval.options import parse
 from sparring.eval.run import main as run_main
-from tests import messages
+from tests.configs import messages
 
 main = partial(run_main, env="diplomacy")
 

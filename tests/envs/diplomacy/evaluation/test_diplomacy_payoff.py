@@ -10,7 +10,7 @@ from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import NUM_CENTRES, NUM_POWERS
 from sparring.envs.diplomacy.rollouts.games import play_to_end
 from sparring.eval.payoff import main
-from tests import messages
+from tests.configs import messages
 
 PLAYERS = ("random", "dumbbot", "chaos")
 

@@ -28,7 +28,7 @@ from sparring.eval.browser import server
 from sparring.eval.browser.flying import FlightSession
 from sparring.eval.browser.server import Gate, answer, listen
 from sparring.eval.options import parse_known
-from tests import messages
+from tests.configs import messages
 from tests.envs.dogfight.evaluation.test_replay import ROOT
 from tests.eval.browser.browser import browser, dom_of, needs_chromium, selftest
 

@@ -11,7 +11,7 @@ from sparring.configs.core.errors import InputError
 from sparring.envs.imported.evaluation.policy import LoadedSeatPolicy
 from sparring.eval.command import Evaluation, publish_evaluation
 from sparring.eval.run import main
-from tests import messages
+from tests.configs import messages
 from tests.envs.imported.evaluation.saved import DUEL, save_run
 
 TICTACTOE = "pettingzoo.classic.tictactoe_v3"

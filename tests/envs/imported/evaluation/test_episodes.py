@@ -18,7 +18,7 @@ from sparring.configs.load import load
 from sparring.envs.imported.evaluation.episodes import make_envs, play, write_video
 from sparring.envs.imported.training.gymnasium import SOUND_STEPS
 from sparring.eval.run import main
-from tests import messages
+from tests.configs import messages
 
 QUICK = ["--threads", "1", "--device", "cpu"]
 SMALL = "env.num_envs=2 ppo.rollout_steps=32 ppo.minibatch_size=32 network.hidden=8 device=cpu threads=1"

@@ -12,7 +12,7 @@ from sparring.envs.imported.evaluation.state_players import open_player, read_ob
 from sparring.envs.imported.states import first_state
 from sparring.envs.imported.tree import game_tree
 from sparring.eval.exploit import exploit_policy, main
-from tests import messages
+from tests.configs import messages
 
 pyspiel = pytest.importorskip("pyspiel")
 MINE = "tests.envs.imported.evaluation.foreign_players"
@@ -142,7 +142,7 @@ def test_game_of_a_user_is_registered_by_its_import(tmp_path, capsys):
     words = ["openspiel:uniform", *where, "--attacker", "cold", "--moves", "4000", "--threads", "1"]
     assert main(words) == 2
     assert "is not a game of OpenSpiel" in capsys.readouterr().err
-    assert main([*words, "--import", "tests.envs.imported.evaluation.foreign_game", "--quiet"]) == 0
+    assert main([*words, "--import", "tests.envs.imported.foreign_game", "--quiet"]) == 0
     exact = json.loads((tmp_path / "exploit.json").read_text())["exploitability"]["sampled"]
     assert exact == pytest.approx(11 / 24)
 

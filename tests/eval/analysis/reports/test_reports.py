@@ -21,7 +21,7 @@ from sparring.eval.analysis.reports.report import LinePlot, PlotLine, RunReport,
 from sparring.eval.analysis.reports.rules import RULES
 from sparring.eval.analysis.sources.run_folders import RunFolders
 from sparring.eval.stats.aggregate import Estimate
-from tests import messages
+from tests.configs import messages
 
 
 class Tags(HTMLParser):
