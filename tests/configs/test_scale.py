@@ -34,7 +34,7 @@ LEFT = {
         "network.styles",
     ),
     *("evaluation.video_every", "evaluation.exploit_moves", "ppo.epochs", "self_play.pool_size", "self_play.slots"),
-    *("model.max_prompt_tokens", "model.batch_size", "model.lora_rank"),
+    *("model.max_prompt_tokens", "model.batch_size", "model.lora_rank", "env.answer.max_tokens"),
     *("clone.hidden", "clone.layers", "clone.heads", "clone.batch_tokens", "distill.batch_size", "distill.workers"),
     *("grpo.samples_per_group", "grpo.rollout_horizon_years", "grpo.rollout_long_horizon_years"),
     *("grpo.rollout_warmup_phases", "grpo.buffer_depth", "grpo.workers", "grpo.epochs"),
