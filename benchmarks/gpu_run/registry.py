@@ -29,7 +29,7 @@ class Part:
 PARTS = (
     Part("compile", "compile_kernels", 60.0, "Compiling the kernels"),
     Part("kernels", "dogfight_kernels", 50.0, "Dogfight: kernels compared with the CPU's"),
-    Part("captured", "captured_step", 40.0, "Dogfight: the captured step"),
+    Part("captured", "captured_step", 25.0, "Dogfight: the captured step"),
     Part("speed", "dogfight_speed", 50.0, "Dogfight: env steps per second"),
     Part("air_combat", "air_combat", 60.0, "Air combat: agreement with the CPU, aircraft steps per second"),
     Part("update", "ppo_update", 85.0, "PPO: updates of unified_dr_gpu_v3 in fp32, bf16 and fp16"),
