@@ -5,10 +5,14 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
+from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("agents", "configs", "curriculum", "envs", "eval")
@@ -165,3 +169,17 @@ def test_notebooks_run_from_the_wheel_without_the_repository(installed, tmp_path
         shown = output_kinds(json.loads(path.read_text("utf-8"))["cells"])
         assert output_kinds(cells) == shown, f"{path}: run `python docs/site_notebooks.py`"
         assert sum(map(len, shown)) >= 4
+
+
+def test_every_pinned_package_runs_on_the_oldest_python():
+    """Debian 12 has Python 3.11.2: a pin that needs 3.11.5 cannot be installed there."""
+    oldest = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"].removeprefix(">=")
+    pins = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line)
+    needs = {}
+    for name, version in pins.items():
+        with suppress(metadata.PackageNotFoundError):
+            package = metadata.metadata(name)
+            if package["Version"].split("+")[0] == version:
+                needs[name] = package.get("Requires-Python", "")
+    assert len(needs) > len(pins) / 2
+    assert {name: text for name, text in needs.items() if f"{oldest}.0" not in SpecifierSet(text)} == {}
