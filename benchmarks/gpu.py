@@ -29,6 +29,8 @@ from benchmarks.gpu_run.registry import NAMES, PARTS, WHOLE, Part
 from sparring.configs.core.errors import ConfigError, choose
 
 OUT = Path("checkpoints/gpu.md")
+SLOWER = 4.0
+"""Times the limit of a part on a CPU, where nothing is lent by the second."""
 
 
 def main() -> int:
@@ -96,10 +98,6 @@ def check_device(name: str) -> None:
     if name.startswith("cuda") and not torch.cuda.is_available():
         raise ConfigError(f"device={name}: no CUDA device on this machine; --device cpu tries the script at tiny sizes")
     choose_device(name)
-
-
-SLOWER = 4.0
-"""Times the limit of a part on a CPU, where nothing is lent by the second."""
 
 
 def one_part(part: Part, args: argparse.Namespace, *, left: float) -> Outcome:

@@ -273,7 +273,7 @@ CEILINGS = {
     "exploitability": 3_337,
     "imported": 7_674,
     "language": 9_980,
-    "openspiel_text": 1_207,
+    "openspiel_text": 1_213,
     "population": 417,
     "runs": 9_430,
     "sb3": 432,

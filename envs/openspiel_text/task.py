@@ -164,7 +164,7 @@ def corpus() -> Iterator[str]:
 
 
 def demonstrations(config: Any, *, games: int, seed: int, threads: int = 1) -> Any:
-    """Refuse: there is no run that clones here. Raises `InputError`."""
+    """Refuse: these games are not cloned. Raises `InputError`."""
     raise InputError("trainer=clone: OpenSpiel's games in text are not cloned; give trainer=grpo")
 
 

@@ -149,17 +149,23 @@ def evaluate(options: OpenSpielTextOptions) -> Evaluation:
 
 
 def price(options: OpenSpielTextOptions, decisions: TextDecisions, answer: OpenSpielAnswerConfig) -> str:
-    """Return the requests and tokens of a run on a server, about, and their price if it is given."""
-    each = options.samples if answer.form == REASONING else 1
-    requests = len(decisions.prompts) * each
-    prompts = each * sum(len(prompt.text) for prompt in decisions.prompts) // CHARACTERS
-    longest = max(len(option.text) for prompt in decisions.prompts for option in prompt_options(prompt))
-    answers = requests * (answer.max_tokens if answer.form == REASONING else longest)
+    """Return the requests and tokens of a run on a server, about, and their price if it is given.
+
+    A menu of n actions is a tree with at most n - 1 forks, each of which is a request for one token.
+    """
+    if answer.form == REASONING:
+        counts, longest = [options.samples] * len(decisions.prompts), answer.max_tokens
+    else:
+        counts, longest = [len(prompt_options(prompt)) - 1 for prompt in decisions.prompts], 1
+    requests = sum(counts)
+    prompts = sum(n * len(prompt.text) for n, prompt in zip(counts, decisions.prompts, strict=True)) // CHARACTERS
+    answers = requests * longest
     dollars = (prompts * options.prompt_price + answers * options.answer_price) / 1e6
     cost = f", at most ${dollars:.2f}" if dollars else "; give --prompt-price and --answer-price for the price"
+    most = "" if answer.form == REASONING else "at most "
     return (
-        f"{len(decisions.prompts)} prompts x {each}: {requests:,} requests, about {prompts:,} prompt tokens and at "
-        f"most {answers:,} of answers{cost}"
+        f"{len(decisions.prompts)} prompts: {most}{requests:,} requests, about {prompts:,} prompt tokens and at most "
+        f"{answers:,} of answers{cost}"
     )
 
 

@@ -131,7 +131,7 @@ def test_a_game_that_is_too_large_is_refused_in_one_line():
 
 
 def test_free_text_is_counted_by_kind_and_fallbacks_are_uniform():
-    """Of four answers one bets, one passes in other words, one is cut and one is no move: 1 + 2/2 of 4 bet."""
+    """Of four answers one bets, one passes in other words, one is cut and one is not a move: 1 + 2/2 of 4 bet."""
     decisions = TextDecisions.of("kuhn_poker", {}, THINKING)
     texts = [Said("I have a card.\n**Bet**"), Said("Move: pass."), Said("Pass", CUT), Said("Perhaps.")]
     sampled = decisions.sampled(lambda requests: [texts[place % 4] for place in range(len(requests))], 4, seed=0)

@@ -1,6 +1,7 @@
 """The command `eval/run.py --env openspiel_text --exact`: its report, its errors, and the price of a server."""
 
 import json
+from collections import Counter
 
 import pytest
 
@@ -70,10 +71,20 @@ def test_the_price_of_a_server_is_stated_before_it_is_asked():
     prompts, answers = 8 * characters // 4, 12 * 8 * 100
     dollars = (prompts * 2.0 + answers * 10.0) / 1e6
     assert price(options, decisions, answer) == (
-        f"12 prompts x 8: 96 requests, about {prompts:,} prompt tokens and at most {answers:,} of answers, at most "
+        f"12 prompts: 96 requests, about {prompts:,} prompt tokens and at most {answers:,} of answers, at most "
         f"${dollars:.2f}"
     )
     free = OpenSpielTextOptions(ckpt="http://127.0.0.1:1/v1", exact=True)
-    assert price(free, decisions, OpenSpielAnswerConfig()).endswith(
-        "; give --prompt-price and --answer-price for the price"
-    )
+    menus = price(free, decisions, OpenSpielAnswerConfig())
+    assert menus.startswith("12 prompts: at most 12 requests, ")  # two actions each: one fork
+    assert menus.endswith("at most 12 of answers; give --prompt-price and --answer-price for the price")
+
+
+def test_the_price_of_menus_counts_a_request_for_each_fork():
+    """Two actions are one fork, three at most two."""
+    decisions = TextDecisions.of("leduc_poker", {}, OpenSpielAnswerConfig())
+    counts = Counter(len(prompt.position.legal_actions()) for prompt in decisions.prompts)
+    options = OpenSpielTextOptions(ckpt="http://127.0.0.1:1/v1", exact=True)
+    requests = counts[2] + 2 * counts[3]
+    assert counts.keys() == {2, 3}
+    assert f": at most {requests:,} requests, " in price(options, decisions, OpenSpielAnswerConfig())
