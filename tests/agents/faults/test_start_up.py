@@ -85,7 +85,9 @@ def test_ctrl_c_ends_a_start_that_compiles(tmp_path):
 def interrupted(root, script, at):
     """Return exit code and messages of a run's start that gets SIGINT when it prints the line `at`."""
     run = [sys.executable, "-c", script, *command(root)[2:], "threads=1", "device=cpu"]
-    with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": ROOT}
+    # Tests that a shell runs in the background ignore SIGINT, and so would the run.
+    with subprocess.Popen(run, **pipes, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) as process:
         try:
             assert any(line == f"{at}\n" for line in process.stdout)
             process.send_signal(signal.SIGINT)
