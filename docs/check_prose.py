@@ -19,42 +19,42 @@ CLUMSY = re.compile(r"\b(?:(?:is|are) no(?! longer)|has none|that of|of which|so
 END = re.compile(r"(?<=[.!?:;])\)?\s+(?=[A-Z`(\[\"'0-9*_])|<br>")
 MOST_WORDS, MOST_WORDS_FINISHED = 40, 30
 """Words of a sentence."""
-FINISHED = """
-docs/README.md
-docs/analysis.md
-docs/api.md
-docs/architecture.md
-docs/chess.md
-docs/chess_training.md
-docs/coming_from.md
-docs/diplomacy_batch.md
-docs/diplomacy_rules.md
-docs/dogfight_batch.md
-docs/evaluation.md
-docs/extending.md
-docs/glossary.md
-docs/installation.md
-docs/language_models.md
-docs/metrics.md
-docs/metrics_cloning.md
-docs/metrics_grpo.md
-docs/metrics_ppo.md
-docs/opponents.md
-docs/own_rules.md
-docs/resuming.md
-docs/runs_cli.md
-docs/scaling.md
-docs/sweeps.md
-docs/ten_commands.md
-docs/training.md
-docs/tutorials/first_agent.md
-docs/tutorials/language_model.md
-docs/tutorials/own_opponent.md
-docs/tutorials/own_reward.md
-docs/tutorials/start.md
-docs/tutorials/tables.md
-docs/tutorials/your_game.md
-""".split()
+FINISHED = [
+    "docs/README.md",
+    "docs/analysis.md",
+    "docs/api.md",
+    "docs/architecture.md",
+    "docs/chess.md",
+    "docs/chess_training.md",
+    "docs/coming_from.md",
+    "docs/diplomacy_batch.md",
+    "docs/diplomacy_rules.md",
+    "docs/dogfight_batch.md",
+    "docs/evaluation.md",
+    "docs/extending.md",
+    "docs/glossary.md",
+    "docs/installation.md",
+    "docs/language_models.md",
+    "docs/metrics.md",
+    "docs/metrics_cloning.md",
+    "docs/metrics_grpo.md",
+    "docs/metrics_ppo.md",
+    "docs/opponents.md",
+    "docs/own_rules.md",
+    "docs/resuming.md",
+    "docs/runs_cli.md",
+    "docs/scaling.md",
+    "docs/sweeps.md",
+    "docs/ten_commands.md",
+    "docs/training.md",
+    "docs/tutorials/first_agent.md",
+    "docs/tutorials/language_model.md",
+    "docs/tutorials/own_opponent.md",
+    "docs/tutorials/own_reward.md",
+    "docs/tutorials/start.md",
+    "docs/tutorials/tables.md",
+    "docs/tutorials/your_game.md",
+]
 """Pages that were read from top to bottom and keep to the stricter rules."""
 
 
@@ -68,7 +68,7 @@ def pages() -> dict[str, str]:
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences of a page without its code blocks; an item of a list and a cell of a table begin a new one."""
+    """Return the sentences of a page without its code blocks; items of lists and cells of tables begin new ones."""
     blocks = re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) |#|\|)", FENCE.sub("\n\n", text))
     cells = [cell for block in blocks for cell in (block.split("|") if block.lstrip().startswith("|") else [block])]
     return [sentence for cell in cells for sentence in END.split(" ".join(cell.split())) if sentence]
