@@ -20,6 +20,7 @@ END = re.compile(r"(?<=[.!?:;])\)?\s+(?=[A-Z`(\[\"'0-9*_])|<br>")
 MOST_WORDS, MOST_WORDS_FINISHED = 40, 30
 """Words of a sentence."""
 FINISHED = [
+    "CONTRIBUTING.md",
     "README.md",
     "docs/README.md",
     "docs/algorithms/cloning.md",
@@ -36,13 +37,16 @@ FINISHED = [
     "docs/diplomacy_batch.md",
     "docs/diplomacy_rules.md",
     "docs/dogfight_batch.md",
+    "docs/envs/air_combat.md",
     "docs/envs/chess.md",
     "docs/envs/chessarbiter.md",
     "docs/envs/diplomacy.md",
     "docs/envs/diplomacy_bots.md",
     "docs/envs/dogfight.md",
     "docs/envs/dogfight_bots.md",
+    "docs/envs/imported.md",
     "docs/evaluation.md",
+    "docs/exploit.md",
     "docs/extending.md",
     "docs/glossary.md",
     "docs/installation.md",
@@ -51,6 +55,7 @@ FINISHED = [
     "docs/metrics_cloning.md",
     "docs/metrics_grpo.md",
     "docs/metrics_ppo.md",
+    "docs/model_zoo.md",
     "docs/opponents.md",
     "docs/own_rules.md",
     "docs/reference.md",
