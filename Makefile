@@ -42,7 +42,7 @@ help:
 	@echo "make test    the same, then lint, types and all tests; PART=dogfight: those of the core and one part"
 	@echo "make slow    long fuzzing of all stored files, many examples of properties, and the tests against vLLM, installed into .venv-vllm"
 	@echo "make docs    the documentation site, written to build/site"
-	@echo "make lint    ruff and mypy only"
+	@echo "make lint    ruff, mypy and the prose of the pages"
 	@echo "make release-check  build wheel and sdist of HEAD, install each on its own, use it; RELEASE_ARGS=--pipx runs it by pipx, too"
 	@echo "make bench   speed of the simulators and of training, as ratios"
 	@echo "make gpu     test and measure everything on a GPU, in nine minutes; GPU_ARGS=\"--device cpu\" tries the script"
@@ -113,6 +113,7 @@ lint: style types
 style: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python docs/check_prose.py
 
 types: setup
 	$(BIN)/mypy

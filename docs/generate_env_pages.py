@@ -29,22 +29,22 @@ ELSEWHERE = ("AirCombat",)
 """Games whose page is written by hand, as docs/envs/air_combat.md is."""
 
 DOGFIGHT_BOTS = """\
-Five scripted bots ([how they decide](dogfight_bots.md)) run in the kernels of the simulator. Win % of the row against
-the column, 1,000 games each; draws count for neither side. Intervals, ratings and challenge rules:
-[the ladder](../results/ladder.md).
+Five scripted bots ([how they decide](dogfight_bots.md)) run in the kernels of the simulator. The table has the win % of
+the row against the column, 1,000 games each; draws count for neither side. [The ladder](../results/ladder.md) has
+intervals, ratings and challenge rules.
 
 """
 DIPLOMACY_BOTS = """\
-Six scripted bots and four variants ([how they choose](diplomacy_bots.md)) run in kernels. Mean centres, of 34, of one
-row against six columns, 700 games each; an equal share is 4.86. Solos, intervals and the variants:
-[the bots' results](../results/diplomacy_bots.md).
+Six scripted bots and four variants ([how they choose](diplomacy_bots.md)) run in kernels. The table has the mean
+centres, of 34, of one row against six columns, 700 games each; an equal share is 4.86.
+[The bots' results](../results/diplomacy_bots.md) have solos, intervals and the variants.
 
 """
 CHESS_BOTS = """\
-`random` draws among the legal moves, `builtin` searches two half-moves deep, `stockfish:N` is Stockfish at depth N
-([the engine](../chess.md#the-engine)); `rookworld_base` is a small language model, which loses with an illegal move.
-Points % of the row against the column, 100 games each; a draw is half a point. Intervals, draws and the commands:
-[the players' results](../results/chess_bots.md).
+`random` draws among the legal moves, `builtin` searches two half-moves deep, and `stockfish:N` is Stockfish at depth N
+([the engine](../chess.md#the-engine)). `rookworld_base` is a small language model, which loses with an illegal move.
+The table has the points % of the row against the column, 100 games each; a draw is half a point.
+[The players' results](../results/chess_bots.md) have intervals, draws and the commands.
 
 """
 

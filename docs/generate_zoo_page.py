@@ -30,14 +30,15 @@ HEAD = """\
 
 # Model zoo
 
-Trained models that come with the repository and the package. `--ckpt released/NAME` and `--opponents released/NAME`
-name a policy in every command of `eval/`, `tiny` the language model; `sparring.load("released/NAME")` loads one.
-*Held out* are opponents that no run trains against ([opponents](opponents.md#held-out-opponents)): their mean and the
-worst of them. A *best response* is an opponent trained against the model alone, cold from random weights or warm from
-the model's own; its win rate measures what the table hides. Only wins are on record here. They are low against a policy
-that only flees, too: the [floor](results/self_play.md#the-floor-a-policy-that-only-flees), which loses 0 % in 1 M steps
-([how](results/bots_only.md#best-responses-the-released-policy)), as does the strongest of several
-[attacks](results/self_play.md#the-maximum-of-several-attacks).
+These trained models come with the package. `--ckpt released/NAME` and `--opponents released/NAME` name a policy in
+every command; `tiny` is the language model. `sparring.load("released/NAME")` loads a policy.
+
+*Held out* has the mean and the worst of the [held-out opponents](opponents.md#held-out-opponents). A *best response* is
+an opponent trained against the model alone, cold from random weights or warm from the model's own
+([how](results/bots_only.md#best-responses-the-released-policy)). *Attack* is the strongest of several
+[attacks](results/self_play.md#the-maximum-of-several-attacks). These columns have wins only. Wins are also low against
+a policy that only flees, the [floor](results/self_play.md#the-floor-a-policy-that-only-flees): it loses 0 % in 1 M
+steps.
 
 | name | game | weights | bots, win % | held out, win % | best response, win % | attack, win % | others, win % |
 | --- | --- | ---: | --- | --- | --- | --- | --- |
@@ -45,7 +46,8 @@ that only flees, too: the [floor](results/self_play.md#the-floor-a-policy-that-o
 SECOND = """
 ## How they were made
 
-Steps are those in the file, of a language model its decisions. Minutes are the card's, by its machine's clock.
+Steps come from the file; for a language model they are its decisions. Minutes come from the card, by its machine's
+clock.
 
 | name | steps | minutes | command to repeat | licence | file, SHA-256 | card |
 | --- | ---: | ---: | --- | --- | --- | --- |
@@ -54,18 +56,18 @@ TAIL = """
 ## Use one
 
 ```
-python eval/run.py --ckpt released/dogfight_quickstart --replay match.html        # its table, and matches to watch
-python eval/run.py --ckpt final.pt --opponents released/dogfight_quickstart       # your policy against it
-python eval/run.py --env diplomacy --ckpt tiny --opponents dumbbot --games 70     # the language model
-python train.py +run=quickstart init_from=released/dogfight_quickstart            # begin with its weights
+sparring eval --ckpt released/dogfight_quickstart --replay match.html     # its table, and matches to watch
+sparring eval --ckpt final.pt --opponents released/dogfight_quickstart    # your policy against it
+sparring eval --env diplomacy --ckpt tiny --opponents dumbbot --games 70  # the language model
+sparring train +run=quickstart init_from=released/dogfight_quickstart     # begin with its weights
 ```
 
-Your own run beside them: `sparring policies add RUN --licence MIT` copies its policy to `checkpoints/zoo/`, with a card
-made from the run's files; `sparring.load("zoo/NAME")` loads it, `--opponents zoo/NAME` plays against it, and
-`sparring policies` prints both tables. A figure that the run has not measured is said to be missing.
+To add your own run, use `sparring policies add RUN --licence MIT`. It copies the policy to `checkpoints/zoo/`, with a
+card made from the run's files. `sparring.load("zoo/NAME")` loads it, `--opponents zoo/NAME` plays against it, and
+`sparring policies` prints both tables. Figures that were not measured are marked so.
 
-In Python: `sparring.load("released/dogfight_quickstart").predict(obs)`; see [first agent](tutorials/first_agent.md).
-Every file's SHA-256 is in a `manifest.json` beside it and is verified when the model is loaded.
+In Python call `sparring.load("released/dogfight_quickstart").predict(obs)` ([first agent](tutorials/first_agent.md)). A
+`manifest.json` beside every file has its SHA-256, which is verified when the model is loaded.
 """
 
 

@@ -30,10 +30,7 @@ CODE = [
 ENDINGS = "py|md|yaml|txt|json|html"
 OTHERS = {"docs/rl-algorithms/ppo.md", "docs/benchmark/ppo_continuous_action.md", "benchmark.md"}
 """Files of other projects."""
-BANNED = re.compile(r"\b(nobody|somebody|anybody|everybody|whoever|whom|anew|lately|begun|thereof)\b", re.IGNORECASE)
 FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
-MOST_WORDS = 40
-"""Words of a sentence."""
 
 
 def paths(text):
@@ -101,33 +98,30 @@ def test_links_lead_to_files_and_headings():
     assert by_page(PAGES, dead_links) == {}
 
 
-def test_no_page_has_a_banned_word():
-    assert by_page(PAGES, lambda _, text: BANNED.findall(text)) == {}
+def test_prose_is_plain():
+    prose = script("check_prose")
+    pages = prose.pages()
+    assert set(prose.FINISHED) <= set(pages)
+    assert by_page(pages, lambda page, text: [*prose.faults(text, finished=page in prose.FINISHED)]) == {}
 
 
-def sentences(text):
-    """Sentences of a page without its code blocks; an item of a list and a cell of a table begin a new one."""
-    blocks = re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) |#|\|)", FENCE.sub("\n\n", text))
-    cells = [cell for block in blocks for cell in (block.split("|") if block.lstrip().startswith("|") else [block])]
-    end = r"(?<=[.!?:;])\)?\s+(?=[A-Z`(\[\"'0-9*_])|<br>"
-    return [sentence for cell in cells for sentence in re.split(end, " ".join(cell.split()))]
+def test_prose_check_reads_lists_tables_and_skips_code():
+    faults = script("check_prose").faults
+    words = " ".join(["Word"] * 20)
+    page = f"{words}.\n{words}.\n- {words}\n- {words}\n\n| {words} | {words} |\n```\n{words} {words}\n```\n"
+    assert [*faults(page + "`is no` and this note", finished=True)] == []
+    long = f"Short. {words},\n{words}."
+    assert [*faults(long, finished=True)] == [f"40 words, at most 30: {words}, {words}."]
+    assert [*faults(long, finished=False)] == []
+    assert [*faults(f"{words} {words} {words}", finished=False)] == [f"60 words, at most 40: {words} {words} {words}"]
 
 
-def too_long(_, text):
-    return [text for text in sentences(text) if sum(bool(re.search(r"\w", word)) for word in text.split()) > MOST_WORDS]
-
-
-def test_sentences_have_at_most_forty_words():
-    assert by_page([page for page in PAGES if not page.startswith("checkpoints/")], too_long) == {}
-
-
-def test_the_check_of_sentences_reads_lists_tables_and_code():
-    words = " ".join(["Word"] * 30)
-    assert (
-        too_long("", f"{words}.\n{words}.\n- {words}\n- {words}\n\n| {words} | {words} |\n```\n{words} {words}\n```")
-        == []
-    )
-    assert too_long("", f"Short. {words},\n{words}.") == [f"{words}, {words}."]
+def test_prose_check_finds_banned_and_clumsy_words():
+    faults = script("check_prose").faults
+    clumsy = "This is\nno policy. Likewise it has none. A file of which that of b is read, so that c."
+    assert [fault.split(":")[0] for fault in faults(clumsy, finished=True)] == ["'is no'", "'Likewise'", "'of which'"]
+    assert [*faults(clumsy, finished=False)] == []
+    assert [*faults("Nobody knows.", finished=False)] == ["banned word 'Nobody'"]
 
 
 def test_every_page_is_listed_in_the_index():

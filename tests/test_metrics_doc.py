@@ -247,9 +247,9 @@ def test_what_the_page_says_of_other_games(gymnasium_rows, diplomacy_rows):
     assert {"curriculum/phase", "curriculum/scripted_share", "league/elo"} <= written
     assert not {key for row in gymnasium_rows for key in row if key.split("/")[0] in shared}
     text = " ".join((DOCS / "metrics_ppo.md").read_text().split())
-    assert "no `hp`, `curriculum/randomization`, `rollout/action_size` and `guard/invalid_actions`, and" in text
-    assert "of `eval/` there are a bot's `win_rate`, `centres` and `score`" in text
-    assert "and there is no `curriculum/`, `league/` or `eval/`" in text
+    assert "do not have `hp`, `curriculum/randomization`, `rollout/action_size` and `guard/invalid_actions`." in text
+    assert "Of `eval/` they have a bot's `win_rate`, `centres` and `score`" in text
+    assert "They do not have `curriculum/`, `league/` or `eval/`" in text
 
 
 def test_what_the_page_says_of_imported_games(imported_rows):
@@ -260,7 +260,10 @@ def test_what_the_page_says_of_imported_games(imported_rows):
     absent = {"rollout/hp", "rollout/action_size", "curriculum/randomization", "guard/invalid_actions"}
     assert not written & absent
     text = " ".join((DOCS / "metrics_ppo.md").read_text().split())
-    assert "There are no `hp`, `rollout/action_size` unless actions are numbers, `curriculum/randomization`" in text
+    assert (
+        "do not have `hp`, `curriculum/randomization` and `guard/invalid_actions`, and `rollout/action_size` only if"
+        in text
+    )
     assert [row["env_steps"] for row in imported_rows] == [512, 1024]  # moves of matches
 
 

@@ -105,7 +105,7 @@ def _small(page):
 
 def _run(line, folder):
     """Run a command of a page; commands that need a shell, a cluster or minutes are read by the same parser instead."""
-    words = shlex.split(line.removeprefix("RAY_ADDRESS=10.0.0.1:6379 "), comments=True)
+    words = _in_checkout(shlex.split(line.removeprefix("RAY_ADDRESS=10.0.0.1:6379 "), comments=True))
     here = [*MACHINE, f"checkpoint_dir={folder / 'checkpoints'}"]
     if line in NOT_RUN:
         return
@@ -133,6 +133,12 @@ def _run(line, folder):
     else:
         assert words[0] == "mv", f"unknown command: {line}"
         subprocess.run(words, check=True)
+
+
+def _in_checkout(words):
+    """Return the command of a checkout for one of the package, as in the table of docs/installation.md."""
+    scripts = {"train": "train.py", "eval": "eval/run.py"}
+    return ["python", scripts.get(words[1], f"eval/{words[1]}.py"), *words[2:]] if words[0] == "sparring" else words
 
 
 def _add_run_file(code, folder, monkeypatch):

@@ -33,7 +33,7 @@ CHARACTERS = string.ascii_letters + string.digits + string.punctuation + " "
 class ChessAECEnv(AECEnv[str, Observation, str]):
     """Chess for two agents that read positions and write moves, such as language models and engines.
 
-    For PettingZoo only: `sparring.envs.chess.interfaces.aec_env.env()` makes it, and Gymnasium does not know the id.
+    This environment is for PettingZoo; `sparring.envs.chess.interfaces.aec_env.env()` makes it.
 
     ## Description
 
@@ -59,8 +59,8 @@ class ChessAECEnv(AECEnv[str, Observation, str]):
 
     ## Observations
 
-    `Dict`, the same for both agents. Infos have `legal_moves`, a list that is empty unless the agent is to move,
-    `illegal_moves`, the number of the agent's illegal moves so far, and after the end `result`: 1-0, 0-1, 1/2-1/2 or *.
+    `Dict`, the same for both agents. Infos have `legal_moves`, a list that is empty unless the agent is to move, and
+    `illegal_moves`, the number of the agent's illegal moves. After the end they have `result`: 1-0, 0-1, 1/2-1/2 or *.
 
     | key | space | meaning |
     | --- | --- | --- |
@@ -69,7 +69,7 @@ class ChessAECEnv(AECEnv[str, Observation, str]):
 
     ## Rewards
 
-    At the end of the game 1 for the winner and -1 for the loser; 0 in a draw, and for every other move.
+    1 for the winner and -1 for the loser at the end of the game; 0 in a draw, and for every other move.
 
     ## Start of a game
 
@@ -78,7 +78,7 @@ class ChessAECEnv(AECEnv[str, Observation, str]):
     ## End of a game
 
     - `terminated`: mate, stalemate, insufficient material, 75 moves without capture or pawn move, a position for the
-      fifth time, or an illegal move under `illegal="lose"`. Draws are not claimed before.
+      fifth time, or an illegal move under `illegal="lose"`. Players do not claim draws before.
     - `truncated`: `max_plies` half-moves were played, counted from the start; rewards are 0.
 
     ## Arguments

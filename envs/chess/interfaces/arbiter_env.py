@@ -31,7 +31,7 @@ class ChessArbiterEnv(gymnasium.Env[str, str]):
     ## Description
 
     Every episode is one step. The observation is a prompt with a position of a random game, a legal move, and the last
-    ten moves; the action is the answer as text. The reward is computed from the rules by python-chess and needs no
+    ten moves. The action is the answer as text. python-chess computes the reward from the rules, without an
     engine. [chess.md](../chess.md) describes the format and the reward.
 
     ```python
@@ -46,8 +46,8 @@ class ChessArbiterEnv(gymnasium.Env[str, str]):
 
     ## Actions
 
-    `Text(4096)`: `<next FEN>+<reward>+<terminated>+<truncated>`. Any other text may be given; it is never an error, and
-    a longer one is read as an empty one. An action that is not text raises a `ValueError`.
+    `Text(4096)`: `<next FEN>+<reward>+<terminated>+<truncated>`. Any other text is a wrong answer, not an
+    error; a longer text counts as empty. An action that is not text raises a `ValueError`.
 
     ## Observations
 
@@ -60,14 +60,14 @@ class ChessArbiterEnv(gymnasium.Env[str, str]):
 
     ## Start of an episode
 
-    A random game of 0 to `plies` half-moves, each number equally likely; a game that would end sooner stops before its
-    last move. `reset(options={"fen": ..., "move": ..., "history": ...})` asks about a position and a move of one's own,
-    the history being optional; an illegal move is allowed.
+    A random game of 0 to `plies` half-moves, each number equally likely. A game that would end sooner stops before its
+    last move. `reset(options={"fen": ..., "move": ..., "history": ...})` asks about your own position and move; the
+    history is optional, and an illegal move is allowed.
 
     ## End of an episode
 
-    `terminated` after the step; never `truncated`. The info then has the parts of the reward, `position`, `form` and
-    `validity`, and `expected`, the true answer, and `exact`, True if the next position is right.
+    `terminated` after the step; never `truncated`. The info then has the parts of the reward (`position`, `form`,
+    `validity`), the true answer (`expected`), and whether the next position is right (`exact`).
 
     ## Arguments
 

@@ -41,16 +41,16 @@ ILLEGAL = ("raise", "hold")
 class DiplomacyParallelEnv(ParallelEnv[str, slots.Observation, np.ndarray]):
     """Seven powers without press: all of them order every unit, and all orders are carried out at once.
 
-    For PettingZoo only: `sparring.envs.diplomacy.interfaces.parallel_env.parallel_env()` makes it, and Gymnasium does
-    not know the id. For thousands of games at once, as torch tensors, see [diplomacy_batch.md](../diplomacy_batch.md).
+    This environment is for PettingZoo; `sparring.envs.diplomacy.interfaces.parallel_env.parallel_env()` makes it. For
+    thousands of games at once, as torch tensors, see [diplomacy_batch.md](../diplomacy_batch.md).
 
     ## Description
 
-    The standard map of Europe: 75 provinces, 34 of them supply centres, and the powers AUSTRIA, ENGLAND, FRANCE,
-    GERMANY, ITALY, RUSSIA and TURKEY, which are the agents' names. Two movement phases a year, spring and fall, are
-    each followed by retreats; after fall centres change hands, and winter has builds and disbands. A power that then
-    owns 18 centres has won. A phase without possible orders is skipped; in any other all powers act, those without an
-    order to give too. [diplomacy_rules.md](../diplomacy_rules.md) states the rules in detail.
+    The standard map of Europe has 75 provinces, 34 of them supply centres. The powers AUSTRIA, ENGLAND, FRANCE,
+    GERMANY, ITALY, RUSSIA and TURKEY are the agents' names. A year has two movement phases, spring and fall, each
+    followed by retreats. After fall centres change hands, and winter has builds and disbands. A power that then owns
+    18 centres has won. A phase without possible orders is skipped. In any other phase all powers act, also those
+    without an order to give. [diplomacy_rules.md](../diplomacy_rules.md) states the rules in detail.
 
     ```python
     from sparring.envs.diplomacy.interfaces.parallel_env import parallel_env
@@ -67,8 +67,8 @@ class DiplomacyParallelEnv(ParallelEnv[str, slots.Observation, np.ndarray]):
     ## Actions
 
     `MultiDiscrete([1082] * 17)`: for each slot, the index of the listed order to carry out. A slot is a unit that may
-    be ordered, in alphabetical order of their provinces; no power has more than 17, and no unit in any position has
-    more than 1,082 orders. Order 0 is the default of the phase.
+    be ordered, in alphabetical order of the provinces. A power has at most 17 units, and a unit at most 1,082
+    orders. Order 0 is the default of the phase.
 
     | phase | slots | order 0 | further orders |
     | --- | --- | --- | --- |
@@ -78,20 +78,20 @@ class DiplomacyParallelEnv(ParallelEnv[str, slots.Observation, np.ndarray]):
     | winter, disbands due | its units | keep it | disband |
 
     `infos[agent]["provinces"]` is where the slots are, int64 [n], and `infos[agent]["orders"]` their orders, a list of
-    int32 arrays as `codes.py` packs them; `text(agent)` returns them as text. In winter, builds or disbands beyond the
-    number due are ignored, alphabetically first ones counting, and missing disbands are chosen by the rules. A slot
-    without a unit takes 0. An index without an order, or an action of the wrong shape or type, raises a `ValueError`
-    before anything changes; with `illegal="hold"` such an index counts as 0. A missing agent raises too.
+    int32 arrays as `codes.py` packs them; `text(agent)` returns them as text. In winter the alphabetically first builds
+    or disbands count, up to the number due; the rules choose missing disbands. A slot without a unit takes 0. An index
+    without an order, or an action of the wrong shape or type, raises a `ValueError` before anything changes. With
+    `illegal="hold"` such an index counts as 0. A missing agent raises, too.
 
-    `submit(agent, lines)` converts orders as text, such as `A PAR - BUR`, one for a unit, to an action, and returns
-    every line with its problem, if there is one.
+    `submit(agent, lines)` converts orders as text to an action, such as `A PAR - BUR`, one per unit. It also returns
+    every line with its problem, if it has one.
 
     ## Observations
 
     `Dict`: `observation` float32 of shape (75, 62), from 0 to 1, a row for each province by the alphabet of the codes;
     `action_mask` int8 of shape (18394,), 17 times 1082, 1 for every order that may be given. `sample(action_mask)` of
     the action space draws one of them for each slot. Powers are counted from the observer, in alphabetical order and
-    cyclically, so that the observer is always the first.
+    cyclically, so the observer is always the first.
 
     | column | name | meaning |
     | --- | --- | --- |
@@ -99,7 +99,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, slots.Observation, np.ndarray]):
     | 7 .. 10 | unit_form | an army; a fleet; a fleet on the first coast (BUL/EC, SPA/NC, STP/NC); on the second |
     | 11 .. 17 | dislodged_power | power of the unit that was dislodged there and has to retreat |
     | 18 .. 21 | dislodged_form | its form, as above |
-    | 22 .. 29 | owner | owner of the supply centre, the last column for none; all 0 without a centre |
+    | 22 .. 29 | owner | owner of the supply centre, the last column without an owner; all 0 without a centre |
     | 30 .. 36 | home | power whose home centre it is |
     | 37 .. 39 | terrain | inland, coast, sea |
     | 40 | contested | in retreats: closed to retreats by a standoff |
@@ -111,8 +111,8 @@ class DiplomacyParallelEnv(ParallelEnv[str, slots.Observation, np.ndarray]):
 
     ## Rewards
 
-    `reward` names a term, or gives each of several its weight: `reward={"sum_of_squares": 10, "dense": 0.1}`. The first
-    four are paid when the game ends, and a solo takes all in three of them; the last two after every phase.
+    `reward` names a term, or weighs several: `reward={"sum_of_squares": 10, "dense": 0.1}`. The first four are paid
+    when the game ends, and a solo takes all in three of them. The last two are paid after every phase.
 
     | term | paid | given for |
     | --- | --- | --- |
@@ -128,7 +128,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, slots.Observation, np.ndarray]):
     | centre | 2.0 | dense | each one owned |
     | unit | 0.3 | dense | each one on the board |
     | unit | 0.5 | strategic | each one on the board |
-    | lead | 2.0 | strategic | no power owns more centres |
+    | lead | 2.0 | strategic | owning at least as many centres as every other power |
     | centre behind | -0.3 | strategic | each one fewer than the leader, unless leading |
     | balance | 0.5 | strategic | unless leading: 1 - std / mean of the living powers' centres, if positive |
     | threat | -0.3 | both | each own centre that a unit of another power could enter without a convoy |
@@ -139,20 +139,19 @@ class DiplomacyParallelEnv(ParallelEnv[str, slots.Observation, np.ndarray]):
 
     At the beginning home centres count as their powers' provinces. Units that have to retreat are not on the board.
 
-    These are the rewards of the environment. `train.py +run=diplomacy_ppo` has one fixed reward: the change, at every
-    step, of the learner's sum_of_squares; `env.reward` belongs to the dogfight. The other six are a bot, a policy
-    (`opponents=[...]`), or with `phases.0.scripted_end` below 1 a snapshot of the learner
+    These are the rewards of the environment. `+run=diplomacy_ppo` has one fixed reward: the change of the learner's
+    sum_of_squares at every step; `env.reward` belongs to the dogfight. The other six powers are a bot or a policy
+    (`opponents=[...]`). With `phases.0.scripted_end` below 1 they are also a snapshot of the learner
     ([self-play](../algorithms/self_play.md)).
 
     ## Start of a game
 
     Spring 1901, or the position in `reset(options={"position": position})`: a snapshot of one game, such as one read by
-    `saved_game.py`. The game is deterministic; the seed is that of bots among
-    the opponents.
+    `saved_game.py`. The game is deterministic; the seed is for bots among the opponents.
 
     ## End of a game
 
-    - `terminated`, for all: a power owns 18 centres after fall; for one power: it has neither units nor centres. It
+    - `terminated`, for all: a power owns 18 centres after fall. For one power: it has neither units nor centres. It
       leaves with the reward of this phase, and the others continue.
     - `truncated`, for all that are left: `last_year` is over. A draw.
 

@@ -25,9 +25,9 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     ## Description
 
     Two fighters fly in an arena 1,000 m wide (x in [-500, 500]) and 600 m high (y in [0, 600]). Height and speed
-    convert into each other, turning costs speed, a fighter slower than 30 m/s stalls and drops its nose, and each hit
+    convert into each other, and turning costs speed. A fighter slower than 30 m/s stalls and drops its nose. Each hit
     makes its target slower and less agile. A bullet from behind, with a direction within `rear_aspect_cone` of the
-    target's heading, glances off its armour: attacks have to cross the target's path.
+    target's heading, glances off its armour, so attacks must cross the target's path.
 
     The world advances in ticks of 1/120 s. One step is one decision, held for `action_repeat` ticks (10, so 12
     decisions a second) or until the match ends.
@@ -42,8 +42,8 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
 
     ## Actions
 
-    `Box(float32)` of shape (3,). A value outside its range is clamped; one that is not finite, or a wrong shape, raises
-    a `ValueError`.
+    `Box(float32)` of shape (3,). A value outside its range is clamped. A wrong shape, or a value that is not finite,
+    raises a `ValueError`.
 
     | index | action | low | high | unit | meaning |
     | --- | --- | --- | --- | --- | --- |
@@ -52,7 +52,7 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     | 2 | shoot | -1 | 1 | none | above 0 fires as soon as the gun is ready |
 
     The turn rate falls linearly from `max_turn_rate` at `min_speed` to `min_turn_rate` at `max_speed`. In a stall all
-    three are ignored.
+    three actions are ignored.
 
     ## Observations
 
@@ -146,7 +146,7 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
 
     ## Rewards
 
-    The sum of these terms. The first five are events; the others compare the states before and after a step.
+    The reward is the sum of these terms. The first five are events; the others compare the states around a step.
 
     | term | weight | sign | given for |
     | --- | --- | --- | --- |
@@ -160,24 +160,24 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     | proximity | 0.001 | + | a step that ends alive, less than 250 m from the opponent |
     | facing | 0.0005 | + | a step that ends alive, 1 to 300 m from it, its direction's cosine to the nose above 0.866 |
     | shaping | 0.0 | + | gamma * phi' - phi, where phi = 0.5 u cos(a) exp(-d/400) + 0.5 exp(-d/300) |
-    | exposure | 0.0 | + | no term of its own: u is 1 - exposure where a shot would glance off, else up to 1 |
+    | exposure | 0.0 | + | part of shaping: u is 1 - exposure where a shot would glance off, else up to 1 |
 
     In phi, `d` is the distance in metres and `a` the angle from the nose to the point to aim at. That is where the
     opponent will be after d / `bullet_speed` seconds if it keeps its velocity. A death ends the match with phi' = 0.
-    With the switch `zero_sum` a seat gets half of the difference of both seats' sums, so that every term cancels.
+    With the switch `zero_sum` a seat gets half of the difference of both seats' sums, so every term cancels.
 
     ## Start of a match
 
-    `spawn="random"`: the fighters stand at x = -u and x = u with one u from [100, 300] m, each at an altitude from
-    [150, 450] m, with any heading, at a speed from [`min_speed` + 15, 80] m/s. `spawn="fixed"`: at (-200, 300) and
+    `spawn="random"`: the fighters start at x = -u and x = u with one u from [100, 300] m. Each has an altitude from
+    [150, 450] m, any heading, and a speed from [`min_speed` + 15, 80] m/s. `spawn="fixed"`: at (-200, 300) and
     (200, 300), facing each other at 50 m/s. Seat 0 is on the left.
 
     ## End of a match
 
     - `terminated`: a fighter is dead. The survivor wins; if both died it is a draw. Under challenge
       rules the ground kills without costing hp: a crashed fighter keeps its `hp`.
-    - `truncated`: 10,800 ticks (90 s) are over, and the higher hp wins, equal hp is a draw; or `max_episode_steps`
-      decisions were taken, without an outcome.
+    - `truncated`: 10,800 ticks (90 s) are over. The higher hp wins; equal hp is a draw. After `max_episode_steps`
+      decisions a match is truncated without an outcome.
 
     When a match is decided, `info` holds `outcome` (1 win, 0 draw, -1 loss), `ticks`, `hp` and `opponent_hp`. Before
     that it is empty.
@@ -201,13 +201,13 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     | render_mode | None | rgb_array: `render()` returns a picture of the match; human: a window shows it |
 
     `reset(options={"opponent": ..., "regime": ...})` chooses another opponent, or another regime or randomization
-    level, for that match; the next reset without options returns to the arguments.
+    level, for that match. The next reset without options returns to the arguments.
 
     Many matches at once: `gym.make_vec("sparring:sparring/Dogfight-v1", num_envs=256, opponent=["ace", "brawler"])`.
     With both seats as agents: `sparring.envs.dogfight.interfaces.parallel_env.parallel_env()`.
 
     `render_mode="human"` opens a window that shows every step in real time, 60 pictures a second, with a camera that
-    follows the fight (`pip install -e ".[human]"`). Closing the window ends the drawing, not the match.
+    follows the fight (`sparring install human`). Closing the window ends the drawing, not the match.
 
     ## Version history
 

@@ -156,7 +156,7 @@ def test_the_options_for_slurm_are_ones_that_the_launcher_has():
 
 def test_the_commands_of_the_scaling_page_are_understood():
     page = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
-    commands = [shlex.split(line) for line in page.splitlines() if line.startswith("python train.py --multirun")]
+    commands = [shlex.split(line) for line in page.splitlines() if line.startswith("sparring train --multirun")]
     assert [len(read_grid(words[3:]).runs) for words in commands] == [3, 6, 3]
 
 

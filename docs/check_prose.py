@@ -1,0 +1,115 @@
+"""Check the English of the documentation: `python docs/check_prose.py`, which `make lint` runs.
+
+Every page keeps to plain words and at most 40 words a sentence. The pages of `FINISHED`, which grows, keep to 30 words
+and to the patterns of `CLUMSY` as well. Code blocks and text in backticks are not read.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+BANNED = re.compile(r"\b(nobody|somebody|anybody|everybody|whoever|whom|anew|lately|begun|thereof)\b", re.IGNORECASE)
+CLUMSY = re.compile(r"\b(?:(?:is|are) no(?! longer)|has none|that of|of which|so that|likewise)\b", re.IGNORECASE)
+"""Patterns of translated English; say "not a", "cannot", the name of the thing, or "so"."""
+END = re.compile(r"(?<=[.!?:;])\)?\s+(?=[A-Z`(\[\"'0-9*_])|<br>")
+MOST_WORDS, MOST_WORDS_FINISHED = 40, 30
+"""Words of a sentence."""
+FINISHED = [
+    "CONTRIBUTING.md",
+    "README.md",
+    "docs/README.md",
+    "docs/algorithms/cloning.md",
+    "docs/algorithms/grpo.md",
+    "docs/algorithms/legal_orders.md",
+    "docs/algorithms/ppo.md",
+    "docs/algorithms/self_play.md",
+    "docs/analysis.md",
+    "docs/api.md",
+    "docs/architecture.md",
+    "docs/chess.md",
+    "docs/chess_training.md",
+    "docs/coming_from.md",
+    "docs/diplomacy_batch.md",
+    "docs/diplomacy_rules.md",
+    "docs/dogfight_batch.md",
+    "docs/envs/air_combat.md",
+    "docs/envs/chess.md",
+    "docs/envs/chessarbiter.md",
+    "docs/envs/diplomacy.md",
+    "docs/envs/diplomacy_bots.md",
+    "docs/envs/dogfight.md",
+    "docs/envs/dogfight_bots.md",
+    "docs/envs/imported.md",
+    "docs/evaluation.md",
+    "docs/exploit.md",
+    "docs/extending.md",
+    "docs/glossary.md",
+    "docs/installation.md",
+    "docs/language_models.md",
+    "docs/metrics.md",
+    "docs/metrics_cloning.md",
+    "docs/metrics_grpo.md",
+    "docs/metrics_ppo.md",
+    "docs/model_zoo.md",
+    "docs/opponents.md",
+    "docs/own_rules.md",
+    "docs/reference.md",
+    "docs/resuming.md",
+    "docs/runs_cli.md",
+    "docs/scaling.md",
+    "docs/sweeps.md",
+    "docs/ten_commands.md",
+    "docs/training.md",
+    "docs/tutorials/first_agent.md",
+    "docs/tutorials/language_model.md",
+    "docs/tutorials/own_opponent.md",
+    "docs/tutorials/own_reward.md",
+    "docs/tutorials/start.md",
+    "docs/tutorials/tables.md",
+    "docs/tutorials/your_game.md",
+]
+"""Pages that were read from top to bottom and keep to the stricter rules."""
+
+
+def pages() -> dict[str, str]:
+    """Return the text of every page by its path in the repository; cards and the index of runs are not included."""
+    files = [
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
+    ]
+    return {file.relative_to(ROOT).as_posix(): file.read_text(encoding="utf-8") for file in sorted(files)}
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a page without its code blocks; items of lists and cells of tables begin new ones."""
+    blocks = re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) |#|\|)", FENCE.sub("\n\n", text))
+    cells = [cell for block in blocks for cell in (block.split("|") if block.lstrip().startswith("|") else [block])]
+    return [sentence for cell in cells for sentence in END.split(" ".join(cell.split())) if sentence]
+
+
+def faults(text: str, *, finished: bool) -> Iterator[str]:
+    """Yield what is wrong with a page, one line a fault."""
+    most = MOST_WORDS_FINISHED if finished else MOST_WORDS
+    yield from (f"banned word {word!r}" for word in BANNED.findall(text))
+    for sentence in sentences(text):
+        words = sum(bool(re.search(r"\w", word)) for word in sentence.split())
+        if words > most:
+            yield f"{words} words, at most {most}: {sentence}"
+        if finished and (found := CLUMSY.search(re.sub(r"`[^`]*`", "``", sentence))):
+            yield f"{found[0]!r}: {sentence}"
+
+
+def main() -> int:
+    """Print every fault with its page; return 1 if a page has one."""
+    found = [f"{page}: {fault}" for page, text in pages().items() for fault in faults(text, finished=page in FINISHED)]
+    print("\n".join(found), end="\n" * bool(found))
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
