@@ -26,6 +26,7 @@ from sparring.configs.schema import (
     IMPORTED,
     RANDOM,
     NamedOpponentsRunConfig,
+    NetworkConfig,
     PhaseConfig,
     PPORunConfig,
     StageConfig,
@@ -138,6 +139,7 @@ class ImportedRunConfig(NamedOpponentsRunConfig):
     )  # fmt: skip
 
     env: ImportedEnvConfig = field(default_factory=ImportedEnvConfig)
+    network: NetworkConfig = field(default_factory=lambda: NetworkConfig(encoder="by_size"))
     phases: list[PhaseConfig] = field(default_factory=lambda: [PhaseConfig(stages=[StageConfig(bots=[RANDOM])])])
 
     def check(self) -> None:
