@@ -241,8 +241,8 @@ class SeatNetwork(ActorCritic):
         return RoleTrunks(trunk() for _ in range(self.roles))
 
     def _columns(self, obs: Tensor) -> SeatColumns:
-        illegal = obs[..., self.features : self.features + sum(self.categorical)] < 0.5 if self.masked else None
-        return SeatColumns(obs[..., : self.features], illegal, obs[..., -1] if self.roles > 1 else None)
+        illegal = obs.narrow(-1, self.features, sum(self.categorical)) < 0.5 if self.masked else None
+        return SeatColumns(obs.narrow(-1, 0, self.features), illegal, obs[..., -1] if self.roles > 1 else None)
 
     def _read(self, half: RoleTrunks, obs: Tensor | Sequences) -> tuple[Tensor | None, SeatColumns]:
         """Return the states [n, S] of actor or critic after the rows that count, None without memory, and the rows."""

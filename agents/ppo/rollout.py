@@ -181,8 +181,8 @@ class Rollout:
         lanes, index = env.rows, self.count[env.rows]
         obs = env.obs.index_select(0, lanes)
         self.obs[index, lanes] = obs
-        self.fresh[index, lanes] = env.fresh[lanes]
         if self.recurrent:
+            self.fresh[index, lanes] = env.fresh[lanes]
             begins = index % self.length == 0
             self.memory[index[begins] // self.length, lanes[begins]] = env.memory[lanes[begins]]
         return lanes, (index, lanes), obs
@@ -204,11 +204,14 @@ class Rollout:
                 generator = env.noise(generator.generator)  # also without lanes: all processes draw alike
             elif not len(lanes):
                 return self.actions[0, :0]
-        before = obs.to(self.learner_device), env.memory[lanes].to(self.learner_device)
-        actions, log_prob, memory = network.step(*before, generator=generator)
-        self.log_prob[rows] = log_prob.to(self.device)
+        obs = obs.to(self.learner_device)
         if self.recurrent:
+            before = env.memory[lanes].to(self.learner_device)
+            actions, log_prob, memory = network.step(obs, before, generator=generator)
             env.memory[lanes] = memory.to(self.device)
+        else:
+            actions, log_prob = network.act(obs, generator=generator)
+        self.log_prob[rows] = log_prob.to(self.device)
         return actions.to(self.device)
 
     def _resolve(self, env: BatchEnv, t: int, reward: Tensor, terminated: Tensor, truncated: Tensor) -> None:

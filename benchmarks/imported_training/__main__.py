@@ -13,6 +13,8 @@ steps it in its own process.
 file" is what `+run=pettingzoo` or `+run=openspiel` does; in the first, some matches are against a random player and
 snapshots, whose moves are played and are no samples.
 
+On a busy machine give `--processor-time`, which counts the processor time of a contestant's process, and one thread.
+
 Peers need `pip install sb3-contrib supersuit`; games whose packages are missing are skipped, and the report says so.
 """
 
@@ -49,6 +51,7 @@ LEARN, RUN_FILE, GAME = "all seats learn", "run file", "game alone"
 ALL_SEATS = ("self_play.pool_share=0", "phases.0.scripted_start=0", "phases.0.scripted_end=0")
 PIP = {"sb3_contrib": "sb3-contrib", "stable_baselines3": "stable-baselines3", "pyspiel": "open_spiel"}
 """Packages whose name in pip is another than that of their module."""
+FOUR = ("pettingzoo", "pyspiel", "sb3_contrib")
 
 
 @dataclass(frozen=True)
@@ -64,21 +67,25 @@ class TrainedGame:
     seats: int = 2
     entropy: float = 0.03
     """Coefficient of the entropy in the run file, for the peer."""
-    alone: str = ""
-    """The game to step by hand, if it is not `id`."""
 
 
 GAMES = {
-    "connect_four_mlp": TrainedGame(
-        peers.FLAT_CONNECT_FOUR,
+    "connect_four": TrainedGame(peers.CONNECT_FOUR, "pettingzoo", "MaskablePPO", peers.maskable_connect_four_mlp, FOUR),
+    "connect_four_own": TrainedGame(
+        peers.CONNECT_FOUR,
         "pettingzoo",
         "MaskablePPO",
         peers.maskable_connect_four_mlp,
-        ("pettingzoo", "sb3_contrib"),
-        alone=peers.CONNECT_FOUR,
+        FOUR,
+        ("env.twin=off",),
     ),
-    "connect_four": TrainedGame(
-        peers.CONNECT_FOUR, "pettingzoo", "MaskablePPO", peers.maskable_connect_four, ("pettingzoo", "sb3_contrib")
+    "connect_four_convolutions": TrainedGame(
+        peers.CONNECT_FOUR,
+        "pettingzoo",
+        "MaskablePPO",
+        peers.maskable_connect_four,
+        FOUR,
+        ("network.encoder=small",),
     ),
     "leduc_poker": TrainedGame(
         peers.LEDUC, "openspiel", "MaskablePPO", peers.maskable_leduc, ("pyspiel", "sb3_contrib"), entropy=0.2
@@ -133,6 +140,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     for field in fields(TrainingSizes):
         if field.name in ("matches", "steps", "minibatch", "hidden"):
             parser.add_argument(f"--{field.name}", type=int, default=field.default, help="default: %(default)s")
+    parser.add_argument("--processor-time", action="store_true", help="count it instead of time; one thread only")
     parser.add_argument("--alone", choices=CONTESTANTS, help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, help="markdown file to write as well")
     args = parser.parse_args(arguments)
@@ -141,6 +149,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
             parser.error(f"--{name}={getattr(args, name)}: must be at least 1")
     if args.matches < (most := max(game.seats for game in GAMES.values())):
         parser.error(f"--matches={args.matches}: must be at least {most}, the seats of a game")
+    if args.processor_time and args.threads != [1]:
+        parser.error("--processor-time: adds up the time of all threads; give --threads 1")
     if min(args.threads) < 1:
         parser.error(f"--threads={min(args.threads)}: must be at least 1")
     return args
@@ -192,6 +202,7 @@ def in_its_own_process(name: str, threads: int, contestant: str, args: argparse.
         f"--threads={threads}",
         f"--alone={contestant}",
         *options,
+        *(["--processor-time"] if args.processor_time else []),
     ]
     environment = os.environ | {"OMP_NUM_THREADS": str(threads), "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT)
@@ -200,20 +211,28 @@ def in_its_own_process(name: str, threads: int, contestant: str, args: argparse.
 
 def measure_alone(game: TrainedGame, contestant: str, args: argparse.Namespace) -> float:
     """Return a contestant's moves per second in this process: the median of its updates."""
+    clock = time.process_time if args.processor_time else time.perf_counter
     if contestant == GAME:
-        return peers.play_by_hand(game.alone or game.id, ALONE_S)
+        return peers.play_by_hand(game.id, ALONE_S, clock)
     common, updates, threads = sizes(game, args), WARM_UP + args.updates, args.threads[0]
     if contestant == "peer":
         import torch
 
         torch.set_num_threads(threads)
-        seconds = peers.time_updates(game.make_peer(common), updates)
+        seconds = peers.time_updates(game.make_peer(common), updates, clock)
     else:
-        seconds = train_ours(game, common, updates, [f"threads={threads}", *(ALL_SEATS if contestant == LEARN else ())])
+        extra = [f"threads={threads}", *(ALL_SEATS if contestant == LEARN else ())]
+        seconds = train_ours(game, common, updates, extra, clock)
     return common.matches * common.steps / statistics.median(seconds[WARM_UP:])
 
 
-def train_ours(game: TrainedGame, common: TrainingSizes, updates: int, extra: list[str]) -> list[float]:
+def train_ours(
+    game: TrainedGame,
+    common: TrainingSizes,
+    updates: int,
+    extra: list[str],
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[float]:
     """Return the seconds of each update of a run of ours; the first, which has no update before it, counts as 0."""
     with tempfile.TemporaryDirectory() as folder:
         config = load_kind(ImportedRunConfig, [*our_options(game, common, updates), f"checkpoint_dir={folder}", *extra])
@@ -225,11 +244,11 @@ def train_ours(game: TrainedGame, common: TrainingSizes, updates: int, extra: li
                 self.ends: list[float] = []
 
             def on_update(self, run: Any, metrics: Mapping[str, float]) -> None:
-                self.ends.append(time.perf_counter())
+                self.ends.append(clock())
 
-        clock = UpdateClock()
-        train(config, callbacks=[clock])
-    return [0.0, *(end - start for start, end in zip(clock.ends, clock.ends[1:], strict=False))]
+        ends = UpdateClock()
+        train(config, callbacks=[ends])
+    return [0.0, *(end - start for start, end in zip(ends.ends, ends.ends[1:], strict=False))]
 
 
 def our_options(game: TrainedGame, common: TrainingSizes, updates: int) -> list[str]:

@@ -168,14 +168,14 @@ class SpielTable:
 # ---- the game alone
 
 
-def play_by_hand(name: str, seconds: float) -> float:
+def play_by_hand(name: str, seconds: float, clock: Callable[[], float] = time.perf_counter) -> float:
     """Return moves per second of a game alone, with uniformly random legal actions."""
-    moves, started = 0, time.perf_counter()
+    moves, started = 0, clock()
     for _ in MOVES[name](name):
         moves += 1
-        if time.perf_counter() - started >= seconds:
+        if clock() - started >= seconds:
             break
-    return moves / (time.perf_counter() - started)
+    return moves / (clock() - started)
 
 
 def _turn_based_moves(module: str) -> Iterator[None]:
@@ -330,7 +330,7 @@ def _two_layers() -> type:
     return TwoLayers
 
 
-def time_updates(model: Any, updates: int) -> list[float]:
+def time_updates(model: Any, updates: int, clock: Callable[[], float] = time.perf_counter) -> list[float]:
     """Return the seconds of each of `updates` updates, from the start of a rollout to that of the next."""
     from stable_baselines3.common.callbacks import BaseCallback
 
@@ -340,11 +340,11 @@ def time_updates(model: Any, updates: int) -> list[float]:
             self.starts: list[float] = []
 
         def _on_rollout_start(self) -> None:
-            self.starts.append(time.perf_counter())
+            self.starts.append(clock())
 
         def _on_step(self) -> bool:
             return True
 
-    clock = RolloutClock()
-    model.learn(updates * model.n_steps * model.n_envs, callback=clock)
-    return np.diff([*clock.starts, time.perf_counter()]).tolist()
+    rollouts = RolloutClock()
+    model.learn(updates * model.n_steps * model.n_envs, callback=rollouts)
+    return np.diff([*rollouts.starts, clock()]).tolist()

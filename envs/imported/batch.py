@@ -147,14 +147,15 @@ def make_batch(
     observation: str = "auto",
     outcome: str = "",
     roles: Sequence[str] = (),
+    twin: bool = False,
 ) -> MatchBatch:
     """Create N matches of a game (`match.make_match`), stepped by `workers` processes, or by this one if 0.
 
     `first` is the number of the first match among those of all training processes. `outcome`, "module:function",
     returns the scores [S] by which seats lead, for the sums of their rewards, float64 [S]; `roles` are as in
-    `rows.SeatRows`. Raises `InputError`.
+    `rows.SeatRows`. With `twin`, OpenSpiel plays a game of PettingZoo (`twins.py`). Raises `InputError`.
     """
-    plan = BatchPlan(package, game_id, dict(kwargs), num_envs, seed, first, observation, outcome, tuple(roles))
+    plan = BatchPlan(package, game_id, dict(kwargs), num_envs, seed, first, observation, outcome, tuple(roles), twin)
     if not 0 <= workers <= num_envs:
         raise ConfigError(f"env.workers={workers}: must be from 0 to {num_envs}, the number of matches")
     return _batch_of(plan, workers)

@@ -26,6 +26,7 @@ from sparring.configs.schema import (
     IMPORTED,
     RANDOM,
     NamedOpponentsRunConfig,
+    NetworkConfig,
     PhaseConfig,
     PPORunConfig,
     StageConfig,
@@ -46,6 +47,7 @@ FILE_OPTION = re.compile(
 FILE_TEXT = re.compile(r"[/\\]|(file|filename|path|dir)s?\s*=", re.IGNORECASE)
 """A path, or a game inside another with such an option, as in efg_game(filename=x)."""
 OBSERVATIONS = ("auto", "information_state", "observation")
+TWIN = ("auto", "off", "on")
 GAME_ID = Form(
     r"[A-Za-z_][A-Za-z0-9_.]{0,199}(:[A-Za-z_]\w{0,99})?",
     "a module such as pettingzoo.classic.connect_four_v3, module:function, or the short name of a game of OpenSpiel",
@@ -90,6 +92,9 @@ class ImportedEnvConfig(EnvConfig):
     """Processes that step the matches; 0 steps them in the run's own."""
     observation: str = option("auto", OBSERVATIONS, needs=["env.package=openspiel"])
     """What a game of OpenSpiel shows: information_state, observation, or auto, the first of them that it has."""
+    twin: str = option("auto", TWIN, needs=["env.package=pettingzoo"])
+    """Play the matches of a game of PettingZoo in OpenSpiel: auto where it has one that replays 200 random games
+    equally, on for that or an error, off for PettingZoo's own."""
     roles: list[str] = field(default_factory=list, metadata={"allowed": ROLE})
     """The seats of each policy by name, as in [adversary_*,agent_*]; empty: those whose names differ by a number only
     and whose spaces are equal share one."""
@@ -134,6 +139,7 @@ class ImportedRunConfig(NamedOpponentsRunConfig):
     )  # fmt: skip
 
     env: ImportedEnvConfig = field(default_factory=ImportedEnvConfig)
+    network: NetworkConfig = field(default_factory=lambda: NetworkConfig(encoder="by_size"))
     phases: list[PhaseConfig] = field(default_factory=lambda: [PhaseConfig(stages=[StageConfig(bots=[RANDOM])])])
 
     def check(self) -> None:

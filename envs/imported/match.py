@@ -73,14 +73,24 @@ class ImportedMatch(Protocol):
 
 
 def make_match(
-    package: str, game_id: str, kwargs: Mapping[str, Any], render_mode: str | None = None, *, observation: str = "auto"
+    package: str,
+    game_id: str,
+    kwargs: Mapping[str, Any],
+    render_mode: str | None = None,
+    *,
+    observation: str = "auto",
+    twin: bool = False,
 ) -> ImportedMatch:
     """Create a match of the game `game_id` of a `package`, pettingzoo or openspiel, with its own options `kwargs`.
 
-    `observation` chooses what OpenSpiel's players see, see `openspiel.make`. Raises `ConfigError` without a game.
+    `observation` chooses what OpenSpiel's players see, see `openspiel.make`. With `twin`, OpenSpiel plays a game of
+    PettingZoo, see `twins.py`. Raises `ConfigError` without a game.
     """
     if package not in PACKAGES:
         raise ConfigError(f"env.package={package}: is unknown; {choices(package, PACKAGES)}")
+    if twin:
+        twin_match: ImportedMatch = import_module("sparring.envs.imported.twins").make(game_id, kwargs)
+        return twin_match
     make = import_module(f"sparring.envs.imported.{package}").make
     match: ImportedMatch = make(game_id, dict(kwargs), render_mode, observation)
     return match

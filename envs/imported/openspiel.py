@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,6 @@ from sparring.envs.imported.names import found_elsewhere
 
 CHANCE, SIMULTANEOUS = -1, -2
 """Values of `State.current_player` beside the players; others mean the end."""
-FEW = 48
-"""Up to this many actions, a list of all is faster than one of the legal ones."""
 
 
 def make(
@@ -35,10 +34,18 @@ def make(
     `observation` is information_state, observation, or auto, the first of them that the game has. Texts are rendered.
     Raises `ConfigError` for anything but a game, or if the package is missing.
     """
-    if observation not in OBSERVATIONS:
-        raise ConfigError(f"env.observation={observation}: is unknown; {choices(observation, OBSERVATIONS)}")
     if render_mode not in (None, "ansi"):
         raise ConfigError(f"render_mode={render_mode}: OpenSpiel's games are rendered as text; choose ansi")
+    return SpielMatch(*open_parts(game_id, kwargs, observation))
+
+
+def open_parts(game_id: str, kwargs: Mapping[str, Any], observation: str) -> tuple[Any, list[Any], list[int], bool]:
+    """Return the game, what writes the tensor of each player, its shape, and whether rewards come on the way.
+
+    Raises `ConfigError` as `make` does.
+    """
+    if observation not in OBSERVATIONS:
+        raise ConfigError(f"env.observation={observation}: is unknown; {choices(observation, OBSERVATIONS)}")
     game = open_game(game_id, kwargs)
     kind = game.get_type()
     has = {"information_state": kind.provides_information_state_tensor, "observation": kind.provides_observation_tensor}
@@ -52,10 +59,10 @@ def make(
     from open_spiel.python.observation import make_observation
 
     recall = pyspiel.IIGObservationType(perfect_recall=True) if chosen == "information_state" else None
-    on_the_way = kind.reward_model == pyspiel.GameType.RewardModel.REWARDS
     try:
         shape = getattr(game, f"{chosen}_tensor_shape")()
-        return SpielMatch(game, make_observation(game, recall), shape, on_the_way=on_the_way)
+        observers = [make_observation(game, recall) for _ in range(game.num_players())]
+        return game, observers, shape, kind.reward_model == pyspiel.GameType.RewardModel.REWARDS
     except Exception as error:  # of games that have less than their type says
         raise ConfigError(f"env.id={game_id}: does not show its {chosen}: {raised(error)}; choose another") from error
 
@@ -107,17 +114,35 @@ def _load(pyspiel: Any, game_id: str, kwargs: dict[str, Any]) -> Any:
         raise ConfigError(f"env.id={game_id}: cannot be made with {kwargs or 'no options'}: {raised(error)}") from error
 
 
+def seat_rows(asked: Sequence[tuple[SpielMatch, int]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return what deciding seats observe, float32 [R, F], and what they may do, bool [R, K].
+
+    `asked` are R pairs of a match, all of one game, and a seat. All are written at once, which is faster than one by
+    one. R is at least 1.
+    """
+    features = np.concatenate([match.tensor(seat) for match, seat in asked]).reshape(len(asked), -1)
+    columns = asked[0][0].columns
+    if columns is not None:
+        features = np.take_along_axis(features, columns[[seat for _, seat in asked]], axis=1)
+    legal = [match.legal(seat) for match, seat in asked]
+    mask = np.zeros((len(asked), int(asked[0][0].action_spaces[0].n)), dtype=bool)  # type: ignore[attr-defined]
+    mask[np.repeat(np.arange(len(asked)), list(map(len, legal))), list(chain.from_iterable(legal))] = True
+    return features, mask
+
+
 class SpielMatch:
     """A match of a `pyspiel.Game`; `state` is its current state, for players that need the game itself.
 
-    `observer` writes what a player sees to its own array, which is faster than the lists of `State`. The game pays
-    `on_the_way`, or at the end.
+    Each of `observers` writes what its player sees to its own array, which is faster than the lists of `State`. The
+    game pays `on_the_way`, or at the end.
     """
 
     masked = True
     remarks: tuple[str, ...] = ()
+    columns: np.ndarray | None = None
+    """Where what a seat observes is in its tensor, int64 [S, F]; None if it is the tensor."""
 
-    def __init__(self, game: Any, observer: Any, shape: list[int], *, on_the_way: bool) -> None:
+    def __init__(self, game: Any, observers: list[Any], shape: list[int], on_the_way: bool) -> None:
         self.game, self.over = game, False
         count = game.num_players()
         self.seats = tuple(f"player_{seat}" for seat in range(count))
@@ -127,8 +152,7 @@ class SpielMatch:
         self.longest: int | None = game.max_game_length()
         self.rewards = np.zeros(count)
         self.terminated, self.truncated = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
-        self._observer, self._tensor, self._shape = observer, observer.tensor, box.shape
-        self._many = game.num_distinct_actions() > FEW
+        self._observers, self._shape = observers, box.shape
         self._on_the_way, self._random = on_the_way, random.Random()
         self._seed: int | None = None
         self._turn: list[int] = []
@@ -151,24 +175,23 @@ class SpielMatch:
 
     def observe(self, seat: int) -> np.ndarray:
         """See `ImportedMatch.observe`."""
-        self._observer.set_from(self.state, seat)
-        tensor: np.ndarray = self._tensor.reshape(self._shape).copy()
-        return tensor
+        return self.tensor(seat).reshape(self._shape).copy()
 
     def mask(self, seat: int) -> np.ndarray:
         """See `ImportedMatch.mask`."""
         return np.array(self.state.legal_actions_mask(seat), dtype=bool)
 
-    def write(self, seat: int, features: np.ndarray, mask: np.ndarray) -> None:
-        """Write what a deciding seat observes and its mask to float32 [F] and [K], faster than by the two above."""
-        state = self.state
-        self._observer.set_from(state, seat)
-        features[:] = self._tensor
-        if self._many:
-            mask.fill(0.0)
-            mask[state.legal_actions(seat)] = 1.0
-        else:
-            mask[:] = state.legal_actions_mask(seat)
+    def tensor(self, seat: int) -> np.ndarray:
+        """Return what a seat sees as OpenSpiel writes it, float32 [T]; the next call for the seat overwrites it."""
+        observer = self._observers[seat]
+        observer.set_from(self.state, seat)
+        tensor: np.ndarray = observer.tensor
+        return tensor
+
+    def legal(self, seat: int) -> list[int]:
+        """Return the legal actions of a deciding seat, in ascending order."""
+        legal: list[int] = self.state.legal_actions(seat)
+        return legal
 
     def step(self, actions: Mapping[int, Any]) -> None:
         """See `ImportedMatch.step`."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NamedTuple, NoReturn
@@ -20,6 +20,7 @@ import numpy as np
 
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.envs.imported.match import ImportedMatch, make_match, raised, raised_where
+from sparring.envs.imported.openspiel import SpielMatch, seat_rows
 from sparring.envs.imported.rows import SeatRows
 
 SEEDS = 64
@@ -34,7 +35,7 @@ class BatchPlan:
     """Which matches to play: `num_envs` of a game, `first` being the number of the first among those of all processes.
 
     `outcome`, "module:function", returns the scores [S] by which seats lead, for the sums of their rewards [S]; `roles`
-    are as in `rows.SeatRows`.
+    are as in `rows.SeatRows`. With `twin`, OpenSpiel plays a game of PettingZoo (`twins.py`).
     """
 
     package: str
@@ -46,10 +47,12 @@ class BatchPlan:
     observation: str = "auto"
     outcome: str = ""
     roles: tuple[str, ...] = ()
+    twin: bool = False
 
     def make_match(self, render_mode: str | None = None) -> ImportedMatch:
         """Return one match."""
-        return make_match(self.package, self.game_id, self.kwargs, render_mode, observation=self.observation)
+        how: dict[str, Any] = {"observation": self.observation, "twin": self.twin}
+        return make_match(self.package, self.game_id, self.kwargs, render_mode, **how)
 
     def rows(self, match: ImportedMatch) -> SeatRows:
         """Return the layout of the rows of a match."""
@@ -109,9 +112,7 @@ class MatchStepper:
         self.arrays.obs[:] = self.arrays.final_obs[:] = self.rows.blank
         self.arrays.outcome[:] = -1
         self._flat_obs = self.arrays.obs.reshape(n * s, -1)
-        self._fast = all(hasattr(match, "write") for match in self.matches)  # writes right masks
-        views = [(row[: self.rows.features], row[self.rows.mask]) for row in (self._flat_obs if self._fast else [])]
-        self._views = [views[i * s : (i + 1) * s] for i in range(n)]
+        self._spiel = [match for match in self.matches if isinstance(match, SpielMatch)]  # all or none
         self._rewards, self._totals = np.zeros((n, s)), np.zeros((n, s))
         self._ended, self._cut = np.zeros((n, s), dtype=bool), np.zeros((n, s), dtype=bool)
         for i, match in enumerate(self.matches):  # read for all matches at once
@@ -138,7 +139,10 @@ class MatchStepper:
         over = []
         for i, (match, turn) in enumerate(zip(self.matches, self._turns, strict=True)):
             try:
-                match.step({seat: by_seat[seat][i] for seat in turn})
+                if len(turn) == 1:  # nearly always, and faster
+                    match.step({turn[0]: by_seat[turn[0]][i]})
+                else:
+                    match.step({seat: by_seat[seat][i] for seat in turn})
             except Exception as error:
                 self._fail(i, error)
             if match.over:
@@ -216,14 +220,15 @@ class MatchStepper:
         try:
             self._begin(i)
             for move, chosen in enumerate(actions):
-                turn = self._write(i)
+                self._write([i])
+                turn = self._turns[i]
                 self.rows.check_actions(self.arrays.obs[i, turn], chosen[turn], np.array(turn))
                 match.step({seat: by_seat[seat][move] for seat in turn})
                 if match.over:
                     return False
                 self._totals[i] += self._rewards[i]
                 self._moves[i] += 1
-            self._write(i)
+            self._write([i])
         except Exception:  # of a game that plays otherwise, to which these decisions need not belong
             return False
         return self._digest(i) == digest
@@ -253,34 +258,35 @@ class MatchStepper:
             self._seeds[i] = (sequence.generate_state(SEEDS) >> 1).tolist()
         return self._seeds[i][index]
 
-    def _write(self, i: int) -> list[int]:
-        """Write the rows of the seats that decide in match i; return these."""
-        match, rows = self.matches[i], self.rows
-        turn = self._turns[i] = match.deciding()
-        if self._fast:
-            views = self._views[i]
-            for seat in turn:
-                match.write(seat, *views[seat])  # type: ignore[attr-defined]
-            return turn
-        obs = self.arrays.obs[i]
-        for seat in turn:
-            rows.write(seat, match.observe(seat), obs[seat])
-            rows.write_mask(seat, match.mask(seat), obs[seat])
-        return turn
-
-    def _read(self, chosen: Iterable[int]) -> None:
-        """Write the rows of the seats that decide now in the `chosen` matches, and check those of all."""
+    def _write(self, chosen: Sequence[int]) -> None:
+        """Write the rows of the seats that decide in the `chosen` matches."""
         for i in chosen:
+            self._turns[i] = self.matches[i].deciding()
+        asked = [(i, seat) for i in chosen for seat in self._turns[i]]
+        if self._spiel and asked:
+            where = [i * self._seats + seat for i, seat in asked]
+            features, mask = seat_rows([(self._spiel[i], seat) for i, seat in asked])
+            self._flat_obs[where, : self.rows.features] = features
+            self._flat_obs[where, self.rows.mask] = mask
+            return
+        for i, seat in asked:
+            match, row = self.matches[i], self.arrays.obs[i, seat]
+            self.rows.write(seat, match.observe(seat), row)
+            self.rows.write_mask(seat, match.mask(seat), row)
+
+    def _read(self, chosen: Sequence[int]) -> None:
+        """Write the rows of the seats that decide now in the `chosen` matches, and check those of all."""
+        for part in [chosen] if self._spiel else [[i] for i in chosen]:
             try:
-                self._write(i)
+                self._write(part)
             except Exception as error:
-                self._fail(i, error)
+                self._fail(part[0], error)
         s = self._seats
         self._who = np.array([i * s + seat for i, turn in enumerate(self._turns) for seat in turn])
         deciding = self.arrays.deciding.reshape(-1)
         deciding[:] = False
         deciding[self._who] = True
-        row, what = (0, "") if self._fast else self.rows.check(self._flat_obs[self._who], self._who % s)
+        row, what = (0, "") if self._spiel else self.rows.check(self._flat_obs[self._who], self._who % s)
         if what:
             raise InputError(f"{self._where(int(self._who[row]) // s)}: {what}")
         if not np.isfinite(self.arrays.obs).all():

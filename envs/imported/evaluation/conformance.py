@@ -1,4 +1,4 @@
-"""Checks of a game of another package before it is learned: its interface, seeds, masks, seats, rewards, speed, spaces.
+"""Checks of a game of another package before it is learned: interface, seeds, masks, seats, rewards, spaces, speed.
 
 Every check returns lines with a level: `ok`, `note` for what is good to know, `fix` for what should be changed, with
 what to change. All play is random, from seeds, so that a report repeats but for its times.
@@ -21,12 +21,14 @@ from torch import Tensor
 
 from sparring.agents.policies.actor_critic import alternatives
 from sparring.agents.policies.encoders import BY_SIZE, Picture, chosen_encoder, picture_text
-from sparring.configs.core.errors import InputError, one_line
+from sparring.configs.core.errors import ConfigError, InputError, one_line
 from sparring.envs.imported.batch import MatchBatch
+from sparring.envs.imported.equality import described, equality
 from sparring.envs.imported.evaluation.policy import ImportedGame
 from sparring.envs.imported.evaluation.results import constant_sum
 from sparring.envs.imported.masks import draw_legal
 from sparring.envs.imported.training.opponents import RandomSeats
+from sparring.envs.imported.twins import find_twin
 from sparring.eval.stats.tables import percent
 
 OK, NOTE, FIX = "ok", "note", "fix"
@@ -374,6 +376,24 @@ def check_speed(play: RandomPlay) -> Iterator[CheckLine]:
     yield CheckLine("speed", NOTE if rate < SLOW else OK, slow if rate < SLOW else text)
 
 
+def check_twin(game: ImportedGame) -> Iterator[CheckLine]:
+    """Tell whether OpenSpiel has the game of PettingZoo under equal rules, and how much faster."""
+    twin = find_twin(game.id) if game.package == "pettingzoo" else None
+    if twin is None:
+        return
+    try:
+        tested = equality(game.id, game.kwargs)
+    except ConfigError as error:
+        yield CheckLine("twin", NOTE, f"OpenSpiel's {twin.name}: {error}")
+        return
+    if tested.difference:
+        text = f"OpenSpiel's {twin.name} is not its equal, and is not played: {tested.difference}"
+        yield CheckLine("twin", NOTE, text)
+    else:
+        faster = f"{tested.faster:.1f} times as fast; training plays it, but for env.twin=off"
+        yield CheckLine("twin", OK, f"{described(tested)}, {faster}")
+
+
 def check_masks(
     game: ImportedGame, play: RandomPlay, contract: dict[str, Any], seed: int, remarks: Sequence[str] = ()
 ) -> Iterator[CheckLine]:
@@ -454,4 +474,5 @@ def check_game(game: ImportedGame, games: int, seed: int) -> list[CheckLine]:
     lines += check_spaces_seen(play, contract)
     lines += check_observations(game, seed)
     lines += check_speed(play)
+    lines += check_twin(game)
     return lines

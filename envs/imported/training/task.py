@@ -8,14 +8,13 @@ the game can be traversed. With several processes each plays its share of the ma
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
 from sparring.agents.distributed.processes import ALONE, Processes, Shard
-from sparring.agents.opponents.training import open_opponents
+from sparring.agents.opponents.training import named_texts, open_opponents
 from sparring.agents.play.exploitability import policy_table
 from sparring.agents.play.learner_env import LearnerEnv, MatchTally
 from sparring.agents.play.seat_matches import SeatPlayer, SeatResults, play
@@ -29,7 +28,8 @@ from sparring.configs.schema import RANDOM
 from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.game import load
 from sparring.envs.imported.batch import MatchBatch, make_batch
-from sparring.envs.imported.config import ImportedEnvConfig, ImportedRunConfig
+from sparring.envs.imported.config import ImportedRunConfig
+from sparring.envs.imported.equality import chosen
 from sparring.envs.imported.match import make_match
 from sparring.envs.imported.openspiel import is_constant_sum
 from sparring.envs.imported.rows import SeatRows
@@ -60,7 +60,8 @@ class ImportedTask(LeagueTask):
     ) -> None:
         super().__init__(config, seeds, processes)
         share = processes.share(config.env.num_envs)
-        batch = _make_batch(replace(config.env, num_envs=share.count), seed=seeds["env"], first=share.first)
+        self._twin, told = chosen(config.env, named_texts(config))
+        batch = self._make_batch(share.count, seeds["env"], first=share.first)
         contract = batch.contract
         shape = shape_for(contract, config.network)
 
@@ -82,7 +83,7 @@ class ImportedTask(LeagueTask):
                 processes=processes,
                 seating=TurnSeats,
             )
-            self.env.notes += [_about(contract, shape.get("encoder", FLAT)), *batch.remarks]
+            self.env.notes += [_about(contract, shape.get("encoder", FLAT)), *([told] if told else []), *batch.remarks]
         except BaseException:
             batch.close()
             raise
@@ -90,6 +91,22 @@ class ImportedTask(LeagueTask):
         self._attack = self._opened_attack() if config.evaluation.exploit_every and processes.first else None
         if config.env.package == "openspiel" and not is_constant_sum(config.env.id, config.env.kwargs):
             self.env.notes.append(f"general-sum: {config.env.id} pays its players other sums from match to match")
+
+    def _make_batch(self, num_envs: int, seed: int, first: int = 0) -> MatchBatch:
+        env = self.config.env
+        return make_batch(
+            env.package,
+            env.id,
+            env.kwargs,
+            num_envs,
+            seed,
+            env.workers,
+            first=first,
+            observation=env.observation,
+            outcome=env.outcome,
+            roles=env.roles,
+            twin=self._twin,
+        )
 
     def _traversed(self) -> GameTree | None:
         """Return the tree of a game whose exploitability is measured exactly; None for others."""
@@ -161,8 +178,7 @@ class ImportedTask(LeagueTask):
         """Play separate matches; the opponent's random numbers in training are not touched."""
         seats = self.env.seats
         games = -(-games // seats) * seats
-        env = replace(self.config.env, num_envs=min(games, GAMES_AT_ONCE))
-        batch = _make_batch(env, seed=seed)
+        batch = self._make_batch(min(games, GAMES_AT_ONCE), seed)
         generator = getattr(opponent, "generator", None)
         before = generator.get_state() if generator is not None else None
         try:
@@ -179,21 +195,6 @@ class ImportedTask(LeagueTask):
     def load_matches(self, state: Mapping[str, Any]) -> None:
         """See `LeagueTask`."""
         self.env.load_state_dict(cut(state, self.env.share))
-
-
-def _make_batch(env: ImportedEnvConfig, seed: int, first: int = 0) -> MatchBatch:
-    return make_batch(
-        env.package,
-        env.id,
-        env.kwargs,
-        env.num_envs,
-        seed,
-        env.workers,
-        first=first,
-        observation=env.observation,
-        outcome=env.outcome,
-        roles=env.roles,
-    )
 
 
 def _about(contract: Mapping[str, Any], encoder: str) -> str:

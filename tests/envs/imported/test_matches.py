@@ -6,6 +6,7 @@ from gymnasium.spaces import Box, Dict, flatten
 
 from sparring.configs.core.errors import ConfigError
 from sparring.envs.imported.match import make_match
+from sparring.envs.imported.openspiel import seat_rows
 from tests.envs.imported.games import Fading, Shuffled, legal, play
 
 CLASSIC = {"connect_four_v3": "pygame", "tictactoe_v3": "pygame", "leduc_holdem_v4": "rlcard"}
@@ -131,7 +132,6 @@ def test_openspiel_matches_equal_its_states(name):
     match = make_match("openspiel", name, SPIEL[name])
     game = match.game
     has = game.get_type().provides_information_state_tensor
-    row, mask = np.zeros(game_size(game, has), np.float32), np.zeros(game.num_distinct_actions(), np.float32)
     for seed in range(3):
         rng = np.random.default_rng(seed)
         match.reset(seed)
@@ -146,9 +146,9 @@ def test_openspiel_matches_equal_its_states(name):
                 seen = state.information_state_tensor(seat) if has else state.observation_tensor(seat)
                 np.testing.assert_array_equal(match.observe(seat).ravel(), np.array(seen, np.float32))
                 assert match.mask(seat).tolist() == [bool(one) for one in state.legal_actions_mask(seat)]
-                match.write(seat, row, mask)
-                np.testing.assert_array_equal(row, np.array(seen, np.float32))
-                assert mask.tolist() == state.legal_actions_mask(seat)
+                rows, masks = seat_rows([(match, 0), (match, seat)] if together else [(match, seat)])
+                np.testing.assert_array_equal(rows[-1], np.array(seen, np.float32))
+                assert masks[-1].tolist() == [bool(one) for one in state.legal_actions_mask(seat)]
             match.step(legal(match, rng))
             total += match.rewards
             moves += 1
@@ -168,10 +168,6 @@ def by_move(state):
         if len(together) == state.num_players():
             yield pyspiel.PlayerId.SIMULTANEOUS, together
             together = []
-
-
-def game_size(game, has):
-    return game.information_state_tensor_size() if has else game.observation_tensor_size()
 
 
 def game_pays(game):

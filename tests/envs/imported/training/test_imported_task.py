@@ -100,4 +100,6 @@ def test_a_module_that_only_a_file_names_is_not_imported(tmp_path):
         InputError, match=r"runs the code of the module my_games\.secret; if you trust it, add env\.id="
     ):
         load([f"+run={run}"])
-    assert load([f"+run={run}", "env.id=my_games.secret"]).env.id == "my_games.secret"
+    config = load([f"+run={run}", "env.id=my_games.secret"])
+    assert config.env.id == "my_games.secret"
+    assert config.network.encoder == "by_size"  # as the run files have; convolutions make small boards slow

@@ -1,0 +1,207 @@
+"""Whether a game of PettingZoo and its twin in OpenSpiel are equal: both play the same games, move by move.
+
+Who decides, what is legal, how the game ends, what it pays and what a deciding seat observes must be equal in games of
+random legal actions, and in those that the twin adds for rules which random play seldom meets. The first difference
+refuses the twin.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.opponents import is_code
+from sparring.envs.imported import pettingzoo, twins
+from sparring.envs.imported.config import ImportedEnvConfig
+from sparring.envs.imported.masks import draw_legal
+from sparring.envs.imported.match import ImportedMatch, raised
+from sparring.envs.imported.openspiel import seat_rows
+from sparring.envs.imported.rows import SeatRows
+from sparring.envs.imported.twins import Twin, TwinMatch, find_twin
+
+GAMES = 200
+"""Random games that are replayed."""
+NAMED = 4
+"""Actions that a difference names, at most."""
+
+
+@dataclass(frozen=True)
+class Equality:
+    """Result of a test."""
+
+    twin: Twin
+    difference: str
+    """The first difference, empty for equal games."""
+    games: int
+    """Random games that were equal."""
+    faster: float
+    """Time of PettingZoo's game in parts of the twin's."""
+
+
+def equality(game_id: str, kwargs: Mapping[str, Any]) -> Equality:
+    """Test the twin of a game of PettingZoo with its options `kwargs`; a process tests each once.
+
+    Raises `ConfigError` without a twin, without OpenSpiel, and for an option that the twin lacks.
+    """
+    return _tested(game_id, tuple(sorted(kwargs.items())))
+
+
+@cache
+def _tested(game_id: str, options: tuple[tuple[str, Any], ...]) -> Equality:
+    kwargs = dict(options)
+    twin_match = twins.make(game_id, kwargs)
+    match = pettingzoo.make(game_id, kwargs)
+    replay = _Replay(match, twin_match, SeatRows("pettingzoo", game_id, match, kwargs))
+    difference, games = "", 0
+    try:
+        for name, line in _games(twin_match.twin, kwargs):
+            if what := replay.difference(games, line):
+                difference = f"{name}, after {replay.moves} moves: {what}"
+                break
+            games += not line
+        kind = twin_match.game.get_type()
+        if not difference and kind.chance_mode.name != "DETERMINISTIC":
+            difference = "its chance is drawn otherwise, so that games cannot be compared"
+        if not difference and not twin_match.twin.columns:
+            difference = "what PettingZoo's players observe is not put together from its tensor"
+    finally:
+        match.close()
+    return Equality(twin_match.twin, difference, games, replay.seconds[0] / max(replay.seconds[1], 1e-9))
+
+
+def _games(twin: Twin, kwargs: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[int]]]:
+    """Yield the games to replay: how a report names them, and their actions, none for random ones."""
+    yield from (("a known game", line) for line in twin.lines(kwargs))
+    yield from ((f"random game {number + 1}", ()) for number in range(GAMES))
+
+
+class _Replay:
+    """Both games, played by the same actions."""
+
+    def __init__(self, match: ImportedMatch, twin: TwinMatch, rows: SeatRows) -> None:
+        self._match, self._twin, self._rows = match, twin, rows
+        self._random = np.random.default_rng(0)
+        self.moves, self.seconds = 0, [0.0, 0.0]
+
+    def difference(self, seed: int, line: Sequence[int]) -> str:
+        """Play a game by `line`, and by random legal actions without one; return the first difference, or nothing."""
+        match, twin = self._match, self._twin
+        try:
+            match.reset(seed)
+            twin.reset(seed)
+            self.moves, following = 0, iter(line)
+            while True:
+                if what := self._unequal():
+                    return what
+                if match.over or (line and self.moves == len(line)):
+                    return ""
+                actions = {seat: next(following, None) for seat in match.deciding()}
+                for seat, action in actions.items():
+                    if action is None:
+                        actions[seat] = draw_legal(match.action_spaces[seat], match.mask(seat), self._random)
+                started = time.perf_counter()
+                match.step(actions)
+                middle = time.perf_counter()
+                twin.step(actions)
+                self._spend(middle - started, time.perf_counter() - middle)
+                self.moves += 1
+        except InputError:
+            raise
+        except Exception as error:  # of either game
+            return raised(error)
+
+    def _unequal(self) -> str:
+        """Return what differs in the current position, or nothing."""
+        match, twin, name = self._match, self._twin, self._twin.twin.name
+        if match.over != twin.over:
+            ends, goes_on = ("PettingZoo", name) if match.over else (name, "PettingZoo")
+            return f"the game ends in {ends}, and goes on in {goes_on}"
+        for what in ("rewards", "terminated", "truncated"):
+            values, others = getattr(match, what), getattr(twin, what)
+            if (values != others).any():
+                seat = int((values != others).argmax())
+                return f"{what} of {match.seats[seat]} is {values[seat]:g}, and {others[seat]:g} in {name}"
+        if match.deciding() != twin.deciding():
+            deciding, others = (", ".join(match.seats[seat] for seat in m.deciding()) for m in (match, twin))
+            return f"{deciding} decides, and {others} in {name}"
+        for seat in match.deciding():
+            if what := self._unequal_rows(seat):
+                return what
+        return ""
+
+    def _unequal_rows(self, seat: int) -> str:
+        """Return what differs in the legal actions and the observation of a deciding seat, or nothing."""
+        match, twin, rows, name = self._match, self._twin, self._rows, self._twin.twin.name
+        mask = match.mask(seat)
+        legal = np.ones(len(twin.mask(seat)), dtype=bool) if mask is None else np.asarray(mask) == 1
+        other = twin.mask(seat)
+        who = match.seats[seat]
+        if (legal != other).any():
+            only, others = (np.flatnonzero(side).tolist() for side in (legal & ~other, other & ~legal))
+            actions = ", ".join(map(str, (only or others)[:NAMED]))
+            where = ("PettingZoo", name) if only else (name, "PettingZoo")
+            return f"{who} may take {actions} in {where[0]}, and may not in {where[1]}"
+        if not twin.twin.columns:
+            return ""
+        row, rebuilt = rows.blank[seat], rows.blank[seat]
+        started = time.perf_counter()
+        rows.write(seat, match.observe(seat), row)
+        rows.write_mask(seat, mask, row)
+        middle = time.perf_counter()
+        rebuilt[: rows.features], rebuilt[rows.mask] = (part[0] for part in seat_rows([(twin, seat)]))
+        self._spend(middle - started, time.perf_counter() - middle)
+        if (row != rebuilt).any():
+            column = int((row != rebuilt).argmax())
+            return f"{who} observes {row[column]:g} in column {column}, and {rebuilt[column]:g} in {name}"
+        return ""
+
+    def _spend(self, seconds: float, of_twin: float) -> None:
+        self.seconds[0] += seconds
+        self.seconds[1] += of_twin
+
+
+def chosen(env: ImportedEnvConfig, opponents: Sequence[str]) -> tuple[bool, str]:
+    """Return whether a run plays the twin of its game, as `env.twin` says, and a line that tells which it plays.
+
+    `auto` plays PettingZoo's own game for an opponent that is a Python object, which may read the match. The line is
+    empty where there is nothing to choose. Raises `ConfigError` for `on` without an equal twin.
+    """
+    if env.package != "pettingzoo" or env.twin == "off":
+        return False, ""
+    twin = find_twin(env.id)
+    if twin is None:
+        if env.twin == "on":
+            twins.make(env.id, env.kwargs)  # refuses it
+        return False, ""
+    start = f"env.twin={env.twin}"
+    objects = [text for text in opponents if is_code(text)]
+    if env.twin == "auto" and objects:
+        return False, f"{start}: PettingZoo's own matches, for {objects[0]} is a Python object, which may read them"
+    if env.twin == "auto" and find_spec("pyspiel") is None:
+        how = "pip install 'sparring[open-spiel]'"
+        return False, f"{start}: PettingZoo's own matches; those of OpenSpiel's {twin.name} are faster: {how}"
+    try:
+        tested = equality(env.id, env.kwargs)
+        difference = tested.difference
+    except ConfigError as error:
+        if env.twin == "on":
+            raise
+        difference = str(error)
+    if not difference:
+        return True, f"{start}: {described(tested)}"
+    if env.twin == "on":
+        raise ConfigError(f"{start}: OpenSpiel's {twin.name} differs from {env.id}: {difference}; give env.twin=off")
+    return False, f"{start}: PettingZoo's own matches, for OpenSpiel's {twin.name} differs: {difference}"
+
+
+def described(tested: Equality) -> str:
+    """Return what a passed test showed."""
+    same = "decisions, legal actions, observations, rewards and ends"
+    return f"the matches are those of OpenSpiel's {tested.twin.name}: equal {same} in {tested.games} random games"

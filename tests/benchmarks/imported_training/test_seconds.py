@@ -1,0 +1,42 @@
+"""Seconds to a result: what is measured of a policy, and when a training has reached it."""
+
+import pytest
+import torch
+
+from benchmarks.imported_training import seconds
+
+
+def uniform(rows, count):
+    legal = rows[:, -count:]
+    return legal / legal.sum(1, keepdim=True)
+
+
+def test_uniform_play_in_leduc_poker_has_its_known_exploitability():
+    pytest.importorskip("pyspiel")
+    result, reached = seconds.measured("leduc_poker", lambda rows: uniform(rows, 3), 0)
+    assert result == pytest.approx(4.747222 / 2, abs=1e-5)  # half of OpenSpiel's NashConv of its uniform policy
+    assert not reached
+
+
+def test_a_player_that_fills_one_column_beats_random_play_in_connect_four():
+    pytest.importorskip("pyspiel")
+
+    def column(rows):
+        legal = rows[:, -7:]
+        return legal * torch.tensor([1.0, 2, 3, 9, 3, 2, 1])
+
+    result, reached = seconds.measured("connect_four", column, 0)
+    assert 0.6 < result < seconds.WON  # four in a row of the middle column, unless it is blocked
+    assert not reached
+
+
+def test_a_training_ends_with_the_first_result_that_is_good_enough(monkeypatch):
+    results = iter([0.4, 0.1, 0.05])
+    monkeypatch.setattr(seconds, "exploitability", lambda chances: next(results))
+    clock = seconds.ResultClock("leduc_poker", limit=1e9, seed=0)
+    assert [clock.look(None), clock.look(None)] == [False, True]
+    args = seconds.parse(["--games", "leduc_poker"])
+    row = seconds.row("leduc_poker", "ours", 1, [(1.0, 0.4), (2.5, 0.1), (3.0, 0.05)], args)
+    assert row == ["leduc_poker", "ours", "1", "2.5", "81,920", "0.100"]  # 20 updates of 64 matches, 64 moves of each
+    row = seconds.row("leduc_poker", "ours", 1, [(1.0, 0.4), (2.5, 0.2)], args)
+    assert row == ["leduc_poker", "ours", "1", "not in 2", "", "best 0.200"]
