@@ -93,6 +93,8 @@ class Game:
     """Ids and `gymnasium.Env`s of the game's tasks in text, each of one step."""
     version: int = 1
     """Increased when the same actions no longer lead to the same observations or rewards."""
+    changes: tuple[str, ...] = ()
+    """What each of the latest versions changed, oldest first: policies of the versions before these still play."""
     win: str = WIN_RATE
     """What its win rates count, in a few words."""
     physics: str = ""

@@ -12,7 +12,9 @@ from sparring.configs.core.allowed import complaint, option
 from sparring.configs.core.errors import ConfigError, choose
 
 ENV_ID = "sparring/AirCombat-v1"
-VERSION = 1
+CHANGES = ("drag and thrust beyond Mach 0.86, the limit of alpha, and starts that mirror to the bit",)
+"""What each version changed; policies of all before play, for they observe and act alike."""
+VERSION = 1 + len(CHANGES)
 TICKS_PER_SECOND = 60
 DT = 1.0 / TICKS_PER_SECOND
 """Length of a tick, s."""
