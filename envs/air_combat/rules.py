@@ -22,8 +22,8 @@ ACTION_REPEAT = 4
 """Ticks for which an action is held: 15 actions a second."""
 MAX_TICKS = 7200
 """Two minutes."""
-MODELS = ("point_mass", "f16")
-"""Flight models."""
+MODELS = ("point_mass", "f16", "f4")
+"""Flight models: the F-16 as a point mass and with six degrees of freedom, the F-4 as a point mass."""
 GUNS = ("cone", "rounds")
 """cone: damage while the opponent is in front. rounds: single rounds that fly and hit."""
 FLOOR, CEILING = 0.0, 15_000.0
