@@ -101,7 +101,7 @@ class Game:
     """Bounds of its parameters between two levels, `f(previous, level, fraction)` float32 [K, 2], where its physics can
     be randomized."""
     action_space: str = ""
-    """`gymnasium.Space` of one seat's native action, made without arguments."""
+    """`gymnasium.Space` of one seat's native action, made without arguments; empty where its contract says all."""
     mirror: str = ""
     """Symmetry (`envs.batched.SeatView`) of policies with `mirror` in their contract."""
     array_mirror: str = ""
