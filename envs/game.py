@@ -93,13 +93,15 @@ class Game:
     """Ids and `gymnasium.Env`s of the game's tasks in text, each of one step."""
     version: int = 1
     """Increased when the same actions no longer lead to the same observations or rewards."""
+    changes: tuple[str, ...] = ()
+    """What each of the latest versions changed, oldest first: policies of the versions before these still play."""
     win: str = WIN_RATE
     """What its win rates count, in a few words."""
     physics: str = ""
     """Bounds of its parameters between two levels, `f(previous, level, fraction)` float32 [K, 2], where its physics can
     be randomized."""
     action_space: str = ""
-    """`gymnasium.Space` of one seat's native action, made without arguments."""
+    """`gymnasium.Space` of one seat's native action, made without arguments; empty where its contract says all."""
     mirror: str = ""
     """Symmetry (`envs.batched.SeatView`) of policies with `mirror` in their contract."""
     array_mirror: str = ""

@@ -10,7 +10,7 @@ from sparring.envs.game import game_of, games
 def check_options(config: PPORunConfig) -> None:
     """Refuse options that SB3's PPO does not support here; raises `ConfigError`."""
     game = game_of(config.env.id)
-    able = [game.id for game in games() if game.vector_env and game.action_space]
+    able = [game.id for game in games() if game.vector_env]
     if game and game.id not in able:
         raise ConfigError(
             f"env.id={config.env.id}: trainer=sb3 plays {', '.join(able)} and Gymnasium's environments only"

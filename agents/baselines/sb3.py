@@ -3,24 +3,26 @@
 `trainer=sb3` uses the run's matches, network size, PPO options, schedule of bots, widening physics and events, and
 saves policies during training as ordinary checkpoints. Unsupported options are refused: self-play, residual blocks, a
 learning rate that follows the KL, resuming. Evaluation during training and the guard exist only in our trainer. SB3
-supports one kind of distribution at a time and does not bound the standard deviation. So shooting in the dogfight is a
-third Gaussian (fire if above 0) instead of a Bernoulli. Gymnasium's environments are shown to it as to our trainer:
+supports one kind of distribution at a time and does not bound the standard deviation. So a switch, such as the trigger,
+is one more Gaussian (on if above 0) instead of a Bernoulli. Gymnasium's environments are shown to it as to our trainer:
 flattened, scaled and normalized.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from gymnasium.spaces import Box, Space
+from gymnasium.spaces import Box, MultiDiscrete, Space
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecEnv
 
+from sparring.agents.policies.actor_critic import alternatives
 from sparring.agents.policies.sb3_files import ACTIVATIONS, to_actor_critic
 from sparring.agents.ppo.tasks.task import TrainingEnv
 from sparring.agents.ppo.trainer import PPOTrainer, anneal
@@ -196,6 +198,13 @@ def fit(trainer: PPOTrainer, session: RunSession) -> Path:
     return trainer.final
 
 
+def native_actions(contract: Mapping[str, Any]) -> Space[Any]:
+    """Return the space of the actions of a contract: choices, or numbers in [-1, 1], of which switches act above 0."""
+    if choices := alternatives(contract.get("categorical", 0)):
+        return MultiDiscrete([*choices])
+    return Box(-1.0, 1.0, (contract["continuous"] + contract["binary"],), np.float32)
+
+
 def make_model(trainer: PPOTrainer) -> PPO:
     """Create SB3's PPO with the options of the run that it supports."""
     config, ppo = trainer.config, trainer.config.ppo
@@ -205,7 +214,8 @@ def make_model(trainer: PPOTrainer) -> PPO:
     if trainer.game is None:
         actions = flat_actions(env.action_space, scale=env.scale_actions)
     else:
-        actions = load(trainer.game.action_space)()  # all Gaussians
+        native = trainer.game.action_space
+        actions = load(native)() if native else native_actions(env.contract)  # without choices all Gaussians
     model = PPO(
         "MlpPolicy",
         LearnerVecEnv(env, actions),

@@ -277,7 +277,8 @@ class DuelGame:
         if current_id(str(contract["id"])) != self.game.id:
             raise checkpoints.CheckpointError(players.other_game(path, contract["id"], self.game))
         if not checkpoints.is_old(contract):
-            return contract, ()
+            contract, note = checkpoints.in_todays_version(contract, players.display_name(path))
+            return contract, (note,) if note else ()
         if not old_version:
             raise checkpoints.OldVersionError(checkpoints.old_version_message(path, contract))
         note = f"{players.display_name(path)} was trained in {contract['id']}, whose bots differed"

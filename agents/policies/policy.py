@@ -22,7 +22,13 @@ import torch
 from torch import Tensor
 
 from sparring.agents.policies.actor_critic import alternatives
-from sparring.agents.policies.checkpoint import game_of_policy, is_old, load_checkpoint, old_version_message
+from sparring.agents.policies.checkpoint import (
+    game_of_policy,
+    in_todays_version,
+    is_old,
+    load_checkpoint,
+    old_version_message,
+)
 from sparring.agents.policies.networks import PolicyNetwork
 from sparring.agents.policies.styles import MIXTURE, draw_styles, style_columns
 from sparring.configs.core.errors import InputError
@@ -89,7 +95,8 @@ class Policy:
     def load(cls, path: str | Path, device: str | torch.device = "cpu", *, deterministic: bool = True) -> Policy:
         """Read a checkpoint; raises `CheckpointError` if it cannot be used. The policy is named after its file."""
         checkpoint = load_checkpoint(path, device)
-        return cls(checkpoint.network, checkpoint.contract, name=str(path), deterministic=deterministic)
+        contract, _ = in_todays_version(checkpoint.contract, str(path))
+        return cls(checkpoint.network, contract, name=str(path), deterministic=deterministic)
 
     def sampling(self) -> Policy:
         """Return the same policy, with a generator of its own, that samples its actions."""

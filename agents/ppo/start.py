@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from sparring.agents.distributed.processes import Processes
-from sparring.agents.policies.checkpoint import load_checkpoint
+from sparring.agents.policies.checkpoint import in_todays_version, load_checkpoint
 from sparring.agents.policies.memory import Sequences
 from sparring.agents.policies.networks import PolicyNetwork
 from sparring.agents.policies.policy import OBSERVATION_KEYS, appended_columns, told_apart
@@ -104,8 +104,9 @@ def _read(
     """Return contract and weights of the policy `init_from`, if they match, and a line about it; `key` names it."""
     checkpoint = load_checkpoint(initial_policy(config))
     label = f"{key}={config.init_from}"
-    columns = appended_columns(checkpoint.contract, contract)
-    _check_same(label, "", checkpoint.contract, contract, ignored=(STATISTICS, *(OBSERVATION_KEYS if columns else ())))
+    stored, _ = in_todays_version(checkpoint.contract, label)
+    columns = appended_columns(stored, contract)
+    _check_same(label, "", stored, contract, ignored=(STATISTICS, *(OBSERVATION_KEYS if columns else ())))
     shape, weights, styles = checkpoint.network.shape, checkpoint.network.state_dict(), network.config.styles
     restyled = shape.get("styles", 0) != styles
     if restyled:  # of the policy's styles the likeliest
@@ -119,7 +120,7 @@ def _read(
     _check_same(label, "network.", shape, network.shape, ignored=BOUNDS)
     run, update = checkpoint.training.get("run", "unknown run"), checkpoint.training.get("update", "?")
     line = f"begins with the policy of {run} after update {update}"
-    return checkpoint.contract, weights, line
+    return stored, weights, line
 
 
 def _widened(weight: Tensor, like: Tensor) -> Tensor:

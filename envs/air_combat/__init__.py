@@ -3,7 +3,7 @@
 `airframe/` has the data, `kernels/` the simulator, `benchmarks/air_combat/reference/` its models in float64 NumPy.
 """
 
-from sparring.envs.air_combat.rules import BOTS, ENV_ID, HELD_OUT, VERSION
+from sparring.envs.air_combat.rules import BOTS, CHANGES, ENV_ID, HELD_OUT, VERSION
 from sparring.envs.game import FOREIGN_POLICIES, Game
 
 GAME = Game(
@@ -22,6 +22,7 @@ GAME = Game(
     vector_env="sparring.envs.air_combat.gymnasium_env:AirCombatVectorEnv",
     parallel_env="sparring.envs.air_combat.parallel_env:AirCombatParallelEnv",
     version=VERSION,
+    changes=CHANGES,
     contract_keys=("layout", "action_repeat"),
     foreign_policies=tuple(FOREIGN_POLICIES),
     runs="sparring.envs.air_combat.config:RUNS",

@@ -32,7 +32,7 @@ from sparring.envs.air_combat.kernels.battle.stores import Stores
 from sparring.envs.air_combat.kernels.gun import Round
 from sparring.envs.air_combat.kernels.state import AirClock, CombatSettings, CombatWeights, Plane
 from sparring.envs.air_combat.kernels.step import AirResults, AirWorld, observe_kernel, restart_kernel, step_kernel
-from sparring.envs.air_combat.kernels.tables import load_tables
+from sparring.envs.air_combat.kernels.tables import FIGHTERS, load_tables
 from sparring.envs.launcher import Launcher, WarpMatches, check_counts, check_number, reward_weights, stream_of
 
 _STRUCTS: dict[str, Any] = {
@@ -53,7 +53,7 @@ class AirCombatBatch(WarpMatches):
     Args:
         num_envs: matches N >= 1.
         device: "cpu", "cuda", ... or "auto".
-        model: "point_mass", or "f16" with six degrees of freedom.
+        model: "point_mass", "f16" with six degrees of freedom, or "f4", the F-4 as a point mass.
         gun: "cone", "rounds", or "" for the model's own: rounds for the F-16, else the cone.
         action_repeat: ticks of 1/60 s per step. Scripted pilots decide once a step, too.
         max_ticks: time limit.
@@ -109,6 +109,7 @@ class AirCombatBatch(WarpMatches):
         self._launcher = Launcher(self.device, num_envs, threads)
         self._settings = CombatSettings()
         self._settings.six, self._settings.single_rounds = model == "f16", self.gun == "rounds"
+        self._settings.wing = wp.vec2(*FIGHTERS[model].pull_out)
         self._settings.ticks_per_step, self._settings.max_ticks = action_repeat, max_ticks
         check_number("chase", chase, "[0, 1]")
         check_number("low_start", low_start, "[0, 1]")
@@ -228,7 +229,7 @@ class AirCombatBatch(WarpMatches):
         self._kept = tuple(shapes)
         self._arrays = {"_world": (*shapes, *scratch)}
         with stream_of(self.device):
-            self._world.tables = load_tables(device)
+            self._world.tables = load_tables(device, self.model)
             for name, shape in (shapes | scratch).items():
                 setattr(self._world, name, wp.zeros(shape, dtype=(_STRUCTS | _SCRATCH)[name], device=device))
         for name in ("bots", "match_id", "ranges") if self._further else ("bots", "match_id"):

@@ -42,7 +42,8 @@ class AirCombatEnvConfig(EnvConfig):
 
     id: str = option(rules.ENV_ID, ENV_ID)
     model: str = option("point_mass", rules.MODELS)
-    """Flight model: point_mass, or f16 with six degrees of freedom. A policy of one flies the other, too."""
+    """Flight model: point_mass (an F-16), f16 with six degrees of freedom, or f4, a point mass. A policy of one flies
+    the others, too."""
     gun: str = option("auto", GUN_NAMES)
     """cone, or rounds that fly and hit; auto is rounds for the f16, else the cone."""
     action_repeat: int = option(rules.ACTION_REPEAT, "[1, 60]")

@@ -12,7 +12,9 @@ from sparring.configs.core.allowed import complaint, option
 from sparring.configs.core.errors import ConfigError, choose
 
 ENV_ID = "sparring/AirCombat-v1"
-VERSION = 1
+CHANGES = ("drag and thrust beyond Mach 0.86, the limit of alpha, and starts that mirror to the bit",)
+"""What each version changed; policies of all before play, for they observe and act alike."""
+VERSION = 1 + len(CHANGES)
 TICKS_PER_SECOND = 60
 DT = 1.0 / TICKS_PER_SECOND
 """Length of a tick, s."""
@@ -20,8 +22,8 @@ ACTION_REPEAT = 4
 """Ticks for which an action is held: 15 actions a second."""
 MAX_TICKS = 7200
 """Two minutes."""
-MODELS = ("point_mass", "f16")
-"""Flight models."""
+MODELS = ("point_mass", "f16", "f4")
+"""Flight models: the F-16 as a point mass and with six degrees of freedom, the F-4 as a point mass."""
 GUNS = ("cone", "rounds")
 """cone: damage while the opponent is in front. rounds: single rounds that fly and hit."""
 FLOOR, CEILING = 0.0, 15_000.0

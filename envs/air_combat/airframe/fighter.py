@@ -1,10 +1,13 @@
-"""The airframe of the point-mass model: the F-16's polar, lift and thrust, as a few numbers in SI units.
+"""Airframes of the point-mass model as a few numbers in SI units: what each has, and the F-16's polar and lift.
 
 The polar and the lift curve are fits to the trimmed tables of `f16.py` (centre of gravity at 0.35 chords); the
 quadratic holds from -2.5 to 15 degrees, the quartic at high lift. Lags and limits are those of a fly-by-wire fighter.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 STANDARD_GRAVITY = 9.80665
 """m/s^2."""
@@ -35,3 +38,36 @@ ROLL_LOST = 0.6
 """Part of the roll rate lost at the greatest lift."""
 POUND_FORCE = 4.4482216
 """Newtons in a lbf."""
+
+Rows = Sequence[tuple[float, ...]]
+
+
+@dataclass(frozen=True)
+class Fighter:
+    """An airframe of the point mass. Lags, roll and the engine's delay are the F-16's for each of them."""
+
+    thrust: tuple[Rows, Rows, Rows]
+    """Idle, military and maximum thrust in lbf, by Mach (0 to 2 by 0.2) and height (0 to 50,000 ft by 10,000)."""
+    mass: float = MASS
+    wing_area: float = WING_AREA
+    lift_most: float = LIFT_MOST
+    lift_least: float = LIFT_LEAST
+    load_most: float = LOAD_MOST
+    by_mach: Rows = ()
+    """Lift slope a (1/rad), zero-lift drag C0 and factor e of the drag C0 + e a alpha^2, by Mach number, 0 to 2 by 0.1.
+
+    Without any, lift and drag are `POLAR` and `POLAR_HIGH` of this file with the drag rise of `high_speed.py`.
+    """
+
+    @property
+    def weight(self) -> float:
+        """The weight in N."""
+        return self.mass * STANDARD_GRAVITY
+
+    @property
+    def pull_out(self) -> tuple[float, float]:
+        """Load factor that a pull-out counts on: g per Pa of dynamic pressure, and at most.
+
+        It is 90 % of the greatest: the F-16 reaches its limit of alpha more slowly than the point mass.
+        """
+        return 0.9 * self.wing_area * self.lift_most / self.weight, 0.9 * self.load_most

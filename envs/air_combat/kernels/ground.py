@@ -7,16 +7,12 @@ load n that the wing gives at this speed, and turn by gamma' = (n cos(roll) - co
 # Annotations stay unquoted in files with Warp functions: Warp reads them as objects.
 import warp as wp
 
-from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.airframe import fighter
 from sparring.envs.air_combat.kernels.state import Command, Plane
 from sparring.envs.air_combat.kernels.steering import LOAD_MOST, G, lift_along
 from sparring.envs.air_combat.kernels.tables import standard_air
 from sparring.envs.air_combat.kernels.view import direction_of
 
-# Load factor that the wing gives per Pa; 90 % of it, since the F-16 reaches its limit of alpha more slowly.
-LOAD_PER_PRESSURE = wp.constant(0.9 * fighter.WING_AREA * fighter.LIFT_MOST / (fighter.MASS * fighter.STANDARD_GRAVITY))
-LOAD_SURE = wp.constant(0.9 * rules.LOAD_MOST)
 LOAD_LAG, LOAD_RATE = wp.constant(fighter.LOAD_LAG_S), wp.constant(fighter.LOAD_RATE)
 ROLL_SURE = wp.constant(2.0)  # rad/s that a roll reaches at high lift, too.
 ROLL_LAG = wp.constant(0.4)  # s.
@@ -29,8 +25,8 @@ FAR_TIME = wp.constant(10.0)  # s until the ground beyond which none is told apa
 
 
 @wp.func
-def pull_out(me: Plane) -> float:
-    """Return the height in m that the aircraft loses before a full pull-out has its path level."""
+def pull_out(me: Plane, wing: wp.vec2) -> float:
+    """Return the height in m lost before a full pull-out has the path level; `wing` is `Fighter.pull_out`."""
     speed = wp.max(wp.length(me.vel), 1.0)
     ahead = me.vel / speed
     lifting = wp.normalize(me.up - ahead * wp.dot(me.up, ahead))
@@ -43,7 +39,7 @@ def pull_out(me: Plane) -> float:
     if flat < 0.05:  # straight down: any lift is upright
         roll = 0.0
     load = float(me.load)
-    most = wp.clamp(LOAD_PER_PRESSURE * 0.5 * standard_air(-me.pos[2])[0] * speed * speed, 0.5, LOAD_SURE)
+    most = wp.clamp(wing[0] * 0.5 * standard_air(-me.pos[2])[0] * speed * speed, 0.5, wing[1])
     height = float(-DECIDING_S * wp.max(me.vel[2], 0.0))
     lowest = float(height)
     part = STEP_S / LOAD_LAG
@@ -63,10 +59,10 @@ def pull_out(me: Plane) -> float:
 
 
 @wp.func
-def hold_above(me: Plane, c: Command, floor: float) -> Command:
+def hold_above(me: Plane, c: Command, floor: float, wing: wp.vec2) -> Command:
     """Return a pull-out in place of a command where otherwise none would end `floor` m above the ground."""
     height = -me.pos[2]
-    if height > HIGH or height - pull_out(me) > floor:
+    if height > HIGH or height - pull_out(me, wing) > floor:
         return c
     ahead = direction_of(me)
     right = wp.cross(ahead, me.up)
@@ -95,27 +91,27 @@ def time_to_ground(height: float, sink: float, pull: float) -> float:
 
 
 @wp.func
-def ground_margin(me: Plane) -> float:
+def ground_margin(me: Plane, wing: wp.vec2) -> float:
     """Return the height in m that a full pull-out leaves, at most 1000."""
     height = -me.pos[2]
     if height > HIGH:
         return 1000.0
-    return wp.min(height - pull_out(me), 1000.0)
+    return wp.min(height - pull_out(me, wing), 1000.0)
 
 
 @wp.func
-def ground_potential(me: Plane) -> float:
+def ground_potential(me: Plane, wing: wp.vec2) -> float:
     """Return the potential of the ground, -1 where a pull-out meets it: -exp(-margin / 100 m)."""
-    return -wp.exp(-wp.max(ground_margin(me), 0.0) / 100.0)
+    return -wp.exp(-wp.max(ground_margin(me, wing), 0.0) / 100.0)
 
 
 @wp.func
-def observe_ground(obs: wp.array2d[float], row: int, at: int, me: Plane, it: Plane) -> None:
+def observe_ground(obs: wp.array2d[float], row: int, at: int, me: Plane, it: Plane, wing: wp.vec2) -> None:
     """Write `rules.OBSERVATION_GROUND` to columns from `at`."""
     height = wp.max(-me.pos[2], 0.0)
     obs[row, at] = wp.min(height / 1000.0, 1.0)
     obs[row, at + 1] = wp.exp(-height / 100.0)
     obs[row, at + 2] = time_to_ground(height, me.vel[2], 0.0) / FAR_TIME
     obs[row, at + 3] = time_to_ground(height, me.vel[2], G * (1.0 + me.load * me.up[2])) / FAR_TIME
-    obs[row, at + 4] = wp.max(ground_margin(me), -1000.0) / 1000.0
+    obs[row, at + 4] = wp.max(ground_margin(me, wing), -1000.0) / 1000.0
     obs[row, at + 5] = wp.clamp(-it.pos[2] / 1000.0, 0.0, 1.0)

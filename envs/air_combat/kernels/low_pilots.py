@@ -133,7 +133,7 @@ def fly_climber(me: Plane, it: Plane, v: View, lead: bool) -> Command:
 
 
 @wp.func
-def decide_low(bot: int, me: Plane, it: Plane, v: View, lead: bool) -> Command:
+def decide_low(bot: int, me: Plane, it: Plane, v: View, lead: bool, wing: wp.vec2) -> Command:
     """Return the command of a pilot that flies near the ground."""
     away = -1.0 * v.bearing
     c = Command()
@@ -158,4 +158,4 @@ def decide_low(bot: int, me: Plane, it: Plane, v: View, lead: bool) -> Command:
         c = fly_scissors(me, v, lead)
     elif bot == CLIMBER:
         c = fly_climber(me, it, v, lead)
-    return hold_above(me, c, floor)
+    return hold_above(me, c, floor, wing)

@@ -79,8 +79,8 @@ def fly_evader(me: Plane, it: Plane, v: View) -> Command:
 
 
 @wp.func
-def decide(bot: int, me: Plane, it: Plane, lead: bool) -> Command:
-    """Return a scripted pilot's command; with `lead` its gun fires rounds that take time."""
+def decide(bot: int, me: Plane, it: Plane, lead: bool, wing: wp.vec2) -> Command:
+    """Return a scripted pilot's command; with `lead` its gun fires rounds that take time, `wing` is for pull-outs."""
     c = Command()
     c.load = 1.0
     c.throttle = CRUISE
@@ -106,7 +106,7 @@ def decide(bot: int, me: Plane, it: Plane, lead: bool) -> Command:
     elif bot == EVADER:
         c = fly_evader(me, it, v)
     else:
-        return decide_low(bot, me, it, v, lead)
+        return decide_low(bot, me, it, v, lead, wing)
     return keep_out(me, c)
 
 

@@ -16,6 +16,7 @@ from sparring.envs.air_combat.airframe import f16, fighter
 from sparring.envs.air_combat.kernels.state import Command, Plane, Scales
 from sparring.envs.air_combat.kernels.tables import (
     AirframeTables,
+    cell,
     commanded_power,
     drag_rise,
     power_rate,
@@ -27,11 +28,6 @@ DT = wp.constant(rules.DT)
 G = wp.constant(fighter.STANDARD_GRAVITY)
 PER_FT = wp.constant(1.0 / f16.FT)
 NEWTONS = wp.constant(fighter.POUND_FORCE)
-INVERSE_MASS = wp.constant(1.0 / fighter.MASS)
-WEIGHT = wp.constant(fighter.MASS * fighter.STANDARD_GRAVITY)
-AREA = wp.constant(fighter.WING_AREA)
-LIFT_MOST = wp.constant(fighter.LIFT_MOST)
-LIFT_LEAST = wp.constant(fighter.LIFT_LEAST)
 LIFT_AT_ZERO = wp.constant(fighter.LIFT_AT_ZERO)
 ALPHA_PER_LIFT = wp.constant(math.radians(1.0 / fighter.LIFT_SLOPE))
 POLAR_0, POLAR_1, POLAR_2 = (wp.constant(value) for value in fighter.POLAR)
@@ -47,12 +43,24 @@ SLOWEST = wp.constant(1.0)  # m/s; a plane that hangs still keeps a direction.
 
 @wp.func
 def drag_coefficient(lift: float) -> float:
-    """Return the drag coefficient at a lift coefficient, at low speed."""
+    """Return the drag coefficient of the F-16 at a lift coefficient, at low speed."""
     drag = POLAR_0 + lift * (POLAR_1 + lift * POLAR_2)
     if lift > POLAR_FROM:
         high = HIGH_0 + lift * (HIGH_1 + lift * (HIGH_2 + lift * (HIGH_3 + lift * HIGH_4)))
         drag = wp.max(drag, high)
     return drag
+
+
+@wp.func
+def polar(tables: AirframeTables, lift: float, mach: float) -> wp.vec2:
+    """Return alpha (rad) and the drag coefficient at a lift coefficient."""
+    if tables.by_mach.shape[0] > 0:
+        at = wp.clamp(mach * 10.0, 0.0, 20.0)  # in cells of Mach 0.1
+        i = cell(at, 19)
+        row = tables.by_mach[i] * (1.0 - (at - float(i))) + tables.by_mach[i + 1] * (at - float(i))
+        return wp.vec2(lift / row[0], row[1] + row[2] / row[0] * lift * lift)  # C0 + e a alpha^2, alpha = lift / a
+    rise = drag_rise(mach)
+    return wp.vec2((lift - LIFT_AT_ZERO) * ALPHA_PER_LIFT, drag_coefficient(lift) + rise[0] + rise[1] * lift * lift)
 
 
 @wp.func
@@ -65,21 +73,24 @@ def fly_point_mass(tables: AirframeTables, plane: Plane, command: Command, scale
     air = standard_air(height)
     mach = speed / air[1]
     pressure = 0.5 * air[0] * speed * speed  # rho V^2 / 2, Pa
-    surface = pressure * AREA / scales.mass  # Forces are those on the nominal mass.
+    surface = pressure * tables.wing_area / scales.mass  # Forces are those on the nominal mass.
     push = scales.thrust * NEWTONS * thrust_lbf(tables, mach, height * PER_FT, plane.power) / scales.mass
     # Load factor: lag, rate limit, and the lift that there is at this speed.
     raised = push * wp.dot(plane.nose, lifting)  # sin(alpha) of the last tick
-    load = plane.load + wp.clamp((command.load - plane.load) * LOAD_PART, -LOAD_STEP, LOAD_STEP)
-    lift = wp.clamp((load * WEIGHT - raised) / surface, LIFT_LEAST, LIFT_MOST)
-    load = (lift * surface + raised) / WEIGHT  # what the clamped lift gives, g
-    plane.alpha = (lift - LIFT_AT_ZERO) * ALPHA_PER_LIFT
+    wanted = wp.min(command.load, tables.load_most)
+    load = plane.load + wp.clamp((wanted - plane.load) * LOAD_PART, -LOAD_STEP, LOAD_STEP)
+    lift = wp.clamp((load * tables.weight - raised) / surface, tables.lift_least, tables.lift_most)
+    load = (lift * surface + raised) / tables.weight  # what the clamped lift gives, g
+    flown = polar(tables, lift, mach)
+    plane.alpha = flown[0]
     up = wp.sin(plane.alpha)
     level = wp.sqrt(1.0 - up * up)  # cos(alpha)
-    rise = drag_rise(mach)
-    drag = scales.drag * surface * (drag_coefficient(lift) + rise[0] + rise[1] * lift * lift)  # N
-    thrust = (push * level - drag) * INVERSE_MASS
+    drag = scales.drag * surface * flown[1]  # N
+    thrust = (push * level - drag) * tables.inverse_mass
     # Roll about the velocity.
-    grip = wp.clamp(pressure / ROLL_PRESSURE, 0.1, 1.0) * (1.0 - ROLL_LOST * wp.clamp(lift / LIFT_MOST, 0.0, 1.0))
+    grip = wp.clamp(pressure / ROLL_PRESSURE, 0.1, 1.0) * (
+        1.0 - ROLL_LOST * wp.clamp(lift / tables.lift_most, 0.0, 1.0)
+    )
     plane.roll_rate = plane.roll_rate + (command.roll_rate * grip - plane.roll_rate) * ROLL_PART
     roll = plane.roll_rate * DT
     lifting = lifting * (1.0 - 0.5 * roll * roll) + wp.cross(ahead, lifting) * roll  # cos and sin to second order

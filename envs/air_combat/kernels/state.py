@@ -92,6 +92,8 @@ class CombatSettings:
     """Chance that a match begins near the ground."""
     ground_limit: float
     """Height in m above which actions are kept by a pull-out; 0 for no limit."""
+    wing: wp.vec2
+    """`Fighter.pull_out` of the airframe."""
     observe_ground: bool
     """Whether the last columns of an observation are `rules.OBSERVATION_GROUND`."""
 

@@ -184,8 +184,8 @@ def observe_both(obs: wp.array2d[float], match: int, a: Plane, b: Plane, tick: i
     observe(obs, 2 * match, a, b, time_left, settings.single_rounds)
     observe(obs, 2 * match + 1, b, a, time_left, settings.single_rounds)
     if settings.observe_ground:
-        observe_ground(obs, 2 * match, obs.shape[1] - GROUND, a, b)
-        observe_ground(obs, 2 * match + 1, obs.shape[1] - GROUND, b, a)
+        observe_ground(obs, 2 * match, obs.shape[1] - GROUND, a, b, settings.wing)
+        observe_ground(obs, 2 * match + 1, obs.shape[1] - GROUND, b, a, settings.wing)
 
 
 @wp.func
@@ -226,15 +226,15 @@ def limited(me: Plane, command: Command, bot: int, settings: CombatSettings) -> 
     """Return the command, for an aircraft flown by actions with the pull-out of the ground limit."""
     if bot >= 0 or settings.ground_limit <= 0.0:
         return command
-    return hold_above(me, command, settings.ground_limit)
+    return hold_above(me, command, settings.ground_limit, settings.wing)
 
 
 @wp.func
-def ground_shaping(before: float, me: Plane, over: bool, weights: CombatWeights) -> float:
+def ground_shaping(before: float, me: Plane, over: bool, weights: CombatWeights, wing: wp.vec2) -> float:
     """Return the reward of the ground for a step from the potential `before`; an impact keeps that of the ground."""
     after = float(-1.0)
     if -me.pos[2] > FLOOR:
-        after = wp.where(over, 0.0, ground_potential(me))
+        after = wp.where(over, 0.0, ground_potential(me, wing))
     return weights.ground * (weights.gamma * after - before)
 
 
@@ -311,8 +311,8 @@ def step_kernel(
     ground_a = float(0.0)
     ground_b = float(0.0)
     if weights.ground != 0.0:
-        ground_a = ground_potential(a)
-        ground_b = ground_potential(b)
+        ground_a = ground_potential(a, settings.wing)
+        ground_b = ground_potential(b, settings.wing)
     rounds_a = a.rounds
     rounds_b = b.rounds
     before_a = potential(a, b)
@@ -320,11 +320,11 @@ def step_kernel(
     command_a = Command()
     command_b = Command()
     if world.bots[match, 0] >= 0:
-        command_a = decide(world.bots[match, 0], a, b, settings.single_rounds)
+        command_a = decide(world.bots[match, 0], a, b, settings.single_rounds, settings.wing)
     else:
         command_a = read_command(actions, results, match, 0)
     if world.bots[match, 1] >= 0:
-        command_b = decide(world.bots[match, 1], b, a, settings.single_rounds)
+        command_b = decide(world.bots[match, 1], b, a, settings.single_rounds, settings.wing)
     else:
         command_b = read_command(actions, results, match, 1)
     row = int(wp.rand_init(settings.seed, world.match_id[match]))
@@ -367,8 +367,8 @@ def step_kernel(
     shaped_a = weights.shaping * (weights.gamma * after_a - before_a)
     shaped_b = weights.shaping * (weights.gamma * after_b - before_b)
     if weights.ground != 0.0:
-        shaped_a += ground_shaping(ground_a, a, outcome >= 0, weights)
-        shaped_b += ground_shaping(ground_b, b, outcome >= 0, weights)
+        shaped_a += ground_shaping(ground_a, a, outcome >= 0, weights, settings.wing)
+        shaped_b += ground_shaping(ground_b, b, outcome >= 0, weights, settings.wing)
     fired_a = float(rounds_a - a.rounds) / float(MAGAZINE)
     fired_b = float(rounds_b - b.rounds) / float(MAGAZINE)
     reward_a = weights.damage_dealt * loss_b - weights.damage_taken * loss_a - weights.ammunition * fired_a + shaped_a

@@ -9,6 +9,8 @@ import numpy as np
 import warp as wp
 
 from sparring.envs.air_combat.airframe import f16, high_speed
+from sparring.envs.air_combat.airframe.f4 import F4
+from sparring.envs.air_combat.airframe.fighter import Fighter
 
 Row10 = wp.types.vector(length=10, dtype=float)
 """CXq, CYr, CYp, CZq, Clr, Clp, Cmq, Cnr, Cnp, CZ."""
@@ -32,10 +34,23 @@ class AirframeTables:
     """Cl and Cn of 20 degrees of aileron, Cl and Cn of 30 degrees of rudder [12, 7]; beta from -30 in steps of 10."""
     thrust: wp.array2d[wp.vec3]
     """Idle, military and maximum thrust, lbf [11, 6]; Mach in steps of 0.2, height in steps of 10,000 ft."""
+    by_mach: wp.array[wp.vec3]
+    """Of the point mass [21]: `Fighter.by_mach`; empty for the F-16. So are the numbers below."""
+    inverse_mass: float
+    weight: float
+    wing_area: float
+    lift_most: float
+    lift_least: float
+    load_most: float
 
 
-def load_tables(device: object) -> AirframeTables:
-    """Return the tables in the memory of a Warp device."""
+F16 = Fighter(thrust=(high_speed.THRUST_IDLE, high_speed.THRUST_MILITARY, high_speed.THRUST_MAXIMUM))
+FIGHTERS = {"point_mass": F16, "f16": F16, "f4": F4}
+"""The airframe of each flight model, `rules.MODELS`."""
+
+
+def load_tables(device: object, model: str = "point_mass") -> AirframeTables:
+    """Return the tables of a flight model in the memory of a Warp device."""
 
     def stacked(*parts: f16.Table) -> np.ndarray:
         return np.stack([np.asarray(part, dtype=np.float32).T for part in parts], axis=-1)
@@ -44,13 +59,18 @@ def load_tables(device: object) -> AirframeTables:
     tables = AirframeTables()
     rows = np.asarray((*t.DAMPING, t.NORMAL), dtype=np.float32).T
     increments = (t.ROLLING_AILERON, t.YAWING_AILERON, t.ROLLING_RUDDER, t.YAWING_RUDDER)
-    stages = (high_speed.THRUST_IDLE, high_speed.THRUST_MILITARY, high_speed.THRUST_MAXIMUM)
-    engine = [np.asarray(part, dtype=np.float32) for part in stages]
+    fighter = FIGHTERS[model]
+    engine = [np.asarray(part, dtype=np.float32) for part in fighter.thrust]
+    by_mach = np.asarray(fighter.by_mach, dtype=np.float32).reshape(-1, 3)
     tables.by_alpha = wp.array(np.ascontiguousarray(rows), dtype=Row10, device=device)
     tables.by_elevator = wp.array(stacked(t.AXIAL, t.PITCHING), dtype=wp.vec2, device=device)
     tables.by_slip = wp.array(stacked(t.ROLLING, t.YAWING), dtype=wp.vec2, device=device)
     tables.by_beta = wp.array(stacked(*increments), dtype=wp.vec4, device=device)
     tables.thrust = wp.array(np.stack(engine, axis=-1), dtype=wp.vec3, device=device)
+    tables.by_mach = wp.array(by_mach, dtype=wp.vec3, device=device)
+    tables.inverse_mass = 1.0 / fighter.mass
+    for name in ("weight", "wing_area", "lift_most", "lift_least", "load_most"):
+        setattr(tables, name, getattr(fighter, name))
     return tables
 
 

@@ -56,10 +56,10 @@ def fly_kernel(
 
 
 @cache
-def tables():
-    """Return the tables on the CPU."""
+def tables(model="point_mass"):
+    """Return the tables of a flight model on the CPU."""
     wp.config.log_level = wp.LOG_ERROR
-    return load_tables("cpu")
+    return load_tables("cpu", model)
 
 
 def forces(states, controls, cg):
@@ -70,7 +70,7 @@ def forces(states, controls, cg):
     return out.numpy()
 
 
-def fly(planes, commands, ticks, *, six=False, thrust=1.0, drag=1.0, mass=1.0):
+def fly(planes, commands, ticks, *, six=False, model="point_mass", thrust=1.0, drag=1.0, mass=1.0):
     """Return planes [N] after `ticks` of commands [N] of (load, roll rate, throttle)."""
     orders = np.zeros(len(planes), dtype=Command.numpy_dtype())
     columns = np.broadcast_to(commands, (len(planes), 3)).T
@@ -79,7 +79,7 @@ def fly(planes, commands, ticks, *, six=False, thrust=1.0, drag=1.0, mass=1.0):
     scales = Scales()
     scales.thrust, scales.drag, scales.mass = thrust, drag, mass
     rows = wp.array(planes, dtype=Plane, device="cpu")
-    inputs = [tables(), rows, wp.array(orders, dtype=Command, device="cpu"), scales, ticks, six]
+    inputs = [tables(model), rows, wp.array(orders, dtype=Command, device="cpu"), scales, ticks, six]
     wp.launch(fly_kernel, dim=len(planes), inputs=inputs, device="cpu")
     return rows.numpy()
 

@@ -209,7 +209,7 @@ def observe_battle(
                 ground = wp.where(settings.observe_ground, GROUND, 0)
                 observe_conditions(obs, row, obs.shape[1] - PHYSICS - ground, world.conditions[match], me)
             if settings.observe_ground:
-                observe_ground(obs, row, obs.shape[1] - GROUND, me, it)
+                observe_ground(obs, row, obs.shape[1] - GROUND, me, it, settings.wing)
                 if options.radar and world.tracks[match, nearest].age > MEMORY_TICKS:
                     obs[row, obs.shape[1] - 1] = 0.0
 
@@ -312,7 +312,7 @@ def orders_of(
     if bot < 0:
         return read_choices(actions, results, match, seat, armed, options.form == 1, me, it, settings.single_rounds)
     orders = Orders()
-    orders.command = decide(bot, me, it, settings.single_rounds)
+    orders.command = decide(bot, me, it, settings.single_rounds, settings.wing)
     if armed:
         locked = lock_on(world.planes, match, seat, options.size) >= 0
         homing = homes(world.missiles, match, seat, options.size)
@@ -437,7 +437,7 @@ def battle_step_kernel(
         state.rounds = world.planes[match, seat].rounds
         state.phi = phi_of(world, match, seat, size)
         if weights.ground != 0.0 and state.hp > 0.0:
-            state.ground = ground_potential(world.planes[match, seat])
+            state.ground = ground_potential(world.planes[match, seat], settings.wing)
         state.orders = orders_of(world, results, actions, match, seat, settings, options)
         world.seats[match, seat] = state
     row = int(wp.rand_init(settings.seed, world.match_id[match]))
@@ -461,7 +461,9 @@ def battle_step_kernel(
         shaped = weights.shaping * (weights.gamma * after - world.seats[match, seat].phi)
         if weights.ground != 0.0 and world.seats[match, seat].hp > 0.0:
             me = world.planes[match, seat]
-            shaped += ground_shaping(world.seats[match, seat].ground, me, me.hp <= 0.0 or outcome >= 0, weights)
+            shaped += ground_shaping(
+                world.seats[match, seat].ground, me, me.hp <= 0.0 or outcome >= 0, weights, settings.wing
+            )
         result = float(0.0)
         if outcome == 0:
             result = weights.draw

@@ -64,6 +64,20 @@ def test_the_record_names_what_is_there():
     assert set(AirCombatRunConfig.bots) == set(GAME.bots) - set(GAME.held_out)
 
 
+@pytest.mark.parametrize(
+    ("form", "sizes"), [("continuous", (4, 0, 0)), ("discrete", (0, 0, [5, 5, 3, 2])), ("commands", (4, 0, 0))]
+)
+def test_sb3_trains_in_the_same_matches_and_its_policy_is_evaluated(form, sizes, tmp_path):
+    """The trigger is a Gaussian, as in the dogfight."""
+    pytest.importorskip("stable_baselines3")
+    phases = [PhaseConfig("bots", 2, stages=[StageConfig(bots=["straight"])])]
+    env = AirCombatEnvConfig(num_envs=4, action_repeat=60, action_form=form)
+    final = train(small(tmp_path, trainer="sb3", env=env, phases=phases, evaluation=EvaluationConfig()))
+    contract = load_checkpoint(final).contract
+    assert tuple(contract.get(key, 0) for key in ("continuous", "binary", "categorical")) == sizes
+    assert "| straight" in sparring.evaluate(final, opponents="straight", games=2).markdown
+
+
 def test_it_trains_and_a_cut_run_goes_on_bit_for_bit(whole, tmp_path):
     train(small(tmp_path, max_updates=2))
     train(small(tmp_path))
