@@ -14,7 +14,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sparring.configs.core.errors import InputError
+from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.opponents import is_code
 from sparring.envs.game import game_with_id, load
 
 
@@ -365,8 +366,8 @@ class TextGame:
         headline: metrics in the progress line, by name, such as {"centres": "game/avg_sc_count"}.
         pieces: regular expression of a tokenizer of its own: how text is cut into tokens; empty: into words.
         preview: `preview(config, count_tokens)` yields the lines of `dry_run=true`; None if the game has none.
-        league_players: `league_players(names)` opens those of `league.players`; None if the game has none. Raises
-            `InputError`.
+        league_players: `league_players(config)` opens those of `league.players` (`fixed_players`); None if the game
+            has none. Raises `InputError`.
 
     """
 
@@ -379,7 +380,31 @@ class TextGame:
     headline: Mapping[str, str] = field(default_factory=dict)
     pieces: str = ""
     preview: Callable[..., Iterator[str]] | None = None
-    league_players: Callable[[Sequence[str]], Any] | None = None
+    league_players: Callable[[Any], Any] | None = None
+
+
+def fixed_players(
+    names: Sequence[str],
+    open_player: Callable[[str], Any],
+    *,
+    option: str = "league.players=[{}]",
+    reserved: str = "",
+) -> dict[str, Any]:
+    """Open the players that an `option` names; `open_player` returns a text for a bot.
+
+    Raises `ConfigError` for a bot, a name that occurs twice, and code, which is not run. Names that begin with a
+    `reserved` text are never code.
+    """
+    if len({*names}) < len(names):
+        raise ConfigError(f"{option.format(','.join(names))}: has a name twice; give each once")
+    players = {}
+    for name in names:
+        if is_code(name) and not (reserved and name.startswith(reserved)):
+            raise ConfigError(f"{option.format(name)}: is code, which a league cannot keep; give a policy or search")
+        players[name] = open_player(name)
+        if isinstance(players[name], str):
+            raise ConfigError(f"{option.format(name)}: is a bot, and the bots are in the league; leave it out")
+    return players
 
 
 def mix(*numbers: int) -> int:

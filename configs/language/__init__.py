@@ -27,6 +27,7 @@ DISCOUNTS = ("phase", "decision")
 GIVE_ADAPTER = "???"
 """Value of `model.adapter` in a run file that needs one on the command line."""
 PLAYS = ("league", "self_play")
+GROUP, ROLE = "group", "role"
 NEW_MODEL = "tiny"
 """Value of `model.name` for which trainer=clone builds a model instead of loading one."""
 MODEL = Form(r"[^\x00\n]+", "tiny, smollm2, a run that cloned a bot, a folder or an id on Hugging Face's hub")
@@ -222,6 +223,10 @@ class GRPOConfig:
     """Reference: a moving average of the adapter, not the base model."""
     ema_tau: float = option(0.99, PROBABILITY, needs=["grpo.use_ema_reference=true"])
     """Weight of the old average in each step."""
+    baseline: str = option(GROUP, (GROUP, ROLE))
+    """Subtracted from a decision's reward: its group's mean, or the running mean of its seat in all games."""
+    baseline_decay: float = option(0.95, PROBABILITY, needs=["grpo.baseline=role"])
+    """Weight of the old running mean in each step."""
     min_reward_variance: float = option(0.0, "[0, 1000000]")
     """Groups whose rewards have a smaller variance are skipped."""
     advantage_clip: float = option(10.0, "[0, 1000]")
@@ -276,7 +281,7 @@ NEEDS_OPPONENTS = tuple(
         "use_elo_conditioned_rewards", "use_strategic_step_scoring", "use_trajectory_level_rewards",
         "use_position_scoring", "win_bonus", "winner_threshold_sc", "reward_discount_gamma", "count_fork_year",
         "reward_discount_per", "step_reward_weight", "final_reward_weight", "leader_gap_penalty_weight",
-        "balance_bonus_weight",
+        "balance_bonus_weight", "baseline", "baseline_decay",
     )
 )  # fmt: skip
 """Options of games with opponents and several decisions."""

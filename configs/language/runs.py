@@ -42,7 +42,7 @@ class LanguageRunConfig(RunConfig):
     @property
     def game_id(self) -> str:
         """Id of the game's descriptor."""
-        return self.env.id
+        return self.game
 
     def check_game(self) -> int:
         """Return the number of seats of the game; raises `ConfigError` if it cannot be made."""
@@ -66,6 +66,7 @@ class GRPORunConfig(LanguageRunConfig):
     idle = (
         ("grpo.kl_beta=0.0", ("grpo.kl_beta_start_step", "grpo.kl_beta_warmup_steps")),
         ("overfit.enabled=false", ("overfit.",)),
+        ("grpo.baseline=role", ("grpo.use_state_stratified_groups", "grpo.min_reward_variance")),
         ("grpo.use_trajectory_level_rewards=true", (
             "grpo.step_reward_weight", "grpo.final_reward_weight", "grpo.reward_discount_",
         )),
@@ -142,6 +143,10 @@ def _check_grpo(grpo: language.GRPOConfig) -> None:
         raise ConfigError(
             "grpo.use_token_level_loss=true: weighs samples by their tokens, and grpo.aggregation=dr_grpo weighs none;"
             " choose one of them"
+        )
+    if grpo.baseline == language.ROLE and grpo.scale_advantages:
+        raise ConfigError(
+            "grpo.baseline=role: does not divide by the spread of a group; give grpo.scale_advantages=false, too"
         )
     if 0 < grpo.ppo_delta <= 1 + grpo.ppo_epsilon_high:
         raise ConfigError(

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from sparring.configs.core.allowed import option
+from sparring.configs.core.allowed import Form, option
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.games import EnvConfig
-from sparring.configs.language import NEEDS_OPPONENTS, GRPOConfig
-from sparring.configs.language.runs import GRPORunConfig
+from sparring.configs.language import NEEDS_OPPONENTS, CloneConfig, GRPOConfig
+from sparring.configs.language.league import LeagueConfig
+from sparring.configs.language.runs import CloneRunConfig, GRPORunConfig
 from sparring.envs.imported.config import GAME_ID, KWARGS
 from sparring.envs.openspiel_text import ENV_ID, NAME
 
@@ -19,7 +20,8 @@ NOT_IN_TEXT = (
     "model.show_action_counts",
 )  # fmt: skip
 """Options of language models that write Diplomacy's prompts."""
-GROUPED = ("grpo.play", "grpo.use_state_stratified_groups")
+TEACHER = Form(r"[^\x00\n]*", "a player of the game that is not code, such as openspiel:cfr:1000 or a run")
+GROUPED = ("grpo.play", "grpo.use_state_stratified_groups", "grpo.baseline", "grpo.baseline_decay")
 """Options of games with opponents and several decisions that have an effect here."""
 
 
@@ -48,30 +50,32 @@ class OpenSpielTextEnvConfig(EnvConfig):
 
 
 @dataclass
+class OpenSpielLeagueConfig(LeagueConfig):
+    """Opponents of the learner in games without DumbBot, and ratings."""
+
+    dumbbot_game_probability: float = option(0.0, "[0, 0]")
+    """Games against DumbBot, which plays Diplomacy alone."""
+
+
+@dataclass
 class OpenSpielGRPORunConfig(GRPORunConfig):
-    """GRPO trains a language model in a game of OpenSpiel, in all seats."""
+    """GRPO trains a language model in a game of OpenSpiel: in all seats, or in one seat of a game in turn."""
 
     game, title, seats = ENV_ID, "OpenSpiel's games in text", 2
     lacks = (
         *GRPORunConfig.lacks, *NOT_IN_TEXT, *(name for name in NEEDS_OPPONENTS if name not in GROUPED), "dry_run",
-        "overfit",
+        "overfit", "league.bots", "league.dumbbot_game_probability",
     )  # fmt: skip
 
     env: OpenSpielTextEnvConfig = field(default_factory=OpenSpielTextEnvConfig)
     grpo: GRPOConfig = field(default_factory=lambda: GRPOConfig(play="self_play"))
-
-    @property
-    def game_id(self) -> str:
-        """Id of the game's descriptor, whatever game of OpenSpiel it is."""
-        return ENV_ID
+    league: OpenSpielLeagueConfig = field(default_factory=OpenSpielLeagueConfig)
 
     def check(self) -> None:
-        """Refuse another trainer, and opponents of a league; raises `ConfigError`."""
+        """Refuse another trainer; raises `ConfigError`."""
         if self.trainer not in self.trainers:
             able = " or ".join(self.trainers)
             raise ConfigError(f"trainer={self.trainer}: does not train env.package={NAME}; choose {able}")
-        if self.grpo.play != "self_play":
-            raise ConfigError(f"grpo.play={self.grpo.play}: all seats learn here; give grpo.play=self_play")
         super().check()
 
     def check_game(self) -> int:
@@ -81,5 +85,26 @@ class OpenSpielGRPORunConfig(GRPORunConfig):
         return int(open_text_game(self.env.id, self.env.kwargs).num_players())
 
 
-RUNS = (OpenSpielGRPORunConfig,)
+@dataclass
+class OpenSpielCloneConfig(CloneConfig):
+    """Behaviour cloning of random play, or of a teacher (`trainer=clone`)."""
+
+    bot: str = option("random", ("random",))
+    """Player of all seats, whose moves are imitated."""
+    teacher: str = option("", TEACHER)
+    """Player of all seats in its place, such as openspiel:cfr:1000 or a PPO run in the game; empty: the bot."""
+
+
+@dataclass
+class OpenSpielCloneRunConfig(CloneRunConfig):
+    """A language model clones a player of a game of OpenSpiel."""
+
+    game, title, seats = ENV_ID, "OpenSpiel's games in text", 2
+    lacks = (*CloneRunConfig.lacks, *NOT_IN_TEXT, "dry_run", "env.answer")
+
+    env: OpenSpielTextEnvConfig = field(default_factory=OpenSpielTextEnvConfig)
+    clone: OpenSpielCloneConfig = field(default_factory=OpenSpielCloneConfig)
+
+
+RUNS = (OpenSpielGRPORunConfig, OpenSpielCloneRunConfig)
 """Kinds of run of OpenSpiel's games in text."""

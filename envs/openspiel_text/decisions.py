@@ -6,7 +6,7 @@ choices (`envs.imported.states`). States are never changed: `child` returns anot
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,6 +96,14 @@ def random_option(state: Any, seed: int) -> Option:
     """Return a legal action, each equally likely."""
     options = action_menu(state).options
     return options[int(np.random.default_rng(seed).integers(len(options)))]
+
+
+def drawn_option(state: Any, choices: Sequence[tuple[int, float]], seed: int) -> Option:
+    """Return a legal action drawn by `choices`, pairs of actions and probabilities."""
+    random = np.random.default_rng(seed)
+    number = int(np.searchsorted(np.cumsum([share for _, share in choices]), random.random(), side="right"))
+    action = choices[min(number, len(choices) - 1)][0]
+    return next(option for option in action_menu(state).options if option.value == action)
 
 
 def _look_at_names(game: Any) -> None:

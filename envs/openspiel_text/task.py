@@ -1,4 +1,4 @@
-"""Games of OpenSpiel as a `TextTask`: every seat is a language model's or random, and is paid its return at the end.
+"""Games of OpenSpiel as a `TextTask`: a seat is a language model's, random or a fixed player's, paid its return.
 
 The games of a group begin after the same draws of chance, so all players hold the same cards. Where they come to the
 same move, later draws are the same, too. Every decision of a seat has the game's return as its reward.
@@ -9,18 +9,26 @@ same move, later draws are the same, too. Every decision of a seat has the game'
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 
-from sparring.configs.core.errors import InputError, choose
+from sparring.configs.core.errors import choose
+from sparring.envs.game import load
 from sparring.envs.imported.states import first_state, text_of
 from sparring.envs.openspiel_text import GAME
 from sparring.envs.openspiel_text.answers import KINDS, MOVES, probes, read_decision
-from sparring.envs.openspiel_text.config import OpenSpielGRPORunConfig
-from sparring.envs.openspiel_text.decisions import action_menu, open_text_game, past_chance, random_option
+from sparring.envs.openspiel_text.config import OpenSpielCloneRunConfig, OpenSpielGRPORunConfig
+from sparring.envs.openspiel_text.decisions import (
+    action_menu,
+    drawn_option,
+    open_text_game,
+    past_chance,
+    random_option,
+)
+from sparring.envs.openspiel_text.demonstrations import Choose, MoveDemonstrations
 from sparring.envs.openspiel_text.prompts import VIEWS, prompt_of, prompt_text
 from sparring.envs.openspiel_text.references import references
 from sparring.envs.text import (
@@ -32,9 +40,14 @@ from sparring.envs.text import (
     Prompt,
     RolloutPlan,
     TextGame,
+    fixed_players,
     mix,
 )
 
+STATE_PLAYER = "sparring.envs.imported.evaluation.state_players:open_player"
+"""Opens a player of states in a game of OpenSpiel, such as a policy of PPO; it needs torch."""
+OPENSPIEL_PLAYER = "openspiel:"
+"""Beginning of the names of OpenSpiel's own players, such as openspiel:uniform."""
 CHANCE, ANSWERS, FALLBACKS = 1, 2, 3
 """Streams of random numbers."""
 
@@ -44,6 +57,7 @@ class OpenSpielTask:
 
     def __init__(self, config: OpenSpielGRPORunConfig, *, threads: int = 1) -> None:
         self._game, self._answer = open_text_game(config.env.id, config.env.kwargs), config.env.answer
+        self._others = dict.fromkeys(GAME.bots, choose_randomly) | league_players(config)
 
     def reset(self, plan: RolloutPlan, decide: DecidePrompts) -> None:
         """Begin the games of each group after the same draws of chance."""
@@ -52,8 +66,7 @@ class OpenSpielTask:
         starts = [past_chance(first_state(self._game), mix(group.seed, CHANCE)) for group in plan.groups]
         self._states = [start for start in starts for _ in range(plan.samples)]
         self._moves = [0] * len(self._states)
-        for game in range(len(self._states)):
-            self._play_bots(game)
+        self._play_others(range(len(self._states)))
 
     @property
     def over(self) -> bool:
@@ -70,7 +83,7 @@ class OpenSpielTask:
             read = read_decision(prompt, answer)
             self._kinds[read.kind] += 1
             self._move(prompt.game, read.option or random_option(prompt.position, mix(prompt.seed, FALLBACKS)))
-            self._play_bots(prompt.game)
+        self._play_others([prompt.game for prompt, _ in answered])
         self._steps += 1
 
     def fail(self, games: set[int], why: str) -> None:
@@ -140,13 +153,52 @@ class OpenSpielTask:
         seed = mix(self._group(game).seed, CHANCE, self._moves[game])
         self._states[game] = past_chance(self._states[game].child(option.value), seed)
 
-    def _play_bots(self, game: int) -> None:
-        """Make the moves of random players until a language model decides."""
-        while not (state := self._states[game]).is_terminal():
-            group = self._group(game)
-            if group.players[state.current_player()] not in GAME.bots:
-                return
-            self._move(game, random_option(state, mix(group.seed, FALLBACKS, game, self._moves[game])))
+    def _play_others(self, games: Iterable[int]) -> None:
+        """Make the moves of bots and fixed players until a language model decides; each is asked for all its games."""
+        while waiting := self._waiting(games):
+            for name, numbers in waiting.items():
+                states = [self._states[game] for game in numbers]
+                seeds = [mix(self._group(game).seed, FALLBACKS, game, self._moves[game]) for game in numbers]
+                for game, option in zip(numbers, self._others[name](states, seeds), strict=True):
+                    self._move(game, option)
+
+    def _waiting(self, games: Iterable[int]) -> dict[str, list[int]]:
+        """Return the games in which a bot or a fixed player decides, by its name."""
+        waiting: dict[str, list[int]] = {}
+        for game in games:
+            if not (state := self._states[game]).is_terminal():
+                name = self._group(game).players[state.current_player()]
+                if name in self._others:
+                    waiting.setdefault(name, []).append(game)
+        return waiting
+
+
+def league_players(config: OpenSpielGRPORunConfig) -> dict[str, Choose]:
+    """Open the players of `league.players`.
+
+    Raises `ConfigError` for a bot or code, and `InputError` for a player of another game.
+    """
+    if not config.league.players:
+        return {}
+    return _players(open_text_game(config.env.id, config.env.kwargs), config.league.players, "league.players=[{}]")
+
+
+def _players(game: Any, names: Sequence[str], option: str) -> dict[str, Choose]:
+    """Open the players of states that an option names, such as policies of PPO; they draw their actions by seeds."""
+    bots = {*GAME.bots, *(f"bot:{name}" for name in GAME.bots)}
+
+    def open_player(name: str) -> Choose | str:
+        if name in bots:
+            return name
+        policy = load(STATE_PLAYER)(name, game)
+        return lambda states, seeds: [*map(drawn_option, states, policy(states), seeds)]
+
+    return fixed_players(names, open_player, option=option, reserved=OPENSPIEL_PLAYER)
+
+
+def choose_randomly(states: Sequence[Any], seeds: Sequence[int]) -> list[Option]:
+    """Return a legal action in each state, each equally likely."""
+    return [*map(random_option, states, seeds)]
 
 
 def corpus() -> Iterator[str]:
@@ -163,9 +215,15 @@ def corpus() -> Iterator[str]:
                 state = past_chance(state.child(random_option(state, number).value), number)
 
 
-def demonstrations(config: Any, *, games: int, seed: int, threads: int = 1) -> Any:
-    """Refuse: these games are not cloned. Raises `InputError`."""
-    raise InputError("trainer=clone: OpenSpiel's games in text are not cloned; give trainer=grpo")
+def demonstrations(config: OpenSpielCloneRunConfig, *, games: int, seed: int, threads: int = 1) -> MoveDemonstrations:
+    """Return games of `clone.teacher`, or of random players without one.
+
+    Raises `ConfigError` for a teacher that is code, and `InputError` for one of another game.
+    """
+    game, clone = open_text_game(config.env.id, config.env.kwargs), config.clone
+    names = [clone.teacher] if clone.teacher else []
+    choose = _players(game, names, "clone.teacher={}").get(clone.teacher, choose_randomly)
+    return MoveDemonstrations(game, choose, clone.teacher or clone.bot, games=games, seed=seed)
 
 
 def bot_answers(name: str, prompts: Sequence[Prompt], *, threads: int = 1) -> list[tuple[Option, ...]]:
@@ -182,4 +240,5 @@ OPENSPIEL = TextGame(
     references=references,
     bot_answers=bot_answers,
     headline={"moves": "game/moves"},
+    league_players=league_players,
 )

@@ -8,7 +8,7 @@ of 0 would be NaN.
 
 Only steps with more than one allowed id, the decision tokens, are scored; the others have probability 1. A text is read
 up to the token before its last decision token, and one without any is not read. Shared prefixes, as in forks of a game
-and among the powers on a board, are read once, and their gradient is the sum over the texts.
+and among the powers on a board, are read once, as are equal texts, and their gradient is the sum over the texts.
 
 `line_odds` gives the probability of every option of every line of an answer, and `option_probabilities` that of the
 first line before there is an answer: the product over the option's tokens. The options of a
@@ -93,10 +93,13 @@ def collate(decisions: Sequence[Decision], *, share: bool = True) -> TokenBatch:
     if len(before) and before.min() < 0:
         raise ValueError(f"decision {read[int(before.argmin())]} has no prompt")
     first = before + np.array([steps[number][0] for number in read], dtype=np.int64)
-    tree = levels(texts, first if share else 0 * first) if texts else []
+    which, distinct = _distinct(texts, share=share)
+    most = np.full(len(distinct), np.iinfo(np.int64).max)
+    np.minimum.at(most, which, first if share else 0 * first)
+    tree = levels([texts[row] for row in distinct], most) if texts else []
     return TokenBatch(
         levels=tuple(tree),
-        position=torch.from_numpy(_places(texts, before, [steps[number] for number in read], tree)),
+        position=torch.from_numpy(_places(texts, which, before, [steps[number] for number in read], tree)),
         sample=torch.from_numpy(np.repeat(np.arange(len(steps)), [len(scored) for scored in steps]).astype(np.int64)),
         step=torch.from_numpy(np.concatenate([NO_IDS, *steps])),
         **(_whole(decisions, steps) if _is_free(decisions, steps) else _allowed(decisions, steps)),
@@ -108,15 +111,30 @@ def _text(decision: Decision, last: int) -> np.ndarray:
     return np.concatenate([decision.prompt_ids, decision.token_ids[:last]]).astype(np.int64)
 
 
+def _distinct(texts: Sequence[np.ndarray], *, share: bool) -> tuple[np.ndarray, list[int]]:
+    """Return the piece that each text is in the last level, int64 [R], and the first text of each.
+
+    Equal texts, such as answers of one token to a prompt, are one piece if they `share`.
+    """
+    numbers: dict[bytes | int, int] = {}
+    keys = [text.tobytes() if share else row for row, text in enumerate(texts)]
+    which = np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
+    return which, np.unique(which, return_index=True)[1].tolist()
+
+
 def _places(
-    texts: Sequence[np.ndarray], before: np.ndarray, steps: Sequence[np.ndarray], tree: Sequence[Level]
+    texts: Sequence[np.ndarray],
+    which: np.ndarray,
+    before: np.ndarray,
+    steps: Sequence[np.ndarray],
+    tree: Sequence[Level],
 ) -> np.ndarray:
     """Return the index in the last level's B x T of the token before each step, int64 [N]."""
     if not texts:
         return NO_IDS
     width = int(tree[-1].counts.max())
     lengths = np.array([len(text) for text in texts])
-    start = (np.arange(len(texts)) + 1) * width - lengths + before
+    start = (which + 1) * width - lengths + before
     return np.concatenate([begin + scored for begin, scored in zip(start.tolist(), steps, strict=True)])
 
 

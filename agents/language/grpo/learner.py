@@ -42,6 +42,7 @@ from sparring.agents.language.grpo.objective.loss import (
 )
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.tensor_file import check_optimizer, check_tensors
+from sparring.configs.language import ROLE
 from sparring.configs.language.runs import GRPORunConfig
 
 DR_GRPO_LENGTH = 64
@@ -74,7 +75,7 @@ class GRPOLearner:
     """Learner of the named `parameters` of `model`; `without_adapters` returns a context that disables the adapters.
 
     All `processes` call `learn` and `agreement` with the same arguments. `divided` is true for a model divided among
-    them.
+    them. A game has `seats`.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class GRPOLearner:
         seed: int,
         processes: Processes = ALONE,
         divided: bool = False,
+        seats: int = 1,
     ) -> None:
         self._processes, self._divided = processes, divided
         self.model, self.parameters, self._run = model, parameters, config
@@ -96,6 +98,8 @@ class GRPOLearner:
         self.reference = kl.Reference(parameters, self.grpo, base=base, without_adapters=without_adapters)
         self.beta = kl.Beta(self.grpo)
         self.version = 0
+        self.role_baseline = torch.zeros(seats, dtype=torch.float64)
+        """Of `grpo.baseline=role`, by seat."""
         self._seed = seed
         self._device = next(iter(parameters.values())).device
 
@@ -148,6 +152,7 @@ class GRPOLearner:
             "reference": self.reference.state_dict(),
             "beta": self.beta.state_dict(),
             "version": self.version,
+            **({"role_baseline": self.role_baseline} if self.grpo.baseline == ROLE else {}),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -159,6 +164,7 @@ class GRPOLearner:
         self.reference.load_state_dict(state["reference"])
         self.beta.load_state_dict(state["beta"])
         self.version = state["version"]
+        self.role_baseline = state.get("role_baseline", self.role_baseline)
 
     def check(self, state: dict[str, Any]) -> dict[str, Any]:
         """Return a stored state for `load_state_dict`; raises `ContentError` for one of other adapters or with NaN.
@@ -167,7 +173,9 @@ class GRPOLearner:
         """
         weights = check_tensors(state["parameters"], self.parameters, "parameters")
         moments = check_optimizer(state["optimizer"], self.optimizer, "optimizer")
-        return {**state, "parameters": weights, "optimizer": moments}
+        expected = {"role_baseline": self.role_baseline} if self.grpo.baseline == ROLE else {}
+        baseline = check_tensors({key: state[key] for key in expected if key in state}, expected, "learner")
+        return {**state, "parameters": weights, "optimizer": moments, **baseline}
 
     @torch.no_grad()
     def _corrected(self, samples: Sequence[Sample]) -> tuple[list[Sample], dict[str, float]]:

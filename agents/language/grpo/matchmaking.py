@@ -16,8 +16,9 @@ rating      self-play has exactly 0.15; the other agents are weighted by exp(-d^
 In the last two, the category of another agent is its rating relative to the hero: stronger (more than 100 above), peer
 (less than 100 below), weaker (less than 200 below) or much_weaker.
 
-In the cold start, which ends with the first checkpoint or after `cold_start_steps`, three opponents are random and
-three chaos. With `dumbbot_game_probability` a game has DumbBot in all other seats, regardless of everything else.
+In the cold start, which ends with the first checkpoint or after `cold_start_steps`, opponents are random and chaos in
+turn, three of each in Diplomacy; random alone in a game without chaos. With `dumbbot_game_probability` a game has
+DumbBot in all other seats, regardless of everything else.
 
 Metrics of a league are the opponents drawn, its size, and progress on players that do not change. Neither a win rate
 within a league that learns as well nor a single Elo measures progress. The table of references has the Elo of the base
@@ -98,7 +99,9 @@ def draw_opponents(
         names = [_bot(league, DUMBBOT)] * seats
         return Opponents(tuple(names), (DUMBBOT_BENCHMARK,) * seats, dumbbot_game=True)
     if is_cold(league, config, step):
-        names = [_bot(league, COLD_START_BOTS[seat % len(COLD_START_BOTS)]) for seat in range(seats)]
+        bots = {plain_bot(bot.name) for bot in league.of_kind("bot")}
+        cold = [name for name in COLD_START_BOTS if name in bots] or COLD_START_BOTS
+        names = [_bot(league, cold[seat % len(cold)]) for seat in range(seats)]
         return Opponents(tuple(rng.permutation(names).tolist()), (BASELINE,) * seats)
     draws = seat_draws(league, config, step=step, steps=steps, hero=hero)
     # One draw per seat, in the order of the league: the order of agents is part of the seeded result.

@@ -32,4 +32,4 @@ def check_sources(config: GRPORunConfig) -> None:
         opens = text_game(config.game_id).league_players  # Loads torch, which opening a policy needs.
         if opens is None:
             raise ConfigError(f"league.players=[{','.join(named)}]: {config.env.id} has none; leave it out")
-        opens(named)
+        opens(config)

@@ -20,13 +20,19 @@ from sparring.agents.language.backend import FALLBACK
 from sparring.agents.language.decoding.constraint import constraint_of
 from sparring.agents.language.grpo.learner import GRPOLearner, Sample
 from sparring.agents.language.grpo.matchmaking import Opponents, league_metrics, weights_path
-from sparring.agents.language.grpo.objective.advantages import advantages, group_ids, mixed_share
+from sparring.agents.language.grpo.objective.advantages import (
+    advantages,
+    group_ids,
+    mixed_share,
+    next_baseline,
+    role_advantages,
+)
 from sparring.agents.language.grpo.rollouts.rollout import RolloutBatch
 from sparring.agents.language.models.adapters import BASE, LEARNER, AdapterError, Adapters, identity_like, load_adapter
 from sparring.agents.language.transformers_backend import TransformersBackend
 from sparring.agents.run.states import StateError, TrainingState
 from sparring.configs.core.errors import InputError
-from sparring.configs.language import GRPOConfig
+from sparring.configs.language import ROLE, GRPOConfig
 from sparring.configs.language.runs import GRPORunConfig
 from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER, League
 from sparring.curriculum.ratings import GameResult, by_player
@@ -49,12 +55,18 @@ def learn_from(batch: RolloutBatch, learner: GRPOLearner, grpo: GRPOConfig, *, r
     """Compute advantages, take the learner's step, and return the metrics of both."""
     facts = [turn.before for turn in batch.turns]
     ids = group_ids(facts, stratified=grpo.use_state_stratified_groups)
-    rewards = torch.tensor(batch.rewards, dtype=torch.float64)
-    advantage = advantages(rewards, ids, grpo)
+    rewards, baseline = torch.tensor(batch.rewards, dtype=torch.float64), learner.role_baseline
+    if grpo.baseline == ROLE:
+        seat, game = (torch.tensor([getattr(turn, key) for turn in batch.turns]) for key in ("seat", "game"))
+        baseline = next_baseline(baseline, rewards, seat, game, decay=grpo.baseline_decay)
+        advantage = role_advantages(rewards, seat, baseline, grpo)
+    else:
+        advantage = advantages(rewards, ids, grpo)
     values = advantage.values.tolist()
     used = advantage.used.nonzero().flatten().tolist()
     samples = [Sample(batch.turns[index].decision, values[index]) for index in used]
     metrics = learner.learn(samples, rate_scale=rate_scale)
+    learner.role_baseline = baseline  # after the step, which may be repeated if it fails
     lag = learner.version - 1 - batch.plan.policy_version
     extra = {"processing/mixed_share": mixed_share(facts, ids), "buffer/lag": float(lag)}
     return advantage.metrics | metrics | extra | {"train/learning_rate": grpo.learning_rate * rate_scale}

@@ -87,6 +87,7 @@ class GRPOTrainer:
             seed=config.seed,
             processes=processes,
             divided=self.divided,
+            seats=self.seats,
         )
         if self.divided:
             self.adapters.divide(self.device)
@@ -339,7 +340,9 @@ class GRPOTrainer:
             step=first,
             policy_version=self.learner.version,
             seed=self.config.seed,
-            draw=lambda rng: draw_opponents(league, options, step=first, steps=self.grpo.steps, rng=rng),
+            draw=lambda rng: draw_opponents(
+                league, options, step=first, steps=self.grpo.steps, rng=rng, seats=self.seats - 1
+            ),
             league=league,
         )
         return replace(plan, step=step)

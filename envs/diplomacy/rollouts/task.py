@@ -19,7 +19,6 @@ import torch
 
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.language import GRPOConfig
-from sparring.configs.opponents import is_code
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
 from sparring.envs.diplomacy.board import codes
@@ -42,6 +41,7 @@ from sparring.envs.text import (
     Prompt,
     RolloutPlan,
     TextGame,
+    fixed_players,
     mix,
 )
 
@@ -268,7 +268,7 @@ class DiplomacyTextTask:
         self.reward_rules, self._win_at = _reward_rules(grpo), grpo.winner_threshold_sc
         self._count_fork_year = grpo.count_fork_year
         self._dumbbot_games = grpo.play == "league" and config.league.dumbbot_game_probability > 0
-        self._writers = league_writers(config.league.players)
+        self._writers = league_writers(config)
         last_year = config.env.last_year
         self._masters = DiplomacyBatch(grpo.groups, last_year=last_year, threads=threads)
         self._batch = DiplomacyBatch(grpo.groups * grpo.samples_per_group, last_year=last_year, threads=threads)
@@ -409,17 +409,9 @@ def _share(ranks: Sequence[int], first: int, last: int) -> float:
     return float(np.mean([first <= rank <= last for rank in ranks]))
 
 
-def league_writers(names: Sequence[str]) -> Writers:
+def league_writers(config: DiplomacyGRPORunConfig) -> Writers:
     """Open the players of `league.players`; raises `ConfigError` for a bot or another that writes no moves."""
-    opened = {name: load(GAME.open_player)(name) for name in names}
-    for name, player in opened.items():
-        if isinstance(player, str):
-            raise ConfigError(f"league.players=[{name}]: is a bot, and the bots are in the league; leave it out")
-        if is_code(name):
-            raise ConfigError(f"league.players=[{name}]: is code, which a league cannot keep; give a policy or search")
-    if len(opened) < len(names):
-        raise ConfigError(f"league.players=[{','.join(names)}]: has a name twice; give each once")
-    return opened
+    return fixed_players(config.league.players, load(GAME.open_player))
 
 
 def demonstrations(config: DiplomacyCloneRunConfig, *, games: int, seed: int, threads: int = 1) -> BotGames:

@@ -149,7 +149,7 @@ def test_a_run_in_another_game_is_refused_before_it_starts(options, message):
     ("options", "message"),
     [
         (["trainer=ppo"], "trainer=ppo: does not train env.package=openspiel_text; choose grpo"),
-        (["grpo.play=league"], "grpo.play=league: all seats learn here; give grpo.play=self_play"),
+        (["grpo.play=league", "league.bots=original"], "league.bots=original: is an option of sparring/Diplomacy-v0"),
         (["env.last_year=1905"], "env.last_year"),
         (["model.compact=false"], "model.compact"),
         (["env.id=a b"], "env.id"),

@@ -14,6 +14,14 @@ one step of one fork's games. With `use_state_stratified_groups` it is all decis
 outcome of a decision cannot influence its group. The mean of a group does not depend on the decision it is subtracted
 from, so the gradient stays unbiased even after the first step, when the games of a fork differ; the baseline is then
 only less informative. `mixed_share` measures how often that happens.
+
+With `baseline=role` each seat has a running mean instead, as in role-conditioned advantage estimation (SPIRAL,
+arXiv:2506.24119):
+
+    b_s <- alpha b_s + (1 - alpha) R_s,   A_i = r_i - b_s,   alpha = baseline_decay
+
+R_s is the mean over the step's games of what seat s was paid for a decision; in a game paid at the end, its mean
+return. b_s begins at 0 and stays where the seat did not decide. All samples are used.
 """
 
 from __future__ import annotations
@@ -93,12 +101,44 @@ def advantages(reward: Tensor, group: Tensor, config: GRPOConfig) -> Advantages:
             size = count_per_part(group, groups)[group]
             std = std * (size / (size - 1).clamp(min=1)).sqrt()
         raw = torch.where(used, raw / std.clamp(min=config.advantage_std_floor), 0.0)  # (r_i - mean) / max(std, floor)
-    values = raw.clamp(-config.advantage_clip, config.advantage_clip) if config.advantage_clip > 0 else raw
+    values = _clipped(raw, config)
     metrics = _value_metrics(values[used], raw[used]) | _left_out(used, alone)
     if used.any():
         spread = _extreme(values, group, groups, "amax") - _extreme(values, group, groups, "amin")
         metrics["advantage/range_mean"] = float(spread[group[used].unique()].mean())
     return Advantages(values.masked_fill(~used, 0.0), used, metrics)
+
+
+@torch.no_grad()
+def next_baseline(before: Tensor, reward: Tensor, seat: Tensor, game: Tensor, *, decay: float) -> Tensor:
+    """Return the baselines of S seats, float64 [S], after a step; `before` are those from before it.
+
+    `reward` float [B], `seat` int64 [B] and `game` int64 [B] are of the step's decisions.
+    """
+    seats, games = len(before), int(game.max()) + 1 if len(game) else 0
+    cell = seat * games + game
+    by_game = mean_per_part(reward, cell, seats * games).view(seats, games)
+    played = count_per_part(cell, seats * games).view(seats, games) > 0
+    mean = (by_game * played).sum(1) / played.sum(1).clamp(min=1)  # R_s
+    return torch.where(played.any(1), decay * before + (1.0 - decay) * mean, before)
+
+
+@torch.no_grad()
+def role_advantages(reward: Tensor, seat: Tensor, baseline: Tensor, config: GRPOConfig) -> Advantages:
+    """Compute advantages of `reward` float [B], of decisions of `seat` int64 [B], over `baseline` float64 [S].
+
+    Raises `ValueError` for a reward that is not finite.
+    """
+    _check(reward, seat)
+    raw = reward - baseline[seat]  # r_i - b_s
+    values = _clipped(raw, config)
+    used = torch.ones_like(seat, dtype=torch.bool)
+    own = {f"advantage/baseline_{number}": value for number, value in enumerate(baseline.tolist())}
+    return Advantages(values, used, _value_metrics(values, raw) | _left_out(used, ~used) | own)
+
+
+def _clipped(raw: Tensor, config: GRPOConfig) -> Tensor:
+    return raw.clamp(-config.advantage_clip, config.advantage_clip) if config.advantage_clip > 0 else raw
 
 
 def _check(reward: Tensor, group: Tensor) -> None:
