@@ -5,27 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sparring.agents.language.opponents import Settings
 from sparring.agents.opponents.players import is_server
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import say
 from sparring.eval.options import CONDITIONS, RESULTS, EvaluateOptions, Pairs, argument, check_suffix
 
-if TYPE_CHECKING:
-    from sparring.agents.language.endpoint.backend import EndpointBackend
-
 
 @dataclass(frozen=True, kw_only=True)
-class ServedOptions(EvaluateOptions):
+class AskedModelOptions(EvaluateOptions):
     """Options of evaluations that can ask a server."""
 
     set: Pairs = argument((), metavar="K=V", group=CONDITIONS)
     """Options of a model or server: model.compact=false."""
     transcripts: Path | None = argument(None, metavar="JSONL", group=RESULTS)
     """Write every prompt to a server there, and all that it writes."""
-    settings: Settings = field(default_factory=dict)
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Those of `set`."""
 
     def check_served(self) -> None:
@@ -34,7 +30,7 @@ class ServedOptions(EvaluateOptions):
         if self.transcripts and not is_server(self.ckpt):
             raise InputError(f"--transcripts: is for --ckpt with a server's address, not {self.ckpt or 'a bot'}")
 
-    def follow(self, backend: EndpointBackend, results: Path | None, conditions: Mapping[str, Any]) -> None:
+    def follow(self, backend: Any, results: Path | None, conditions: Mapping[str, Any]) -> None:
         """Keep a server's answers beside the `results`, write transcripts, and say what is spent while it is.
 
         `conditions` are the options that the prompts depend on, by name. Raises `InputError` if other answers are kept.

@@ -25,7 +25,7 @@ from sparring.eval.options import (
     check_page,
 )
 from sparring.eval.paired.options import PairedEvaluationOptions
-from sparring.eval.served import ServedOptions
+from sparring.eval.served import AskedModelOptions
 
 MOST_GAMES = 999_999
 GAMES = f"[{NUM_POWERS}, {MOST_GAMES}]"
@@ -97,7 +97,7 @@ exit codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad inpu
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiplomacyOptions(PairedEvaluationOptions, ServedOptions):
+class DiplomacyOptions(PairedEvaluationOptions, AskedModelOptions):
     """Options of a Diplomacy evaluation."""
 
     TEXT = CommandText(

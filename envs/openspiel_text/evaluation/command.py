@@ -25,7 +25,7 @@ from sparring.envs.openspiel_text.evaluation.models import ENV, TEMPERATURE, ope
 from sparring.envs.openspiel_text.exact import LostDecision, SampledAnswers, TextDecisions, figures, worst_decisions
 from sparring.eval.command import Evaluation, GameEvaluation, make_folders, place_of, use_machine
 from sparring.eval.options import CONDITIONS, RESULTS, WHO, CommandText, argument
-from sparring.eval.served import ServedOptions
+from sparring.eval.served import AskedModelOptions
 from sparring.eval.stats.tables import percent, table
 
 DEFAULT_GAME = "kuhn_poker"
@@ -47,7 +47,7 @@ exit codes: 0 done, 2 bad input or a failing server, 130 stopped with Ctrl-C"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpenSpielTextOptions(ServedOptions):
+class OpenSpielTextOptions(AskedModelOptions):
     """Options of the command; the model has not been located."""
 
     TEXT = CommandText(
