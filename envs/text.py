@@ -100,6 +100,10 @@ class MenuReading(Protocol):
     def problems(self) -> Sequence[UnreadLine]:
         """Lines of the text that were not read, or not taken, with the reasons."""
 
+    @property
+    def illegal(self) -> int:
+        """Number of lines that say what the menu does not have."""
+
 
 @dataclass(frozen=True)
 class TextFormat:
@@ -155,6 +159,7 @@ class Prompt:
         seed: determines the random draws, independently of the other prompts of a batch.
         position: the game's state in its own form, for scripted players, which read no text.
         game: number of the game among those played in parallel; `seat` is the player's seat in it.
+        number: number of the game among all of an evaluation.
         player: name of the model that plays the seat.
         facts: facts for grouping if the decision is used for training, else None.
 
@@ -167,6 +172,7 @@ class Prompt:
     game: int = 0
     seat: int = 0
     player: str = ""
+    number: int = 0
     facts: GroupFacts | None = None
 
     @property

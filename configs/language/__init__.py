@@ -33,6 +33,8 @@ NEW_MODEL = "tiny"
 MODEL = Form(r"[^\x00\n]+", "tiny, smollm2, a run that cloned a bot, a folder or an id on Hugging Face's hub")
 APIS = ("completions", "chat")
 STRUCTURED = ("tokens", "choice", "regex", "none")
+EFFORTS = ("", "none", "minimal", "low", "medium", "high", "xhigh")
+PRICE = "[0, 100000]"
 URL = Form(
     r"https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:([1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d\d|655[0-2]\d|6553[0-5]))?(/[A-Za-z0-9._~/-]*)?",
     "http:// or https://, host, port and path, such as http://127.0.0.1:8000/v1, and no user, password or key",
@@ -97,6 +99,16 @@ class EndpointConfig:
     them, or none."""
     max_tokens: int = option(0, "[0, 1000000]")
     """Most tokens of an answer, reasoning included; 0 allows what the longest orders need."""
+    max_completion_tokens: int = option(0, "[0, 1000000]")
+    """The same by another name, for servers that take only that; 0 sends max_tokens."""
+    reasoning_effort: str = option("", EFFORTS)
+    """How much a model reasons, sent as reasoning_effort; empty sends nothing, and the server decides."""
+    prompt_price: float = option(0.0, PRICE)
+    """Dollars for a million prompt tokens, for the cost of an evaluation."""
+    cached_price: float = option(0.0, PRICE)
+    """Dollars for a million prompt tokens from the server's cache; 0 counts them as the others."""
+    answer_price: float = option(0.0, PRICE)
+    """Dollars for a million tokens of answers, reasoning included."""
     logprobs: int = option(20, "[1, 10000]")
     """Alternatives requested per token; vLLM's --max-logprobs bounds it."""
     concurrency: int = option(16, "[1, 1024]")
@@ -108,12 +120,27 @@ class EndpointConfig:
     retries: int = option(4, "[0, 100]")
     """Attempts of a request after the first."""
 
+    @property
+    def most_tokens(self) -> int:
+        """Most tokens of an answer by either name, 0 if none is given."""
+        return self.max_tokens or self.max_completion_tokens
+
     def check(self) -> None:
         """Refuse options that do not fit together; raises `ConfigError`."""
         if self.api == "chat" and self.structured not in ("regex", "none"):
             raise ConfigError(
                 f"endpoint.structured={self.structured}: with endpoint.api=chat an answer is one message; use regex "
                 "(vLLM) or none"
+            )
+        if self.max_tokens and self.max_completion_tokens:
+            raise ConfigError(
+                f"endpoint.max_completion_tokens={self.max_completion_tokens}: is another name of endpoint.max_tokens; "
+                "give one of them"
+            )
+        if self.reasoning_effort and self.api != "chat":
+            raise ConfigError(
+                f"endpoint.reasoning_effort={self.reasoning_effort}: is an option of chat completions; give "
+                "endpoint.api=chat"
             )
         if self.total_seconds < self.timeout_seconds:
             raise ConfigError(

@@ -85,6 +85,11 @@ class MoveReading:
     orders_extracted: int
     problems: Sequence[UnreadMove] = ()
 
+    @property
+    def illegal(self) -> int:
+        """1 for a text that is not a legal action."""
+        return len(self.problems)
+
 
 def read_move(text: str, menu: ActionMenu) -> MoveReading:
     """Parse any text as an answer from a menu; never raises."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from time import time
 from typing import Any
@@ -100,13 +100,32 @@ def seconds_of(retry_after: str | None) -> float:
 
 
 @dataclass(frozen=True)
+class Usage:
+    """Tokens of an answer as the server counts them; None if it does not.
+
+    Attributes: `prompt`, of them `cached` from its cache; `completion`, of them `reasoning`.
+
+    """
+
+    prompt: int | None = None
+    completion: int | None = None
+    cached: int = 0
+    reasoning: int = 0
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the server counts both prompt and answer."""
+        return self.prompt is not None and self.completion is not None
+
+
+@dataclass(frozen=True)
 class ServerAnswer:
     """One completion.
 
-    Attributes: `text`, without the key and without reasoning; `finish`, a key of `FINISHES`, `CUT` also for reasoning
+    Attributes: `text`, without the key and without reasoning; `written` and `apart`, the whole text and the reasoning
+    that the server sends apart, both without the key; `finish`, a key of `FINISHES`, `CUT` also for reasoning
     without an end; `unknown`, a reason for the end that is in no table; `prompt_ids` and `token_ids`, if returned;
-    `alternatives`, for every token the possible ids and their log-probabilities, if returned; `prompt_tokens`,
-    `completion_tokens` and `cached_tokens`, 0 if not returned.
+    `alternatives`, for every token the possible ids and their log-probabilities, if returned; `usage`.
 
     """
 
@@ -115,10 +134,10 @@ class ServerAnswer:
     prompt_ids: tuple[int, ...] | None = None
     token_ids: tuple[int, ...] | None = None
     alternatives: tuple[dict[int, float], ...] | None = None
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cached_tokens: int = 0
+    usage: Usage = field(default_factory=lambda: Usage())
     unknown: str = ""
+    written: str = field(default="", compare=False)
+    apart: str = field(default="", compare=False)
 
 
 def read_answer(data: Mapping[str, Any], hide: Hide) -> ServerAnswer:
@@ -129,7 +148,8 @@ def read_answer(data: Mapping[str, Any], hide: Hide) -> ServerAnswer:
         raise _failure(failed, hide)
     if not isinstance(choice, Mapping):
         raise EndpointError("malformed", f"the answer has no choices, only {', '.join(map(str, data))[:100]}")
-    text, unfinished = without_reasoning(_text(choice))
+    written = _text(choice)
+    text, unfinished = without_reasoning(written)
     tokens = _ids(choice.get("token_ids"))
     finish, unknown = _finish(choice)
     return ServerAnswer(
@@ -138,11 +158,42 @@ def read_answer(data: Mapping[str, Any], hide: Hide) -> ServerAnswer:
         _ids(choice.get("prompt_token_ids")),
         tokens,
         _alternatives(_of(choice, "logprobs", "top_logprobs"), tokens),
-        _count(_of(data, "usage", "prompt_tokens")),
-        _count(_of(data, "usage", "completion_tokens")),
-        _count(_of(data, "usage", "prompt_tokens_details", "cached_tokens")),
+        read_usage(data.get("usage"), is_empty=not written),
         hide(unknown),
+        hide(written),
+        hide(_apart(choice)),
     )
+
+
+def _apart(choice: Mapping[str, Any]) -> str:
+    """Return the reasoning that stands beside the text of a choice, empty without any."""
+    texts = (_of(choice, "message", name) for name in ("reasoning_content", "reasoning"))
+    return next((text for text in texts if isinstance(text, str)), "")
+
+
+def read_usage(usage: Any, *, is_empty: bool = False) -> Usage:
+    """Return the tokens in a `usage` of OpenAI's or Anthropic's form.
+
+    A prompt of 0 tokens is not counted, and neither is an answer of 0 unless it `is_empty`. Anthropic's `input_tokens`
+    leave out the cache. Where servers leave reasoning out of `completion_tokens`, the total is the sum of all three.
+    """
+
+    def count(*paths: str) -> int | None:
+        counts = (_count(_of(usage, *path.split("."))) for path in paths)
+        return next((number for number in counts if number is not None), None)
+
+    cached = count("prompt_tokens_details.cached_tokens", "input_tokens_details.cached_tokens")
+    cached = cached or count("prompt_cache_hit_tokens", "cache_read_input_tokens") or 0
+    reasoning = count("completion_tokens_details.reasoning_tokens", "output_tokens_details.reasoning_tokens") or 0
+    prompt = count("prompt_tokens", "input_tokens") or 0
+    if prompt and not count("prompt_tokens"):
+        prompt += (count("cache_read_input_tokens") or 0) + (count("cache_creation_input_tokens") or 0)
+    completion = count("completion_tokens", "output_tokens")
+    if completion is not None and reasoning and count("total_tokens") == prompt + completion + reasoning:
+        completion += reasoning
+    if completion is None or not (completion or is_empty):
+        return Usage(prompt or None, None, min(cached, prompt))
+    return Usage(prompt or None, completion, min(cached, prompt), min(reasoning, completion))
 
 
 def _finish(choice: Mapping[str, Any]) -> tuple[str, str]:
@@ -230,8 +281,8 @@ def _of(value: Any, *path: str) -> Any:
     return value
 
 
-def _count(value: Any) -> int:
-    return value if type(value) is int and 0 <= value < LARGEST_ID else 0
+def _count(value: Any) -> int | None:
+    return value if type(value) is int and 0 <= value < LARGEST_ID else None
 
 
 def _ids(value: Any) -> tuple[int, ...] | None:

@@ -7,9 +7,10 @@ a tokenizer, the server is tested when it is opened and every decision is checke
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from dataclasses import replace
+from dataclasses import astuple, replace
+from pathlib import Path
 from threading import Event
 from time import monotonic
 from typing import Any
@@ -20,9 +21,12 @@ from sparring.agents.language.backend import FALLBACK, Decision, check_temperatu
 from sparring.agents.language.endpoint.answer import EndpointError, ServerAnswer
 from sparring.agents.language.endpoint.exactness import Judge, checked_spelling, difference, trial
 from sparring.agents.language.endpoint.http import Client
+from sparring.agents.language.endpoint.kept import KeptAnswers, key_of
 from sparring.agents.language.endpoint.key import Key
+from sparring.agents.language.endpoint.price import Forecast, Spending, dollars
 from sparring.agents.language.endpoint.request import Asker, Question, Writer, Writing, token_grammar
 from sparring.agents.language.endpoint.retry import Meter, Persistence, RetryPolicy
+from sparring.agents.language.endpoint.transcripts import Transcripts
 from sparring.agents.language.models.load import model_folder, read_tokenizer
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import EndpointConfig, LanguageModelConfig
@@ -30,6 +34,8 @@ from sparring.envs.text import FreeText, Prompt, TextFormat
 
 PromptText = str | list[int]
 
+STATED = ("url", "api", "structured", "max_tokens", "max_completion_tokens", "reasoning_effort")
+"""Options of an endpoint on which its answers depend."""
 HOPELESS = 4
 """Decisions that must fail in a row, with no success, before `InputError` is raised."""
 
@@ -77,6 +83,7 @@ class EndpointBackend:
         self.name = f"{self._asker.model} at {config.url}"
         self.policy_version = 0
         self._failed_in_a_row = 0
+        self._transcripts: Transcripts | None = None
         self._pool = ThreadPoolExecutor(config.concurrency, thread_name_prefix="endpoint")
 
     def decide(self, requests: Sequence[Prompt]) -> list[Decision]:
@@ -88,7 +95,7 @@ class EndpointBackend:
         finally:
             for future in futures:  # those not started, when an error or Ctrl-C ended the wait
                 future.cancel()
-        decisions = [self._outcome(*pair) for pair in zip(futures, requests, strict=True)]
+        decisions = [self._outcome(*row) for row in zip(futures, prompts, requests, strict=True)]
         self.meter.add("decisions", len(decisions))
         self.meter.add("fallbacks", sum(decision.finish_reason == FALLBACK for decision in decisions))
         self.meter.add("inexact", sum(not decision.exact for decision in decisions))
@@ -125,9 +132,39 @@ class EndpointBackend:
             raise InputError(f"endpoint: {self.name}: {problem}")
         return np.array([shown[token] for token in ids])
 
+    def follow(self, *, keep: Path | None, conditions: Mapping[str, Any], transcripts: Path | None, quiet: bool) -> int:
+        """Keep answers and write transcripts, where these have a file, and say what is spent, unless `quiet`.
+
+        `conditions` are what requests depend on besides this endpoint. Returns the number of answers that are there
+        already. Raises `InputError` if they are of other conditions, or a file cannot be written.
+        """
+        self._asker.spending = None if quiet else Spending(self.metrics)
+        if keep:
+            stated = {f"endpoint.{name}": getattr(self._config, name) for name in STATED}
+            stated |= {"endpoint.model": self._asker.model, "--temperature": self._temperature}
+            self._asker.keep(KeptAnswers(keep, stated | dict(conditions)))
+        if transcripts:
+            self._transcripts = Transcripts(transcripts)
+        return len(self._asker.kept or ())
+
+    def discard_kept(self) -> None:
+        """Remove the file of answers, once the results are complete."""
+        if self._asker.kept is not None:
+            self._asker.kept.discard()
+
     def metrics(self) -> dict[str, float]:
-        """Return counts of requests, tokens, seconds and errors since the server was opened."""
-        return self.meter.metrics()
+        """Return counts of requests, tokens, seconds and errors since the server was opened, and the cost if known."""
+        metrics = self.meter.metrics()
+        cost = dollars(
+            self._config, *(metrics[f"endpoint/{name}_tokens"] for name in ("prompt", "completion", "cached"))
+        )
+        return metrics if cost is None else {**metrics, "endpoint/cost": cost}
+
+    def forecast(self, requests: Sequence[Prompt], times: float = 1.0) -> str:
+        """Return the requests, tokens and price of decisions like these, `times` as many."""
+        parts = [self._writer.forecast(request.text, request.menu) for request in requests]
+        totals = [sum(part) for part in zip(*(astuple(part) for part in parts), strict=True)]
+        return Forecast(*(round(times * total) for total in totals)).text(self._config, "about ")
 
     @property
     def notes(self) -> dict[str, str]:
@@ -139,6 +176,8 @@ class EndpointBackend:
         self._stopped.set()
         self._client.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
+        if self._transcripts:
+            self._transcripts.close()
 
     def _open(self, tokenizer: Any) -> None:
         """Find the model, check that it has this tokenizer, and run the trial if it may be exact."""
@@ -149,7 +188,7 @@ class EndpointBackend:
 
         self._asker.find_model(until)
         self._spelling, reason = checked_spelling(self._config, self._temperature, tokenizer, self._format, put)
-        self._writer = Writer(self._config.structured, self._spelling, self._config.max_tokens)
+        self._writer = Writer(self._config.structured, self._spelling, self._config.most_tokens)
         self._judge = Judge(self._format, self._spelling, self.meter, self._config.logprobs, reason)
         if self._spelling and not reason:
             prompt, menu = self._spelling.prompt(self._format.opening), self._format.trial
@@ -167,7 +206,7 @@ class EndpointBackend:
             )
         return ids
 
-    def _decide(self, prompt: PromptText, request: Prompt) -> Decision:
+    def _decide(self, prompt: PromptText, request: Prompt) -> tuple[Decision, Writing]:
         """Make one decision, in a thread of the pool; raises `EndpointError`."""
         until, menu = self._until(), request.menu
         temperature = menu.drawn_at(self._temperature) if isinstance(menu, FreeText) else self._temperature
@@ -175,10 +214,12 @@ class EndpointBackend:
         def put(question: Question) -> ServerAnswer:
             return self._asker.ask(question, temperature=temperature, by_id=self._spelling is not None, until=until)
 
+        if self._asker.kept is not None and (why := self._asker.kept.failure(key_of([prompt, request.seed]))):
+            return self._judge.fallback(menu, why), Writing()
         writing = self._writer.write(prompt, request.menu, request.seed, put) if request.is_open else Writing()
-        return self._judge.decision(prompt, request.menu, writing)
+        return self._judge.decision(prompt, request.menu, writing), writing
 
-    def _check(self, futures: Sequence[Future[Decision]], expected: int) -> None:
+    def _check(self, futures: Sequence[Future[tuple[Decision, Writing]]], expected: int) -> None:
         """Wait for all; raise `InputError` if an error concerns every request, or if all `expected` requests fail.
 
         The latter needs at least `HOPELESS` failures in a row, earlier calls included.
@@ -194,12 +235,20 @@ class EndpointBackend:
         if expected:
             self._failed_in_a_row = self._failed_in_a_row + expected if len(errors) == expected else 0
 
-    def _outcome(self, future: Future[Decision], request: Prompt) -> Decision:
+    def _outcome(self, future: Future[tuple[Decision, Writing]], prompt: PromptText, request: Prompt) -> Decision:
         """Return the decision of a thread, or the fallback if the server did not answer."""
         try:
-            return replace(future.result(), policy_version=self.policy_version, temperature=self._temperature or 1.0)
+            decision, writing = future.result()
         except EndpointError as error:
-            return self._judge.fallback(request.menu, f"there is no answer ({error.kind})")
+            why = f"there is no answer ({error.kind})"
+            if self._asker.kept is not None:
+                self._asker.kept.add_failure(key_of([prompt, request.seed]), why)
+            decision, writing = self._judge.fallback(request.menu, why), Writing()
+        if self._transcripts:
+            self._transcripts.add(request, decision, writing.answers)
+        if decision.finish_reason == FALLBACK and not writing.answers:
+            return decision
+        return replace(decision, policy_version=self.policy_version, temperature=self._temperature or 1.0)
 
     def _until(self) -> float:
         return monotonic() + self._config.total_seconds

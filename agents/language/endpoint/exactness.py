@@ -108,7 +108,9 @@ class Judge:
         if steps is not None:
             return self._checked(np.array(prompt, dtype=np.int32), steps, writing)
         reading = self._format.read(writing.text, choices)
+        self._meter.add("orders_due", choices.lines)
         self._meter.add("orders_read", reading.orders_extracted)
+        self._meter.add("orders_illegal", reading.illegal)
         self._meter.add("lines_unread", len(reading.problems))
         if reading.complete:
             reason = self.reason or "its tokens are not those in which the tokenizer writes the same lines"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from threading import Lock
 from typing import Any
 
@@ -79,7 +79,7 @@ class Accepted:
         plain = {name: value for name, value in body.items() if name not in refused}
         return plain | {RENAMED[name]: body[name] for name in refused & RENAMED.keys() & body.keys()}
 
-    def refuse(self, error: EndpointError, sent: Mapping[str, Any], *, exact: bool) -> Sequence[str] | None:
+    def refuse(self, error: EndpointError, sent: Mapping[str, Any], *, exact: bool) -> Mapping[str, str] | None:
         """Take note of what an error refuses; return the new notes, None if the request cannot be sent otherwise.
 
         Args:
@@ -97,4 +97,4 @@ class Accepted:
             new |= {name: f"is left out: {LEFT_OUT[name].format(value=sent[name])}" for name in left_out}
             lines = {name: f"{name} {text} ({error})" for name, text in new.items() if name not in self.notes}
             self.notes |= lines
-        return list(lines.values())
+        return lines

@@ -22,8 +22,10 @@ from threading import Lock
 from typing import Any
 
 from sparring.agents.language.decoding.constraint import Automaton, Constraint, Steps, beginning, encode
-from sparring.agents.language.endpoint.answer import WHOLE, EndpointError, ServerAnswer, model_names, read_answer
+from sparring.agents.language.endpoint.answer import WHOLE, EndpointError, ServerAnswer, Usage, model_names, read_answer
 from sparring.agents.language.endpoint.http import Client
+from sparring.agents.language.endpoint.kept import KeptAnswers, key_of
+from sparring.agents.language.endpoint.price import CHARACTERS, Forecast, Spending
 from sparring.agents.language.endpoint.refused import Accepted
 from sparring.agents.language.endpoint.retry import Persistence
 from sparring.configs.core.errors import InputError
@@ -146,11 +148,19 @@ class Asker:
         self._config, self._client, self._persistence = config, client, persistence
         self._closing, self.model = closing, config.model
         self._accepted, self._told = Accepted(), dict[str, str]()
+        self.kept: KeptAnswers | None = None
+        """Set by `keep`."""
+        self.spending: Spending | None = None
 
     @property
     def notes(self) -> dict[str, str]:
         """Lines on parameters that the server refuses, by their names, and on its unknown reasons for an end."""
         return self._accepted.notes | self._told
+
+    def keep(self, answers: KeptAnswers) -> None:
+        """Take answers from a file, and what is known of the server, and add new ones."""
+        self.kept = answers
+        self._accepted.notes |= answers.refused
 
     def find_model(self, until: float) -> None:
         """If no model is named, use the server's only one; raises `InputError` unless it has one."""
@@ -165,33 +175,63 @@ class Asker:
 
     def ask(self, question: Question, *, temperature: float, by_id: bool, until: float) -> ServerAnswer:
         """Return the answer before `until`, with token ids and alternatives if `by_id`. Raises `EndpointError`."""
-        complete, path = self._body(question, temperature, by_id), PATHS[self._config.api]
+        body = self._body(question, temperature, by_id)
+        first, kept = True, False
+        if self.kept is None:
+            answer = self._send(body, question.seed, by_id, until)
+        else:
+            send = partial(self._send, body, question.seed, by_id, until)
+            answer, first, kept = self.kept.answer(key_of(body), send)
+        if answer.unknown:
+            text = f"finish_reason={answer.unknown!r} is not known; such answers count as whole"
+            self._say(f"finish {answer.unknown}", text)
+        if first:
+            self._count(answer.usage)
+        self._persistence.meter.add("kept_answers", kept)
+        if self.spending:
+            self.spending.tick()
+        return answer
+
+    def _send(self, complete: Mapping[str, Any], seed: int, by_id: bool, until: float) -> ServerAnswer:
+        """Send a request, without what the server refuses; raises `EndpointError`."""
         while True:
             body = self._accepted.body(complete)
-            once = partial(self._client.ask, path, body, read=partial(read_answer, hide=self._client.hide))
+            read = partial(read_answer, hide=self._client.hide)
+            once = partial(self._client.ask, PATHS[self._config.api], body, read=read)
             try:
-                answer = self._persistence.ask(once, seed=question.seed, until=until)
-                break
+                return self._persistence.ask(once, seed=seed, until=until)
             except EndpointError as error:
                 notes = self._accepted.refuse(error, body, exact=by_id)
                 if notes is None:
                     raise
-            for note in notes:
+            for name, note in notes.items():
                 say(f"warning: endpoint: {note}")
-        if answer.unknown and answer.unknown not in self._told:
-            self._told[answer.unknown] = f"finish_reason={answer.unknown!r} is not known; such answers count as whole"
-            say(f"warning: endpoint: {self._told[answer.unknown]}")
-        for count in ("prompt_tokens", "completion_tokens", "cached_tokens"):
-            self._persistence.meter.add(count, getattr(answer, count))
-        return answer
+                if self.kept is not None:
+                    self.kept.add_refused(name, note)
+
+    def _count(self, usage: Usage) -> None:
+        """Add the tokens of an answer; one without a count is counted as such, and said once."""
+        for name, count in vars(usage).items():
+            self._persistence.meter.add(f"{name}_tokens", count or 0)
+        if not usage.is_counted:
+            self._persistence.meter.add("uncounted_answers")
+            self._say("usage", "an answer comes without usage, the count of its tokens; sums of tokens leave it out")
+
+    def _say(self, about: str, text: str) -> None:
+        """Warn of something once, and keep the text among the notes."""
+        if about not in self._told:
+            self._told[about] = text
+            say(f"warning: endpoint: {text}")
 
     def _body(self, question: Question, temperature: float, by_id: bool) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": self.model,
-            "max_tokens": question.max_tokens,
+            "max_completion_tokens" if self._config.max_completion_tokens else "max_tokens": question.max_tokens,
             "temperature": temperature,
             "seed": question.seed % SEEDS,
         }
+        if self._config.reasoning_effort:
+            body["reasoning_effort"] = self._config.reasoning_effort
         if self._config.api == "chat":
             body["messages"] = [{"role": "user", "content": question.prompt}]
         else:
@@ -210,7 +250,7 @@ class Writing:
 
     Attributes: `text`; `finish`, the end of the last part that is not whole (`FINISHES` in answer.py); `token_ids` and
     the `alternatives` of each, None once a part lacks them; `same_prompt`, whether the server read all prompts as the
-    ids sent.
+    ids sent; `answers`, those of its parts.
 
     """
 
@@ -219,6 +259,7 @@ class Writing:
     token_ids: list[int] | None = field(default_factory=list)
     alternatives: list[Mapping[int, float]] | None = field(default_factory=list)
     same_prompt: bool = True
+    answers: list[ServerAnswer] = field(default_factory=list)
 
     def add(self, question: Question, answer: ServerAnswer, end: int | None) -> None:
         """Append an answer without the id `end`, the end of text, which is not part of the decision."""
@@ -226,6 +267,7 @@ class Writing:
         if ids and ids[-1] == end:
             length -= 1
         self.finish = answer.finish or self.finish
+        self.answers.append(answer)
         self.same_prompt &= answer.prompt_ids == tuple(question.prompt)
         self.append(answer.text, ids and ids[:length], answer.alternatives and answer.alternatives[:length])
 
@@ -249,22 +291,36 @@ class Writer:
 
     def write(self, prompt: str | list[int], choices: Menu | FreeText, seed: int, put: Put) -> Writing:
         """Return a decision written through questions to `put`, whose `EndpointError` propagates."""
-        if isinstance(choices, FreeText):
-            question = Question(prompt, None, choices.tokens, seed)
-        elif self.structured == "choice" or (self.structured == "regex" and not choices.independent):
-            return self._write_lines(prompt, choices, seed, put)
-        else:
-            structured: Mapping[str, str] | None = None
+        structured: Mapping[str, str] | None = None
+        if not isinstance(choices, FreeText):
+            if self._by_line(choices):
+                return self._write_lines(prompt, choices, seed, put)
             if self.structured == "tokens" and self._spelling:
                 structured = self._spelling.grammar(choices)
             elif self.structured == "regex":
                 structured = decision_regex(choices)
-            # One token for a character of the longest answer, and for its end.
-            most = choices.lines * (choices.longest + 1) + (ROOM if self.structured == "none" else 1)
-            question = Question(prompt, structured, self._max_tokens or most, seed)
+        question = Question(prompt, structured, self._most(choices), seed)
         writing = Writing()
         writing.add(question, put(question), self._end)
         return writing
+
+    def forecast(self, prompt: str, choices: Menu | FreeText) -> Forecast:
+        """Return the requests and tokens of one decision; a line's prompt repeats those before it."""
+        requests, most = 1, self._most(choices)
+        if not isinstance(choices, FreeText) and self._by_line(choices):
+            requests = sum(len(choices.menu(line)) > 1 for line in range(choices.lines))
+            most = self._max_tokens or choices.longest + 2
+        return Forecast(requests, requests * len(prompt) // CHARACTERS, requests * most)
+
+    def _by_line(self, choices: Menu) -> bool:
+        """Return whether each line with a choice is a request."""
+        return self.structured == "choice" or (self.structured == "regex" and not choices.independent)
+
+    def _most(self, choices: Menu | FreeText) -> int:
+        """Return the most tokens of an answer: one for a character of the longest one, and for its end."""
+        if isinstance(choices, FreeText):
+            return self._max_tokens or choices.tokens
+        return self._max_tokens or choices.lines * (choices.longest + 1) + (ROOM if self.structured == "none" else 1)
 
     def _write_lines(self, prompt: str | list[int], choices: Menu, seed: int, put: Put) -> Writing:
         """Write line by line, until one is not legal; earlier lines are part of the next line's prompt."""

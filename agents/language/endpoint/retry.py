@@ -23,6 +23,7 @@ PROBLEMS = ("illegal", *PROBLEM_OF.values(), "empty")
 COUNTS = (
     *("decisions", "fallbacks", "inexact", "requests", "retries", "seconds", "waited_seconds"),
     *("orders_read", "lines_unread", "prompt_tokens", "completion_tokens", "cached_tokens"),
+    *("reasoning_tokens", "uncounted_answers", "kept_answers", "orders_due", "orders_illegal"),
     *(f"errors/{kind}" for kind in (*KINDS, *PROBLEMS)),
 )
 T = TypeVar("T")
@@ -65,6 +66,33 @@ def fallbacks_of(metrics: Mapping[str, float]) -> str:
     return (
         f"{counts['fallbacks']} of {counts['decisions']} decisions were not the server's but the fallback: hold, or"
         f" WAIVE{why}{hint}"
+    )
+
+
+KINDS_OF_ANSWERS = {
+    "illegal": "illegal", "truncated": "cut", "empty": "missing", "withheld": "withheld", "tool_call": "tool call",
+}  # fmt: skip
+"""Names of `PROBLEMS` in tables."""
+
+
+def answers_by_kind(metrics: Mapping[str, float]) -> dict[str, int]:
+    """Return the number of decisions by kind of answer: legal, each of `PROBLEMS`, and without any answer."""
+    problems = {name: int(metrics[f"endpoint/errors/{kind}"]) for kind, name in KINDS_OF_ANSWERS.items()}
+    decisions, fallbacks = (int(metrics[f"endpoint/{name}"]) for name in ("decisions", "fallbacks"))
+    return {"legal": decisions - fallbacks, **problems, "no answer": fallbacks - sum(problems.values())}
+
+
+def orders_by_kind(metrics: Mapping[str, float]) -> str:
+    """Return how many orders of answers that are read as text are legal, and the rate of illegal ones."""
+    due, legal, illegal, unread = (
+        int(metrics[f"endpoint/{name}"]) for name in ("orders_due", "orders_read", "orders_illegal", "lines_unread")
+    )
+    if not due:
+        return ""
+    rate = 100.0 * illegal / max(legal + illegal, 1)
+    return (
+        f"Orders: {due:,} due in answers read as text, {legal:,} legal, {illegal:,} illegal ({rate:.2f} % of those "
+        f"written), {due - legal:,} replaced. {unread:,} lines were not read, or not taken."
     )
 
 

@@ -177,7 +177,7 @@ def conditions(options: Any, played: DiplomacyMatches) -> PairConditions:
 
 def play(options: DiplomacyOptions, opened: PairedPlayers, plan: Plan, played: Played) -> None:
     """Play the player alone against six of each opponent, on a ladder each opponent; language models as six, too."""
-    from sparring.envs.diplomacy.evaluation.games import play_language
+    from sparring.envs.diplomacy.evaluation.games import play_language, reference_cells
     from sparring.envs.diplomacy.training.opponents import LanguagePlayer
 
     if opened.player and isinstance(opened.player.plays, LanguagePlayer):
@@ -188,7 +188,7 @@ def play(options: DiplomacyOptions, opened: PairedPlayers, plan: Plan, played: P
     cells = [Cell(pair, "", plan, filmed=bool(options.replay) and pair is pairs[-1]) for pair in pairs]
     one, six = pairs[-1]
     played.about["players"] = [one.name, *[six.name] * (NUM_POWERS - 1)]
-    play_cells(plan, cells, played)
+    play_cells(plan, [*cells, *reference_cells(options, opened, plan)], played)
 
 
 def texts(options: DiplomacyOptions, opened: PairedPlayers, plan: Plan, played: Played) -> tuple[str, str]:

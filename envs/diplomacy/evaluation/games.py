@@ -21,11 +21,14 @@ from torch import Tensor
 from tqdm import tqdm
 
 from sparring.agents.distributed.tasks import KeptGames
+from sparring.agents.language.backend import BotBackend
 from sparring.agents.language.endpoint.backend import EndpointBackend
 from sparring.agents.language.endpoint.retry import fallbacks_of
 from sparring.agents.language.opponents import POLICY
 from sparring.agents.language.transformers_backend import TransformersBackend
 from sparring.configs.core.errors import InputError
+from sparring.configs.core.status import say
+from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import NUM_CENTRES, NUM_POWERS
 from sparring.envs.diplomacy.evaluation.matches import (
@@ -34,15 +37,15 @@ from sparring.envs.diplomacy.evaluation.matches import (
     SwappedMatches,
     advance,
     compared,
-    lone_shares,
+    open_entrant,
 )
 from sparring.envs.diplomacy.evaluation.options import DiplomacyOptions
-from sparring.envs.diplomacy.evaluation.results import PowerRecord, record
+from sparring.envs.diplomacy.evaluation.results import PowerRecord, lone_shares, record
 from sparring.envs.diplomacy.records.history import WatchedBatch
 from sparring.envs.diplomacy.records.timeline import Odds, Phase, phases_of
-from sparring.envs.diplomacy.rollouts.games import ModelOrders, play_to_end, seats_of_pairs
+from sparring.envs.diplomacy.rollouts.games import BOT, ModelOrders, play_to_end, seats_of_pairs
 from sparring.envs.diplomacy.training.opponents import LanguagePlayer
-from sparring.eval.paired.evaluation import Cell, PairedPlayers, Plan, Played
+from sparring.eval.paired.evaluation import Cell, PairedPlayers, Plan, Played, play_cells
 
 if TYPE_CHECKING:
     from sparring.agents.language.backend import Decision
@@ -105,13 +108,22 @@ def play_language(options: DiplomacyOptions, opened: PairedPlayers, plan: Plan, 
     entrants = {POLICY: opened.player} | {entrant.name: entrant for entrant in opened.opponents}
     protocol = options.protocol or "both"
     pairs = cells_of(options.opponents, protocol)
+    server = follow_server(options, player, plan, pairs)
+    play_cells(plan, reference_cells(options, opened, plan), played)
+    of_reference = played.records
+    if server:
+        plan = replace(plan, cells_file=None)  # games are played again, from the answers
     cells = [Cell((entrants[one], entrants[six]), "", plan) for one, six in pairs]
     watched = (len(cells) - (2 if protocol == "both" else 1), 0) if options.replay else None
     language, done = LanguageRounds(options, player, pairs, cells, played, watched), list[int]()
     try:
         for games in language.play():
             done += games
+        if server:
+            server.discard_kept()
     except (InputError, KeyboardInterrupt):
+        if server and without_decisions(server.metrics()):
+            server.discard_kept()  # its answers are worth nothing, and those of other options are welcome
         note = "the table is of these" if done else "nothing is written"
         rest = "games of one round are played side by side, and those under way are played again"
         played.cut_note = f"stopped after {len(done)} of {options.games} games per pair; {note}; {rest}"
@@ -125,7 +137,48 @@ def play_language(options: DiplomacyOptions, opened: PairedPlayers, plan: Plan, 
         if notes:
             about["endpoint_notes"] = list(notes.values())
         played.about["language_model"] = about
-        played.records = language.records(done) if done else []
+        played.records = [*language.records(done), *of_reference] if done else []
+
+
+def reference_cells(options: DiplomacyOptions, opened: PairedPlayers, plan: Plan) -> list[Cell]:
+    """Return the cells of --reference against six of each opponent, none without one."""
+    device = plan.matches.device
+    if not options.reference:
+        return []
+    loaded = [six if six.plays is not None else open_entrant(six.name, six.located, device) for six in opened.opponents]
+    reference = open_entrant(options.reference, options.reference, device)
+    return [Cell((reference, six), "", plan) for six in loaded]
+
+
+def follow_server(
+    options: DiplomacyOptions, player: LanguagePlayer, plan: Plan, pairs: Pairs
+) -> EndpointBackend | None:
+    """Say what a server will cost, and keep its answers; return it, None for models in this process."""
+    server = player.models.get(POLICY)
+    if not isinstance(server, EndpointBackend):
+        return None
+    stated = {f"--{name.replace('_', '-')}": getattr(options, name) for name in ("opponents", "last_year", "seed")}
+    rules = {f"model.{name}": value for name, value in vars(player.rules).items()}
+    options.follow(server, plan.cells_file, stated | {"--protocol": options.protocol or "both"} | rules)
+    if not options.quiet:
+        sampled = pairs[: len(pairs) // len(options.opponents)]  # those of the first opponent
+        times = options.games / NUM_POWERS * len(options.opponents)
+        forecast = server.forecast(sample_prompts(player, sampled, plan), times)
+        say(f"{options.games} games of each pair: {forecast}, if the model plays as {BOT}")
+    return server
+
+
+def sample_prompts(player: LanguagePlayer, pairs: Pairs, plan: Plan) -> list[Prompt]:
+    """Return the prompts of seven games of each pair, one with every power, in which a bot is in the model's place."""
+    prompts: list[Prompt] = []
+    stand_in = ModelOrders(POLICY, BotBackend(BOT, game=GAME.name), player.rules, seed=plan.seed, ask=prompts.extend)
+    matches: Any = plan.matches
+    with closing(matches.batch(len(pairs) * NUM_POWERS, None)) as batch:
+        batch.game_id.copy_(torch.arange(NUM_POWERS).repeat(len(pairs)))
+        seats = seats_of_pairs(pairs, NUM_POWERS)
+        lineup = [(stand_in if name == POLICY else name, powers) for name, powers in seats.items()]
+        play_to_end(batch, lineup, seed=plan.seed)
+    return prompts
 
 
 @dataclass
@@ -234,8 +287,13 @@ def served(player: LanguagePlayer) -> dict[str, dict[str, float]]:
 
 def refuse_fallbacks(metrics: Mapping[str, float]) -> None:
     """Raise `InputError` if none of a server's decisions is its own: such games say nothing about its model."""
-    if metrics and 0 < metrics["endpoint/decisions"] == metrics["endpoint/fallbacks"]:
+    if without_decisions(metrics):
         raise InputError(f"endpoint: {fallbacks_of(metrics)}; the games are not the model's")
+
+
+def without_decisions(metrics: Mapping[str, float]) -> bool:
+    """Return whether a server was asked, and no decision is its own."""
+    return bool(metrics) and 0 < metrics["endpoint/decisions"] == metrics["endpoint/fallbacks"]
 
 
 class OddsKeeper:

@@ -20,10 +20,9 @@ from sparring.curriculum.ratings import Result
 from sparring.curriculum.score import Scored
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.positions import FIRST_YEAR
-from sparring.envs.diplomacy.evaluation.results import PowerRecord, owners_of, record
+from sparring.envs.diplomacy.evaluation.results import PowerRecord, lone_shares, owners_of, record
 from sparring.envs.diplomacy.records.history import WatchedBatch
 from sparring.envs.diplomacy.records.timeline import Phase, phases_of
-from sparring.envs.diplomacy.rewards.scoring import sum_of_squares
 from sparring.envs.diplomacy.rollouts.games import one_of_seven, play_to_end
 from sparring.envs.diplomacy.training.opponents import PolicyOrders, open_player
 from sparring.envs.diplomacy.training.task import play_against
@@ -168,11 +167,6 @@ class PowerPairs(Scored):
     def plain(self) -> dict[str, Any]:
         """Return the record as data, for a JSON file."""
         return {"player": self.player, "opponent": self.opponent, "pairs": self.pairs} | self.figures()
-
-
-def lone_shares(owner: Tensor) -> Tensor:
-    """Return the share of squares [G] of the power i % 7 of game i, for final `owner` [G, 34]."""
-    return sum_of_squares(owner.cpu())[one_of_seven(len(owner))]
 
 
 def compared(player: str, opponent: str, shares: Tensor, theirs: Tensor) -> PowerPairs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,12 +20,12 @@ from sparring.eval.options import (
     SEED,
     WHO,
     CommandText,
-    Pairs,
     argument,
     check_number,
     check_page,
 )
 from sparring.eval.paired.options import PairedEvaluationOptions
+from sparring.eval.served import AskedModelOptions
 
 MOST_GAMES = 999_999
 GAMES = f"[{NUM_POWERS}, {MOST_GAMES}]"
@@ -39,6 +39,10 @@ BENCHMARK = "dumbbot-1v6"
 """Protocol that fixes everything but the player, so that its figures can be compared between projects."""
 FIXED: dict[str, Any] = {"opponents": ("dumbbot",), "games": 140, "last_year": 1920, "seed": 0}
 """What `BENCHMARK` fixes: 20 games with each power."""
+LENGTHS = (1910, 1920, 1935)
+"""Last years of `BENCHMARK`: that of most published games, the usual one, and one that few games reach."""
+REFERENCE = "dumbbot"
+"""The reference of `BENCHMARK`."""
 PROTOCOLS = ("both", "alone", "six", BENCHMARK)
 ONE_KIND = {"--regimes": "Diplomacy has one board and one start; give --last-year"}
 _PLAYERS = ("bot", "ckpt", "ladder", "league", "pool")
@@ -49,11 +53,13 @@ _OF_GAMES = (
     "last_year",
     "seed",
     "stochastic",
+    "reference",
     "sprt",
     "max_games",
     "temperature",
     "protocol",
     "set",
+    "transcripts",
     "device",
     "threads",
     "workers",
@@ -91,7 +97,7 @@ exit codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad inpu
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiplomacyOptions(PairedEvaluationOptions):
+class DiplomacyOptions(PairedEvaluationOptions, AskedModelOptions):
     """Options of a Diplomacy evaluation."""
 
     TEXT = CommandText(
@@ -102,7 +108,7 @@ class DiplomacyOptions(PairedEvaluationOptions):
         env="diplomacy",
     )
     ABSENT: ClassVar[Mapping[str, str]] = ONE_KIND
-    OUTPUTS: ClassVar[Sequence[str]] = ("replay",)
+    OUTPUTS: ClassVar[Sequence[str]] = ("replay", "transcripts")
     anchor: str | None = argument(None, metavar="A", group=WHO)
     """Whose rating is fixed, as in random or random=1000 (default: random, or the first player, at 0)."""
     bot: str | None = argument(None, metavar="B", group=WHO)
@@ -124,20 +130,18 @@ class DiplomacyOptions(PairedEvaluationOptions):
     """Then it is a draw (default: the year --ckpt was trained with, else 1920)."""
     seed: int = argument(0, SEED, metavar="N", group=CONDITIONS)
     """Seed of bots and of draws (default: 0)."""
+    reference: str = argument("", metavar="BOT", group=CONDITIONS)
+    """A bot that plays the same games in the player's place, for comparison (dumbbot-1v6: dumbbot)."""
     temperature: float | None = argument(None, TEMPERATURE, metavar="T", group=CONDITIONS)
     """Of a language model (default: 0, always the likeliest token)."""
     protocol: str | None = argument(None, PROTOCOLS, metavar="P", group=CONDITIONS, noun="protocol")
     """Of a language model: alone, one against six; six; or both (default). Of any player: dumbbot-1v6."""
-    set: Pairs = argument((), metavar="K=V", group=CONDITIONS)
-    """Options of a model or server: model.compact=false."""
     replay: Path | None = argument(None, metavar="HTML", group=RESULTS)
     """A page of the first game of the last pair (--ckpt plays alone)."""
     out: Path | None = argument(None, metavar="DIR", group=RESULTS)
     """Write diplomacy.md and .json there (--ckpt: default eval.md and .json beside it)."""
     last_year_given: bool = False
     """False if it is set once the evaluated player is found."""
-    settings: Settings = field(default_factory=dict)
-    """Those of `set`, of a language model without an adapter, or on a server."""
 
     @property
     def language_only(self) -> list[str]:
@@ -192,12 +196,17 @@ class DiplomacyOptions(PairedEvaluationOptions):
     def _fixed(self) -> dict[str, Any]:
         """Return what the benchmark fixes. Raises `InputError` for a given option that says otherwise."""
         for name, value in FIXED.items():
+            if name == "last_year" and self.last_year in LENGTHS:
+                continue
             if self.gives(name) and getattr(self, name) != value:
                 text = ",".join(value) if isinstance(value, tuple) else value
+                text = " or ".join(map(str, LENGTHS)) if name == "last_year" else text
                 raise InputError(f"--{name.replace('_', '-')}: --protocol {BENCHMARK} fixes it, {text}; leave it out")
         if self.ladder:
             raise InputError(f"--ladder: --protocol {BENCHMARK} has one player; name it with --bot or --ckpt")
-        return {**FIXED, "last_year_given": True}
+        player = self.bot or self.ckpt.removeprefix(BOT_PREFIX)
+        given = {"last_year": self.last_year} if self.gives("last_year") else {}
+        return {**FIXED, "last_year_given": True, "reference": "" if player == REFERENCE else REFERENCE, **given}
 
     def check(self) -> None:
         """Raise `InputError` for options that do not go together."""
@@ -206,6 +215,7 @@ class DiplomacyOptions(PairedEvaluationOptions):
             self._refuse(("protocol",), "--sprt: leave one of them out")
         self.check_opponents(self.opponents)
         check_page(self.replay)
+        self.check_served()
 
     def check_games(self) -> None:
         """Raise `InputError` unless every power is played equally often, in a test by both players."""
@@ -224,8 +234,23 @@ class DiplomacyOptions(PairedEvaluationOptions):
             )
         if self.bot:
             choose("bot", self.bot, BOTS)
+        self._check_reference()
         for name in () if self.ckpt else self.language_only:
             raise InputError(f"--{name}: is not for bots; it goes with --ckpt and a language model")
+
+    def _check_reference(self) -> None:
+        """Raise `InputError` for a reference that is not a bot, is the player, or has no player to compare."""
+        if not self.reference:
+            return
+        choose("reference", self.reference, BOTS)
+        if not self.name or self.reference == self.name:
+            what = "is the player itself" if self.name else "there is no player to compare"
+            raise InputError(f"--reference {self.reference}: {what}; leave it out")
+        if self.sprt is not None or self.protocol == "six":
+            other = "--protocol six" if self.sprt is None else "--sprt"
+            raise InputError(f"--reference: is compared with a lone player, not with {other}; leave one of them out")
+        for name in (name for name in self.opponents if name == BASE_MODEL or (self.ckpt and name in self.rivals)):
+            raise InputError(f"--reference: meets six of bots only, not of {name}; leave one of them out")
 
 
 def check_powers(games: int, unit: int) -> None:

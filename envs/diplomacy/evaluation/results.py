@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from sparring.agents.language.endpoint.retry import PROBLEMS, fallbacks_of
+from sparring.agents.language.endpoint.price import spent
+from sparring.agents.language.endpoint.retry import answers_by_kind, fallbacks_of, orders_by_kind
 from sparring.agents.language.grpo.matchmaking import reference_table
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import read_json
@@ -32,8 +33,10 @@ from sparring.curriculum.score import GameCounts, wilson
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.board.codes import NUM_CENTRES, NUM_POWERS
 from sparring.envs.diplomacy.evaluation.options import DiplomacyOptions
+from sparring.envs.diplomacy.evaluation.reference import PairedRow, paired_rows, paired_table
 from sparring.envs.diplomacy.rewards.sample_rewards import ranks
 from sparring.envs.diplomacy.rewards.scoring import count_centres, draw_size, solos, sum_of_squares
+from sparring.envs.diplomacy.rollouts.games import one_of_seven
 from sparring.eval.options import WIDTH
 from sparring.eval.stats.aggregate import Estimate, mean_estimate
 from sparring.eval.stats.payoff import MEANING, rated_tables
@@ -50,9 +53,16 @@ _RESULTS = {
     "decided %": "decided",
     "survival %": "survival",
 }
-_SHARES = {"score % (squares)": "squares", "draw size %": "draw_size", "centres": "centres", "rank": "rank"}
+_SHARES = {
+    "score % (squares)": "squares",
+    "searchbot % (solo 1 or 0)": "searchbot",
+    "draw size %": "draw_size",
+    "centres": "centres",
+    "rank": "rank",
+}
 _POOLED = {
     "score % (squares)": "squares",
+    "searchbot % (solo 1 or 0)": "searchbot",
     "solo %": "solos",
     "decided %": "decided",
     "most centres %": "leads",
@@ -64,8 +74,15 @@ _INTERVALS = (
     "Each figure is followed by its 95 % interval: Wilson's for counts (solos, draws, losses, the one's survival), "
     "Student's t over games for the rest, which has no width, and says nothing, where all games ended alike. A draw is "
     "a game without a winner in which one has a centre left; rank is the place by centres, 1 to 7. The score is the "
-    "share of squares: a solo is 1, else a power has its centres squared over the sum of all squares. Of seven players "
-    "a draw is not half a win. Decided are games that a power won alone."
+    "plain share of squares: a power has its centres squared over the sum of all squares, in a solo as well. That of "
+    "searchbot (its game_scoring) is 1 for a solo, 0 for a game that another power won alone, else the same share. Of "
+    "seven players a draw is not half a win. Decided are games that a power won alone."
+)
+_PAIRED = fill(
+    "Both have the same power, start and draws of the six in game i. The interval by power is from the variance within "
+    "powers. Corrected is that share without the luck of the reference, whose mean is 1/7 by symmetry "
+    "(docs/results/diplomacy_benchmark.md).",
+    WIDTH,
 )
 _SIX = "Solos are those of any of the six, and a draw is theirs if any of them is left; the rest is per power."
 
@@ -86,6 +103,9 @@ class Side:
     """Share of the games that any power won alone."""
     draw_size: Estimate
     squares: Estimate
+    """Plain share of squares."""
+    searchbot: Estimate
+    """Share of squares, 1 for a solo and 0 for a game that another power won alone."""
     centres: Estimate
     survival: Estimate
     """Share of the side's powers with a centre at the end."""
@@ -146,7 +166,7 @@ def record(lone: str, six: str, owner: Tensor, year: Tensor, *, by_power: bool =
     `owner` [G, 34] holds the owners of the centres and `year` [G] the games' last years.
     """
     owner, games = owner.cpu(), len(owner)
-    single = torch.arange(games).unsqueeze(1) % NUM_POWERS == torch.arange(NUM_POWERS)
+    single = one_of_seven(games)
     sides: dict[str, tuple[Side, ...]] = {}
     if by_power:
         for name, seats in (("alone_by_power", single), ("together_by_power", ~single)):
@@ -174,11 +194,17 @@ def side(owner: Tensor, seats: Tensor) -> Side:
         decided=_share((solos(owner) > 0).any(dim=1)),
         draw_size=_mean(pick(draw_size(owner))),
         squares=_mean(pick(sum_of_squares(owner))),
+        searchbot=_mean(pick(sum_of_squares(owner, solo_takes_all=True))),
         centres=_mean(pick(centres.double()), most=NUM_CENTRES),
         survival=_share(alive[:, 0]) if alive.shape[1] == 1 else _mean(alive.double()),
         rank=_mean(pick(ranks(owner).double()), least=1.0, most=NUM_POWERS),
         leads=_share((pick(ranks(owner).double()) == 1).any(dim=1)),
     )
+
+
+def lone_shares(owner: Tensor) -> Tensor:
+    """Return the share of squares [G] of the power i % 7 of game i, for final `owner` [G, 34]."""
+    return sum_of_squares(owner.cpu())[one_of_seven(len(owner))]
 
 
 def _of_power(owner: Tensor, seats: Tensor, power: int) -> Side:
@@ -216,6 +242,8 @@ def to_markdown(
     parts += [] if games == options.games else [f"Partial: stopped after {games} of {options.games} games each."]
     parts += [fill(played, WIDTH), *_about(about)]
     parts += ["## One against six", *_sides(lone), f"## Six against one\n\n{_SIX}", *_sides(six)]
+    for rows in paired_with(options, records):
+        parts.append(f"## Compared with {options.reference} in the same games\n\n{_PAIRED}\n\n{paired_table(rows)}")
     parts += [part for record in records for part in _by_power(options, record)]
     if rated:
         counted = f"{conditions(rated)}. These are games of the tables above. {MEANING}."
@@ -234,6 +262,8 @@ def to_json(
     content |= {"partial": {"games": games, "of": options.games}} if games != options.games else {}
     content |= {"language_model": dict(about)} if about else {}
     content["records"] = [_plain(record) for record in records]
+    if compared := paired_with(options, records):
+        content |= {"reference": options.reference, "paired": [[asdict(row) for row in rows] for rows in compared]}
     if rated and rated.anchor:
         content["pairs"] = [pair.plain() for pair in rated.records]
         content |= {"anchor": asdict(rated.anchor), "ratings": [asdict(rating) for rating in rated.ratings("")]}
@@ -263,6 +293,19 @@ def references_json(name: str, league: League) -> str:
     return json.dumps(content | {"rows": rows}, indent=1, allow_nan=False) + "\n"
 
 
+def paired_with(options: DiplomacyOptions, records: Sequence[PowerRecord]) -> list[list[PairedRow]]:
+    """Return the rows of the player and --reference for each opponent; none without a reference or enough games."""
+    of_reference = {record.six: record for record in records if record.one == options.reference}
+    compared = []
+    for record in records:
+        if record.one == options.name and record.six in of_reference:
+            shares, theirs = (lone_shares(owners_of(each)) for each in (record, of_reference[record.six]))
+            games = min(len(shares), len(theirs))  # fewer of a player that was cut
+            names = record.one, options.reference, record.six
+            compared.append(paired_rows(*names, shares[:games].numpy(), theirs[:games].numpy()))
+    return [rows for rows in compared if rows]
+
+
 def _plain(record: PowerRecord) -> dict[str, Any]:
     """Return a record as a dict, with any sides by power keyed by power; wins are the solos of the one."""
     alone = record.alone
@@ -287,16 +330,17 @@ def _about(about: Mapping[str, Any]) -> list[str]:
     trained = about.get("training", {})
     steps = f", trained for {trained['step']} steps" if "step" in trained else ""
     notes = "".join(f" The server: {note}." for note in about.get("endpoint_notes", ()))
-    return [f"Language model: {about['model']}{steps}; {how}.{_served(about.get('endpoint', {}))}{notes}"]
+    return [f"Language model: {about['model']}{steps}; {how}.{notes}", *_served(about.get("endpoint", {}))]
 
 
-def _served(metrics: Mapping[str, float]) -> str:
-    """Return how often the fallback replaced a server, its faulty answers by kind, and its cost in tokens."""
+def _served(metrics: Mapping[str, float]) -> list[str]:
+    """Return how often the fallback replaced a server, its answers by kind, its orders, and its cost."""
     if not metrics:
-        return ""
-    faulty = ", ".join(f"{metrics[f'endpoint/errors/{kind}']:,.0f} {kind}" for kind in PROBLEMS)
-    tokens = ", ".join(f"{metrics[f'endpoint/{kind}_tokens']:,.0f} {kind}" for kind in ("prompt", "completion"))
-    return f" {fallbacks_of(metrics)}. Answers without a decision: {faulty}. Tokens: {tokens}."
+        return []
+    kinds, decisions = answers_by_kind(metrics), int(metrics["endpoint/decisions"])
+    rows = [[kind, f"{count:,}", percent(count / max(decisions, 1))] for kind, count in kinds.items()]
+    parts = [f"{fallbacks_of(metrics)}.", table(("answers", "number", "%"), rows), orders_by_kind(metrics)]
+    return [*filter(None, parts), spent(metrics)]
 
 
 def _sides(rows: Sequence[tuple[str, str, Side]]) -> list[str]:
@@ -311,6 +355,8 @@ def _side_table(rows: Sequence[tuple[str, str, Side]], columns: Mapping[str, str
 
 def _by_power(options: DiplomacyOptions, record: PowerRecord) -> list[str]:
     """Return a policy's results by power, alone or as six."""
+    if options.ckpt not in (record.one, record.six):
+        return []
     alone = record.one == options.ckpt
     sides = record.alone_by_power if alone else record.together_by_power
     if not sides:

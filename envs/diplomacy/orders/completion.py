@@ -66,6 +66,7 @@ class Reading:
         orders_expected: number of lines of a complete answer.
         orders_extracted: number of these found in the text; the others are filled in.
         problems: rejected lines of the text, with reasons.
+        illegal: number of orders in the text, as orders are written, that the position does not allow.
 
     """
 
@@ -73,6 +74,7 @@ class Reading:
     orders_expected: int
     orders_extracted: int
     problems: tuple[Line, ...]
+    illegal: int = 0
 
     @property
     def complete(self) -> bool:
@@ -109,7 +111,7 @@ def parse(text: str, choices: Choices) -> Reading:
         wrong = [line.problem, *(reader.take(order) for order in line.orders)]
         problems += [Line(line.text, problem) for problem in wrong if problem]
     chosen, extracted = reader.answer()
-    return Reading(chosen, choices.lines, extracted, tuple(problems))
+    return Reading(chosen, choices.lines, extracted, tuple(problems), reader.illegal)
 
 
 def _holds_orders(text: str) -> bool:
@@ -130,7 +132,7 @@ class _CompletionReader:
     """Parser of lines in sequence; keeps the first line of each slot."""
 
     def __init__(self, choices: Choices) -> None:
-        self.choices, self.waived = choices, 0
+        self.choices, self.waived, self.illegal = choices, 0, 0
         self.taken: dict[int, Option] = {}
         self.slots = {province: slot for slot, province in enumerate(choices.provinces)}
 
@@ -142,13 +144,17 @@ class _CompletionReader:
         """Add the option for a packed order in a province; return the error, empty on success."""
         name, slot = location_name(province), self.slots.get(province)
         if slot is None:
+            self.illegal += 1
             return f"{POWERS[self.choices.power]} has nothing to order in {name}"
         options = self.choices.options[slot]
         listed = [option.value for option in options]
         if any(value & codes.KIND_MASK == codes.RETREAT for value in listed):
             order = as_retreat(order)
         number = listed.index(order) if order in listed else find(order, np.array(listed))
-        return self._accept(options[number]) if number >= 0 else f"is not legal in {name} now"
+        if number < 0:
+            self.illegal += 1
+            return f"is not legal in {name} now"
+        return self._accept(options[number])
 
     def answer(self) -> tuple[tuple[Option, ...], int]:
         """Return the complete answer and the number of its lines found in the text."""
@@ -173,6 +179,7 @@ class _CompletionReader:
 
     def _waive(self) -> str:
         if self.choices.winter <= 0:
+            self.illegal += 1
             return "only builds can be waived"
         if self._full():
             return f"{POWERS[self.choices.power]} has no further build to waive"

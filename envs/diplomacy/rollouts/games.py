@@ -8,6 +8,7 @@ players: alone against six DumbBots, and against six copies of its base model.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -113,7 +114,8 @@ class ModelOrders:
         def draws(game: int, power: int) -> int:
             return mix(self._seed, games[game], when[game], power)
 
-        prompts = pending_requests(batch, players, self._rules, draws)
+        pending = pending_requests(batch, players, self._rules, draws)
+        prompts = [replace(prompt, number=games[prompt.game]) for prompt in pending]
         if not prompts:
             return
         if self._ask is not None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from sparring.agents.language.opponents import Settings, settings_of
+from sparring.agents.language.endpoint.price import CHARACTERS, Forecast, spent
+from sparring.agents.language.opponents import served, settings_of
 from sparring.agents.opponents.players import Player, check_game, find_player, is_server, results_place
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.status import say
@@ -23,14 +24,14 @@ from sparring.envs.openspiel_text.config import MENU, REASONING, OpenSpielAnswer
 from sparring.envs.openspiel_text.evaluation.models import ENV, TEMPERATURE, open_model, run_of_model
 from sparring.envs.openspiel_text.exact import LostDecision, SampledAnswers, TextDecisions, figures, worst_decisions
 from sparring.eval.command import Evaluation, GameEvaluation, make_folders, place_of, use_machine
-from sparring.eval.options import CONDITIONS, RESULTS, WHO, CommandText, EvaluateOptions, Pairs, argument
+from sparring.eval.options import CONDITIONS, RESULTS, WHO, CommandText, argument
+from sparring.eval.served import AskedModelOptions
 from sparring.eval.stats.tables import percent, table
 
 DEFAULT_GAME = "kuhn_poker"
 SAMPLES = 32
 SCHEMA_VERSION = 1
-CHARACTERS = 4
-"""Of a token, about, where the tokens of a server are not known."""
+_PRICE = "a server's prices are --set endpoint.prompt_price=USD endpoint.answer_price=USD"
 
 _EXAMPLES = """\
 examples:
@@ -40,13 +41,13 @@ examples:
   python eval/run.py --env openspiel_text --ckpt FOLDER --exact --answers reasoning --samples 64
   python eval/run.py --env openspiel_text --ckpt http://127.0.0.1:8000/v1 --set model.name=MODEL --exact
   python eval/run.py --env openspiel_text --ckpt http://127.0.0.1:8000/v1 --set endpoint.api=chat \\
-      endpoint.structured=none --answers reasoning --prompt-price 0.5 --answer-price 2 --exact
+      endpoint.structured=none endpoint.prompt_price=0.5 endpoint.answer_price=2 --answers reasoning --exact
 
 exit codes: 0 done, 2 bad input or a failing server, 130 stopped with Ctrl-C"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpenSpielTextOptions(EvaluateOptions):
+class OpenSpielTextOptions(AskedModelOptions):
     """Options of the command; the model has not been located."""
 
     TEXT = CommandText(
@@ -56,6 +57,7 @@ class OpenSpielTextOptions(EvaluateOptions):
         _EXAMPLES,
         env=NAME,
     )
+    ABSENT: ClassVar[Mapping[str, str]] = {"--prompt-price": _PRICE, "--answer-price": _PRICE}
     ckpt: str = argument("", metavar="C", group=WHO)
     """A run that trained a language model in these games, a model's folder, tiny, smollm2, or a server's address."""
     id: str = argument("", metavar="GAME", group=CONDITIONS)
@@ -70,16 +72,8 @@ class OpenSpielTextOptions(EvaluateOptions):
     """Most tokens of free text; 0 is as in training, else 256."""
     temperature: float | None = argument(None, "[0, 10]", metavar="T", group=CONDITIONS)
     """Sampling temperature (default: that of the training, else 1)."""
-    set: Pairs = argument((), metavar="K=V", group=CONDITIONS)
-    """Options of a model or server: endpoint.api=chat."""
-    prompt_price: float = argument(0.0, "[0, 100000]", metavar="USD", group=CONDITIONS)
-    """Price of a million prompt tokens of a server."""
-    answer_price: float = argument(0.0, "[0, 100000]", metavar="USD", group=CONDITIONS)
-    """Price of a million tokens of its answers."""
     out: Path | None = argument(None, metavar="DIR", group=RESULTS)
     """Write openspiel_text.md and .json there (default: eval.md and .json beside --ckpt)."""
-    settings: Settings = field(default_factory=dict)
-    """Those of `set`."""
 
     def implied(self) -> dict[str, Any]:
         """Return the settings."""
@@ -90,6 +84,7 @@ class OpenSpielTextOptions(EvaluateOptions):
         self.require_given("ckpt", "name a run, a model's folder, tiny, smollm2, or a server's address")
         if not self.exact:
             raise InputError("--exact is missing: games in text are measured by the model's exact policy; add --exact")
+        self.check_served()
 
 
 @dataclass(frozen=True)
@@ -122,7 +117,7 @@ def evaluate(options: OpenSpielTextOptions) -> Evaluation:
     if isinstance(player, str) and player in GAME.bots:
         raise InputError(f"--ckpt {options.ckpt}: is a bot; {options.ckpt} draws uniformly, a row that each table has")
     stem = place_of(options.out, results_place(player), NAME)
-    make_folders([stem[0] if stem else None])
+    make_folders([stem[0] if stem else None], files=[options.transcripts])
     stated = conditions(options, player)
     try:
         from sparring.envs.openspiel_text.decisions import open_text_game
@@ -136,15 +131,23 @@ def evaluate(options: OpenSpielTextOptions) -> Evaluation:
         say(price(options, decisions, stated.answer), enabled=not options.quiet)
     model = open_model(player, device=device, temperature=stated.temperature, settings=options.settings)
     try:
+        if model.endpoint:
+            asked = {"--id": stated.game, "kwargs": stated.kwargs, "--answers": stated.answer.form}
+            asked |= {"--tokens": stated.answer.max_tokens, "--seed": options.seed}
+            options.follow(model.backend, stem and stem[0] / stem[1], asked)
         sampled = None
         if stated.answer.form == MENU:
             values = decisions.exact(model.backend.policies)
         else:
             sampled = decisions.sampled(model.backend.decide, options.samples, options.seed)
             values = sampled.table()
+        if model.endpoint:
+            model.backend.discard_kept()
     finally:
         model.backend.close()
     report = report_of(options, stated, model.name, decisions, values, sampled)
+    if model.endpoint:
+        report["endpoint"] = model.backend.metrics()
     return Evaluation(to_markdown(report), json.dumps(report, indent=1) + "\n", stem, quiet=options.quiet)
 
 
@@ -153,20 +156,16 @@ def price(options: OpenSpielTextOptions, decisions: TextDecisions, answer: OpenS
 
     A menu of n actions is a tree with at most n - 1 forks, each of which is a request for one token.
     """
+    endpoint = served(options.settings)
     if answer.form == REASONING:
-        counts, longest = [options.samples] * len(decisions.prompts), answer.max_tokens
+        counts, longest = [options.samples] * len(decisions.prompts), endpoint.most_tokens or answer.max_tokens
     else:
         counts, longest = [len(prompt_options(prompt)) - 1 for prompt in decisions.prompts], 1
     requests = sum(counts)
     prompts = sum(n * len(prompt.text) for n, prompt in zip(counts, decisions.prompts, strict=True)) // CHARACTERS
-    answers = requests * longest
-    dollars = (prompts * options.prompt_price + answers * options.answer_price) / 1e6
-    cost = f", at most ${dollars:.2f}" if dollars else "; give --prompt-price and --answer-price for the price"
+    forecast = Forecast(requests, prompts, requests * longest)
     most = "" if answer.form == REASONING else "at most "
-    return (
-        f"{len(decisions.prompts)} prompts: {most}{requests:,} requests, about {prompts:,} prompt tokens and at most "
-        f"{answers:,} of answers{cost}"
-    )
+    return f"{len(decisions.prompts)} prompts: {forecast.text(endpoint, most)}"
 
 
 def prompt_options(prompt: Any) -> Any:
@@ -232,6 +231,8 @@ def to_markdown(report: Mapping[str, Any]) -> str:
             f"The 95 % interval of the exploitability is {low:.4f} to {high:.4f}, by a bootstrap of the answers. "
             f"Answers: {counts}. A random legal action replaces each that is not legal."
         )
+    if "endpoint" in report:
+        parts.append(spent(report["endpoint"]))
     if report["worst"]:
         worst = [LostDecision(**row) for row in report["worst"]]
         cells = [

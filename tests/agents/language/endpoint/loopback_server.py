@@ -15,6 +15,7 @@ from tests.agents.language.endpoint.loopback_model import OPENAI, LoopbackModel
 
 LIMIT = "max_completion_tokens"
 STANDARD = {LIMIT, "model", "prompt", "messages", "max_tokens", "temperature", "seed", "stop", "top_p", "logprobs"}
+STANDARD |= {"reasoning_effort"}
 ADDED = {"top_k", "min_p", "repetition_penalty", "structured_outputs", "return_token_ids", "return_tokens_as_token_ids"}
 SILENCE = 30.0
 """Seconds that a silent server is silent; far longer than any time-out of a test."""
@@ -268,6 +269,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _illegal(self, _):
         self._text("A MOS - WAR\nA XYZ H\n")
+
+    def _without_usage(self, body):
+        answer = self.loopback.model.complete({"max_tokens": body.get(LIMIT), "temperature": 1.0} | body)
+        self._reply(200, {name: value for name, value in answer.items() if name != "usage"})
+
+    def _reasoning(self, _):
+        message = {"role": "assistant", "content": "A PAR H", "reasoning_content": "Paris holds."}
+        usage = {"prompt_tokens": 10, "completion_tokens": 8, "completion_tokens_details": {"reasoning_tokens": 5}}
+        self._reply(200, {"choices": [{"message": message, "finish_reason": "stop"}], "usage": usage})
 
     def _cut(self, _):
         self._text("A BER - K", "length")

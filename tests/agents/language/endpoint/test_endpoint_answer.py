@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparring.agents.language.endpoint.answer import DONE, EndpointError, ServerAnswer, joined, model_names
+from sparring.agents.language.endpoint.answer import DONE, EndpointError, ServerAnswer, Usage, joined, model_names
 from sparring.agents.language.endpoint.answer import read_answer as read_and_hide
 
 WHOLE = {
@@ -33,7 +33,9 @@ def with_choice(**changes):
 
 
 def test_a_complete_answer_is_read():
-    assert read_answer(WHOLE) == ServerAnswer("A PAR H\n", "", (4, 5), (7, 0), ({7: -0.5, 8: -0.9}, {0: 0.0}), 2, 2, 1)
+    assert read_answer(WHOLE) == ServerAnswer(
+        "A PAR H\n", "", (4, 5), (7, 0), ({7: -0.5, 8: -0.9}, {0: 0.0}), Usage(2, 2, 1)
+    )
 
 
 def test_an_answer_of_a_chat_is_read():
@@ -136,7 +138,7 @@ def test_events_are_one_answer():
     events = [{"choices": [part]} for part in parts]
     ended = [{"choices": [{"index": 1, "delta": {"content": OTHER}}]}, {"choices": [], "usage": {"prompt_tokens": 2}}]
     cut = {"choices": [{"index": 0, "delta": {}, "finish_reason": "length"}]}
-    assert read_answer(joined([*events, *ended, DONE])) == ServerAnswer(ORDER, "", prompt_tokens=2)
+    assert read_answer(joined([*events, *ended, DONE])) == ServerAnswer(ORDER, "", usage=Usage(2))
     assert read_answer(joined([*events, cut])) == ServerAnswer(ORDER, "length")
     assert read_answer(joined([{"choices": [{"text": ORDER, "finish_reason": "stop"}]}])) == ServerAnswer(ORDER, "")
     with pytest.raises(EndpointError, match="hangs up before the end"):
@@ -180,7 +182,8 @@ def test_alternatives_not_named_by_id_or_not_one_for_each_token_are_missing(show
 @pytest.mark.parametrize("usage", [None, [], {"prompt_tokens": "2"}, {"prompt_tokens": -2}, {"prompt_tokens": 1e9}])
 def test_token_counts_that_are_not_integers_are_ignored(usage):
     answer = read_answer({**WHOLE, "usage": usage})
-    assert (answer.prompt_tokens, answer.completion_tokens, answer.cached_tokens) == (0, 0, 0)
+    assert answer.usage == Usage(None, None)
+    assert not answer.usage.is_counted
 
 
 def test_model_names_are_read_and_other_entries_left_out():

@@ -57,10 +57,15 @@ def test_an_invalid_server_url_is_refused(url):
         ({"api": "chat"}, "endpoint.structured=tokens: with endpoint.api=chat an answer is one message; use regex"),
         ({"api": "chat", "structured": "choice"}, "endpoint.structured=choice: with endpoint.api=chat"),
         ({"total_seconds": 30}, "endpoint.total_seconds=30: must be at least endpoint.timeout_seconds, 120"),
-        ({"keyenv": "A"}, "unknown key 'endpoint.keyenv': choose from endpoint.url, endpoint.model, endpoint.key_env,"),
+        ({"max_tokens": 5, "max_completion_tokens": 6},
+         "endpoint.max_completion_tokens=6: is another name of endpoint.max_tokens; give one of them"),
+        ({"reasoning_effort": "low"}, "endpoint.reasoning_effort=low: is an option of chat completions; give "),
+        ({"reasoning_effort": "much"}, "endpoint.reasoning_effort=much: choose from "),
+        ({"prompt_price": -1}, "endpoint.prompt_price=-1: must be in [0, 100000]"),
+        ({"keyenv": "A"}, "unknown key 'endpoint.keyenv': did you mean 'endpoint.key_env'? choose from endpoint.url,"),
         ({"model": "a\nb"}, "endpoint.model=a b: must be text of one line"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_is_refused(options, message):
     with pytest.raises(ConfigError) as caught:
         check(**options)

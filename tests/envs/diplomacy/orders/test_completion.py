@@ -49,6 +49,27 @@ def test_what_was_written_is_read_in_random_games_of_all_phases():
     assert phases == set(range(len(codes.PHASES)))
 
 
+@pytest.mark.parametrize(
+    ("choices", "text", "illegal"),
+    [
+        (MOVES, "A MAR - BUR\nF BRE H\nA PAR S A MAR - BUR", 0),
+        (MOVES, "A MAR - MOS\nF BRE H\nA PAR - BUR", 1),
+        (MOVES, "F MAR - BUR\nA MUN - BUR\nA PAR B", 2),  # the letter of a unit is not read
+        (MOVES, "WAIVE", 1),
+        (MOVES, "A PAR H\nA PAR - BUR", 0),  # a second order for a unit is not taken, and legal
+        (MOVES, "A XYZ H\nAs a model I cannot move armies.\nA PAR -> BUR, maybe", 0),
+        (MOVES, "", 0),
+        (RETREAT, "A BUR - MUN", 1),
+        (RETREAT, "A BUR R GAS", 0),
+        (BUILDS, "A LON B", 1),
+        (BUILDS, "WAIVE", 0),
+        (DISBANDS, "A PAR - BUR\nWAIVE", 2),
+    ],
+)
+def test_illegal_orders_are_counted_and_other_lines_are_not(choices, text, illegal):
+    assert parse(text, choices).illegal == illegal
+
+
 def test_a_completion_is_lines_and_the_closing_tag():
     chosen = parse("A MAR - BUR\nF BRE H\nA PAR S MAR - BUR", MOVES).chosen
     assert DIPLOMACY_TEXT.write(chosen) == "F BRE H\nA MAR - BUR\nA PAR S MAR - BUR\n</orders>"

@@ -53,6 +53,9 @@ def test_the_report_of_the_tiny_model_in_kuhn_poker(tmp_path, capsys):
         (["--ckpt", "bot:random", "--exact"], "--ckpt bot:random: is a bot"),
         (["--ckpt", "tiny", "--exact", "--samples", "1"], "--samples 1: must be in [2, 100000]"),
         (["--ckpt", "tiny", "--exact", "--set", "model.size=3"], "size"),
+        (["--ckpt", "tiny", "--exact", "--prompt-price", "2"], "--prompt-price: a server's prices are --set endpoint."),
+        (["--ckpt", "tiny", "--exact", "--transcripts", "a.jsonl"], "--transcripts: is for --ckpt with a server's"),
+        (["--ckpt", "http://127.0.0.1:1/v1", "--exact", "--transcripts", "a.txt"], "must end in .jsonl"),
     ],
 )
 def test_bad_input_is_one_line(words, message, capsys):
@@ -66,7 +69,7 @@ def test_the_price_of_a_server_is_stated_before_it_is_asked():
     decisions = TextDecisions.of("kuhn_poker", {}, answer)
     characters = sum(len(prompt.text) for prompt in decisions.prompts)
     options = OpenSpielTextOptions(
-        ckpt="http://127.0.0.1:1/v1", exact=True, samples=8, prompt_price=2.0, answer_price=10.0
+        ckpt="http://127.0.0.1:1/v1", exact=True, samples=8, set=("endpoint.prompt_price=2", "endpoint.answer_price=10")
     )
     prompts, answers = 8 * characters // 4, 12 * 8 * 100
     dollars = (prompts * 2.0 + answers * 10.0) / 1e6
@@ -77,7 +80,11 @@ def test_the_price_of_a_server_is_stated_before_it_is_asked():
     free = OpenSpielTextOptions(ckpt="http://127.0.0.1:1/v1", exact=True)
     menus = price(free, decisions, OpenSpielAnswerConfig())
     assert menus.startswith("12 prompts: at most 12 requests, ")  # two actions each: one fork
-    assert menus.endswith("at most 12 of answers; give --prompt-price and --answer-price for the price")
+    assert menus.endswith(
+        "at most 12 of answers; for the price give --set endpoint.prompt_price=USD endpoint.answer_price=USD"
+    )
+    limited = OpenSpielTextOptions(ckpt="http://127.0.0.1:1/v1", exact=True, samples=8, set=("endpoint.max_tokens=9",))
+    assert f"at most {12 * 8 * 9} of answers" in price(limited, decisions, answer)
 
 
 def test_the_price_of_menus_counts_a_request_for_each_fork():

@@ -1,0 +1,213 @@
+"""Answers that are kept: not asked for again, of the same configuration alone, and with what the games went on from."""
+
+import json
+from contextlib import contextmanager
+
+import pytest
+
+from sparring.agents.language.endpoint.answer import ServerAnswer, Usage
+from sparring.agents.language.endpoint.kept import KeptAnswers, key_of
+from sparring.configs.core.errors import InputError
+from tests.agents.language.asking import endpoint, requests, server
+from tests.agents.language.endpoint.loopback_model import byte_tokenizer
+
+TOY = {"structured": "regex", "model": "toy"}
+
+
+@contextmanager
+def kept(host, path, *, conditions=None, transcripts=None, **options):
+    """A backend that keeps its answers in a file."""
+    with endpoint(host, **{**TOY, **options}) as backend:
+        backend.follow(keep=path, conditions=conditions or {}, transcripts=transcripts, quiet=True)
+        yield backend
+
+
+def without_time(metrics):
+    """Metrics of what was decided, not of what was sent."""
+    sent = ("seconds", "requests", "retries", "kept", "errors/server", "errors/refused", "errors/connection")
+    return {name: value for name, value in metrics.items() if not any(part in name for part in sent)}
+
+
+@pytest.mark.parametrize("structured", ["regex", "choice", "none", "tokens"])
+def test_a_second_evaluation_sends_nothing_that_was_answered(structured, tmp_path):
+    tokens = structured == "tokens"
+    how = {"structured": structured, "tokenizer": byte_tokenizer() if tokens else None, "answer_price": 1.0}
+    with server() as host:
+        with kept(host, tmp_path / "a.jsonl", **how) as backend:
+            first = backend.decide(requests(4))
+            before = len(host.bodies)
+        with kept(host, tmp_path / "a.jsonl", **how) as again:
+            opened = len(host.bodies) - before  # the trial of a server that may be exact
+            assert [decision.text for decision in again.decide(requests(4))] == [decision.text for decision in first]
+            assert len(host.bodies) == before + opened
+            if not tokens:
+                assert without_time(again.metrics()) == without_time(backend.metrics())
+            new = again.decide(requests(6))
+            assert len(host.bodies) > before + opened
+            assert [decision.text for decision in new[:4]] == [decision.text for decision in first]
+            assert all(decision.exact == tokens for decision in new)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("endpoint.model=other: ", {"model": "other"}),
+        ("endpoint.max_tokens=9: ", {"max_tokens": 9}),
+        ("endpoint.max_completion_tokens=9: ", {"max_completion_tokens": 9}),
+        ("endpoint.structured=none: ", {"structured": "none"}),
+        ("--temperature=0.3: ", {"temperature": 0.3}),
+        ("--seed=5: ", {"conditions": {"--seed": 5, "--opponents": ("dumbbot", "chaos")}}),
+        ("--opponents=dumbbot: ", {"conditions": {"--seed": 4, "--opponents": ("dumbbot",)}}),
+        ("--prompt=a.txt: ", {"conditions": {"--seed": 4, "--opponents": ("dumbbot", "chaos"), "--prompt": "a.txt"}}),
+    ],
+)
+def test_another_configuration_is_refused_by_the_name_of_its_option(name, changes, tmp_path):
+    options = {"conditions": {"--seed": 4, "--opponents": ("dumbbot", "chaos")}}
+    with server(names=("toy", "other")) as host:
+        with kept(host, tmp_path / "a.jsonl", **options) as backend:
+            backend.decide(requests(1))
+        before = len(host.bodies)
+        with pytest.raises(InputError) as caught, kept(host, tmp_path / "a.jsonl", **(options | changes)):
+            pass
+        assert len(host.bodies) == before
+    (line,) = str(caught.value).splitlines()
+    assert line.startswith(f"{name}{tmp_path / 'a.jsonl'} holds answers with {name.partition('=')[0]}=")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"concurrency": 2, "retries": 1, "timeout_seconds": 20.0}, {"prompt_price": 3.0, "answer_price": 2.0}],
+)
+def test_prices_and_limits_of_time_may_change(changes, tmp_path):
+    with server() as host:
+        with kept(host, tmp_path / "a.jsonl") as backend:
+            backend.decide(requests(2))
+        before = len(host.bodies)
+        with kept(host, tmp_path / "a.jsonl", **changes) as backend:
+            backend.decide(requests(2))
+        assert len(host.bodies) == before
+
+
+def test_a_line_cut_off_by_a_kill_is_asked_for_again(tmp_path):
+    path = tmp_path / "a.jsonl"
+    with server() as host:
+        with kept(host, path) as backend:
+            backend.decide(requests(3))
+        lines = path.read_text().splitlines()
+        path.write_text("\n".join(lines)[:-40])
+        before = len(host.bodies)
+        with kept(host, path) as backend:
+            backend.decide(requests(3))
+        assert len(host.bodies) == before + 1
+
+
+def test_a_damaged_answer_is_asked_for_again(tmp_path):
+    kept_answers = KeptAnswers(tmp_path / "a.jsonl", {})
+    for key in ("a", "b"):
+        kept_answers.answer(key, lambda: ServerAnswer("A PAR H", "", usage=Usage(3, 4)))
+    path = tmp_path / "a.jsonl"
+    path.write_text(path.read_text().replace('"prompt": 3', '"prompt": "many"', 1))
+    again = KeptAnswers(path, {})
+    assert len(again) == 1
+    assert again.answer("b", dict) == (ServerAnswer("A PAR H", "", usage=Usage(3, 4)), True, True)
+
+
+def test_a_decision_that_the_fallback_made_stays_the_fallbacks(tmp_path):
+    """The games went on from it, so a better answer would begin other games."""
+    with server(faults=["refusing"]) as host:
+        with kept(host, tmp_path / "a.jsonl", concurrency=1) as backend:
+            first = backend.decide(requests(3))
+            before = len(host.bodies)
+        with kept(host, tmp_path / "a.jsonl", concurrency=1) as again:
+            second = again.decide(requests(3))
+            assert len(host.bodies) == before
+            assert without_time(again.metrics()) == without_time(backend.metrics())
+    assert [decision.finish_reason for decision in first] == ["fallback", "stop", "stop"]
+    assert [(each.text, each.why_inexact) for each in second] == [(each.text, each.why_inexact) for each in first]
+
+
+def test_what_ended_the_evaluation_is_asked_for_again(tmp_path):
+    with server(always="broken") as host:
+        with kept(host, tmp_path / "a.jsonl", retries=0) as backend, pytest.raises(InputError, match="500"):
+            backend.decide(requests(5))
+        host.always = ""
+        with kept(host, tmp_path / "a.jsonl", retries=0) as backend:
+            assert {decision.finish_reason for decision in backend.decide(requests(5))} == {"stop"}
+
+
+def test_a_refused_parameter_is_not_tried_again(tmp_path):
+    with server(refuses=("temperature",)) as host:
+        how = {"structured": "none", "conditions": {}}
+        with kept(host, tmp_path / "a.jsonl", **how) as backend:
+            backend.decide(requests(2))
+            notes = backend.notes
+        before = len(host.bodies)
+        with kept(host, tmp_path / "a.jsonl", **how) as backend:
+            assert backend.notes == notes
+            backend.decide(requests(3))
+            assert len(host.bodies) == before + 1
+
+
+def test_equal_requests_are_sent_and_counted_once(tmp_path):
+    (request,) = requests(1)
+    with server(delay=0.2) as host, kept(host, tmp_path / "a.jsonl") as backend:
+        decisions = backend.decide([request] * 4)
+        assert len(host.bodies) == 1
+        assert len({decision.text for decision in decisions}) == 1
+        metrics = backend.metrics()
+    with server() as host, endpoint(host, **TOY) as once:
+        once.decide([request])
+        assert metrics["endpoint/prompt_tokens"] == once.metrics()["endpoint/prompt_tokens"]
+    assert metrics["endpoint/kept_answers"] == 3
+
+
+def test_odd_characters_are_kept(tmp_path):
+    odd = ServerAnswer("A PAR H\ud800\u2028\0é", "", (1, 2), (3,), ({3: -0.5},), Usage(5, None))
+    KeptAnswers(tmp_path / "a.jsonl", {}).answer("key", lambda: odd)
+    assert KeptAnswers(tmp_path / "a.jsonl", {}).answer("key", dict)[0] == odd
+
+
+def test_keys_change_with_all_of_a_request():
+    body = {"model": "m", "prompt": [1, 2], "seed": 3}
+    others = [body | {"model": "n"}, body | {"prompt": [1, 3]}, body | {"seed": 4}, body | {"stop": None}]
+    assert len({key_of(each) for each in (body, *others)}) == 5
+    assert key_of(dict(reversed(body.items()))) == key_of(body)
+
+
+def test_neither_file_has_the_key(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPARRING_TEST_KEY", "canary-0123456789")
+    with (
+        server(always="key_as_text", told="canary-0123456789") as host,
+        kept(
+            host, tmp_path / "a.jsonl", transcripts=tmp_path / "t.jsonl", key_env="SPARRING_TEST_KEY", structured="none"
+        ) as backend,
+    ):
+        backend.decide(requests(2))
+    for name in ("a.jsonl", "t.jsonl"):
+        text = (tmp_path / name).read_text()
+        assert "[key]" in text
+        assert "0123456789" not in text
+
+
+def test_transcripts_have_all_that_was_written(tmp_path):
+    how = {"structured": "none", "api": "chat", "concurrency": 1, "transcripts": tmp_path / "t.jsonl"}
+    with server(faults=["reasoning", "without_usage", "refusing"]) as host:
+        with kept(host, tmp_path / "a.jsonl", **how) as backend:
+            backend.decide(requests(3))
+        text = (tmp_path / "t.jsonl").read_text()
+        with kept(host, tmp_path / "a.jsonl", **how) as backend:
+            backend.decide(requests(3))
+        assert (tmp_path / "t.jsonl").read_text() == text
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert [line["prompt"] for line in lines] == [request.text for request in requests(3)]
+    (reasoned,), (uncounted,) = lines[0]["answers"], lines[1]["answers"]
+    assert (reasoned["text"], reasoned["reasoning"]) == ("A PAR H", "Paris holds.")
+    assert reasoned["usage"] == {"prompt": 10, "completion": 8, "cached": 0, "reasoning": 5}
+    assert uncounted["usage"]["prompt"] is None
+    assert (lines[2]["answers"], lines[2]["end"], lines[2]["why"]) == ([], "fallback", "there is no answer (refused)")
+
+
+def test_a_file_that_cannot_be_written_is_one_line(tmp_path):
+    refused = pytest.raises(InputError, match=r"--transcripts .*: cannot be written")
+    with server() as host, refused, kept(host, None, transcripts=tmp_path / "none" / "t.jsonl"):
+        pass
