@@ -47,8 +47,12 @@ class TextMatchPlace:
     name: str
     opens: str
     """Function "module:name" of its options, all by keyword, that returns a `TextMatch`."""
-    seats: tuple[str, ...] = ("",)
-    """Names of the seats; a caller may have one of them, or all."""
+    seat_option: str = ""
+    """Option that names the caller's seat, or all seats; empty for a match of one seat."""
+    private: bool = False
+    """Prompts tell a seat what no other seat may know, so each seat needs a conversation of its own."""
+    compact: tuple[tuple[str, Any], ...] = ()
+    """Options for models that know the project's own prompts, and no chat."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ Importing this package reads names and numbers only and does not load the simula
 """
 
 from sparring.envs.diplomacy.board.codes import BOTS, ENV_ID, NUM_POWERS, SEED_BOTS
-from sparring.envs.diplomacy.board.map_file import POWERS
 from sparring.envs.game import BuiltPlayer, Game, TextMatchPlace
 
 GAME = Game(
@@ -43,5 +42,12 @@ GAME = Game(
     ),
     needs=("sparring.configs.language",),
     text_game="sparring.envs.diplomacy.rollouts.task:DIPLOMACY",
-    text_matches=(TextMatchPlace("diplomacy", "sparring.envs.diplomacy.interfaces.text_match:DiplomacyMatch", POWERS),),
+    text_matches=(
+        TextMatchPlace(
+            "diplomacy",
+            "sparring.envs.diplomacy.interfaces.text_match:DiplomacyMatch",
+            seat_option="power",
+            compact=(("full_prompts", False),),
+        ),
+    ),
 )

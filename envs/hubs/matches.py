@@ -1,13 +1,15 @@
 """Matches in text, one decision at a time, for the hubs of environments: a prompt, an answer, a reward.
 
 A match is seeded and shares nothing with other matches: equal seeds and answers give equal games. A game's record names
-its matches (`Game.text_matches`): one game of Diplomacy, and the two tasks of chess.
+its matches (`Game.text_matches`): one game of Diplomacy or of OpenSpiel, the two tasks of chess, and the exploitability
+of a model in a game of OpenSpiel.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from inspect import signature
 from threading import Event
 from typing import Any, Protocol
@@ -40,13 +42,13 @@ class MatchTurn:
 
     Attributes:
         prompt: text to complete; empty at the end.
-        seat: number of the power asked, 0 in chess; -1 at the end.
+        seat: number of the seat asked, such as a power; -1 at the end.
         legal: legal lines of the answer, one list for each; empty for free text.
-        reward: reward since the answer before: the mean of the caller's seats, 0 until a phase is adjudicated.
+        reward: reward since the answer before: the mean of the caller's seats, 0 until some are paid.
         rewards: the same of each of the caller's seats, by its number.
         answer: what became of the answer before, one of `read`, `illegal`, `incomplete`, `truncated`; empty at first.
-        problems: lines of that answer that are not legal orders, with the reasons.
-        facts: plain data on the state: year, phase and centres, or the task.
+        problems: lines of that answer that are not legal, with the reasons.
+        facts: plain data on the state: year, phase and centres, the task, or the number of moves.
 
     """
 
@@ -64,6 +66,9 @@ class MatchTurn:
 class TextMatch(Protocol):
     """One match."""
 
+    seats: tuple[int, ...]
+    """Numbers of the caller's seats, after `start`."""
+
     def start(self, seed: int) -> MatchTurn:
         """Start a new match. Raises `InputError` for a seed outside [0, 2147483647]."""
 
@@ -80,6 +85,8 @@ class TextMatch(Protocol):
 class CancellableMatch:
     """What the matches share: a call can be ended by another thread."""
 
+    seats: tuple[int, ...] = (0,)
+
     def __init__(self) -> None:
         self._cancelled = Event()
 
@@ -91,6 +98,62 @@ class CancellableMatch:
         """Raise `InputError` if the match was cancelled; every loop of a call comes by here."""
         if self._cancelled.is_set():
             raise InputError("the match was cancelled: its client has gone")
+
+
+@dataclass(frozen=True)
+class SurveyAnswer:
+    """An answer to one prompt of a survey; `cut` says whether it was cut off, None if only the text shows."""
+
+    text: str
+    cut: bool | None = None
+
+
+class SurveyMatch(CancellableMatch, ABC):
+    """Prompts that are independent of each other, and what their answers say together.
+
+    As a match it asks one after the other. A hub may ask all `questions` at once, each in a conversation of its own,
+    and `conclude` from the answers in their order.
+    """
+
+    questions: Sequence[tuple[int, str]]
+    """Seat and prompt of each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._answers: list[SurveyAnswer] = []
+        self._open = False
+
+    @abstractmethod
+    def start(self, seed: int) -> MatchTurn:
+        """Begin anew; the seed is of random numbers in the conclusion."""
+
+    @abstractmethod
+    def status(self, number: int, answer: SurveyAnswer) -> str:
+        """Return what became of the answer to question `number`, one of `READ` and the others."""
+
+    @abstractmethod
+    def conclude(self, answers: Sequence[SurveyAnswer]) -> MatchTurn:
+        """Return the end: its rewards, and as facts what the answers say together."""
+
+    def answer(self, text: str, *, cut: bool | None = None) -> MatchTurn:
+        """Take the answer to the question before; return the next, or the end."""
+        if not self._open:
+            raise InputError("the match is over, or has not started: start it with a seed")
+        self._go_on()
+        answer = SurveyAnswer(text, cut)
+        status = self.status(len(self._answers), answer)
+        self._answers.append(answer)
+        self._open = len(self._answers) < len(self.questions)
+        turn = self._question() if self._open else self.conclude(self._answers)
+        return replace(turn, answer=status)
+
+    def _first(self) -> MatchTurn:
+        self._answers, self._open = [], True
+        return self._question()
+
+    def _question(self) -> MatchTurn:
+        seat, prompt = self.questions[len(self._answers)]
+        return MatchTurn(prompt, seat, facts={"question": len(self._answers) + 1, "questions": len(self.questions)})
 
 
 def open_match(game: str, **options: Any) -> TextMatch:

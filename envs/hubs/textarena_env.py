@@ -1,8 +1,9 @@
 """The text matches as environments of TextArena 0.7: `TextArenaMatch`, and the names that `textarena.make` knows.
 
-With seven players of Diplomacy every power is a player; with one, the player has one power and bots have the others. A
-task of chess has one player. Every prompt is complete in itself, so an observation is the prompt of the turn only.
-`close` returns the sums of the rewards and, of each player, the power and what became of the answers.
+With as many players as a game has seats, such as seven in Diplomacy, every seat is a player; with one, the player has
+one seat and bots have the others. A task of chess has one player. Every prompt is complete in itself, so an observation
+is the prompt of the turn only. `close` returns the sums of the rewards and, of each player, the seat and what became of
+the answers.
 """
 
 from __future__ import annotations
@@ -32,20 +33,21 @@ class TextArenaMatch(ta.Env):  # type: ignore[misc]
 
     def reset(self, num_players: int, seed: int | None = None) -> None:
         """Start the match of a seed, 0 by default. Raises `InputError` for a wrong number of players or bad options."""
-        seats = MATCHES[self.game].seats
-        allowed = sorted({1, len(seats)})
-        if num_players not in allowed:
-            raise InputError(f"num_players={num_players}: {self.game} has {' or '.join(map(str, allowed))}")
-        own = {"power": ALL} if num_players > 1 else {}
+        option = MATCHES[self.game].seat_option if num_players > 1 else ""
         if self._match is not None:
             self._match.close()
-        self._match = open_match(self.game, **{**self.options, **own})
-        turn = self._match.start(0 if seed is None else seed)
-        self._seats = list(range(num_players)) if num_players > 1 else [turn.seat]
+            self._match = None
+        match = open_match(self.game, **{**self.options, **({option: ALL} if option else {})})
+        turn = match.start(0 if seed is None else seed)
+        if num_players != len(match.seats):
+            match.close()
+            allowed = f"1 or {len(match.seats)}" if option else str(len(match.seats))
+            raise InputError(f"num_players={num_players}: {self.game} has {allowed}")
+        self._match, self._seats = match, list(match.seats)
         self._counts = [Counter[str]() for _ in range(num_players)]
         self._totals = [0.0] * num_players
         self.state = ta.State(num_players)
-        names = [seats[seat] or self.game for seat in self._seats]
+        names = turn.facts.get("seats") or [self.game] * num_players
         self.state.standard_resets({}, role_mapping=dict(enumerate(names)), secret_roles=dict(enumerate(names)))
         self._show(turn)
 

@@ -1,24 +1,29 @@
 """The text matches in TRL: its `GRPOTrainer` makes one `TrlMatch` a rollout from `environment_factory`.
 
-    python -m sparring.envs.hubs.trl_training --steps 10                 # the tiny model, on a CPU
+    python -m sparring.envs.hubs.trl_training --steps 10                 # the tiny model in Diplomacy, on a CPU
+    python -m sparring.envs.hubs.trl_training --game openspiel_text --set id=leduc_poker --steps 10
     python -m sparring.envs.hubs.trl_training --model FOLDER --steps 100  # a model whose chat template has tools
 
 A rollout is a match. TRL calls `reset` with the row's seed and puts the first prompt after the row's; each call of the
-tool `answer` plays an answer, and its result is the next prompt. The samples of a group have one row, so one seed. The
-tiny model knows no tools: `teach_tools` has its tokenizer read every answer that ends with </orders> as a call.
+tool `answer` plays an answer, and its result is the next prompt. The samples of a group have one row, so one seed. A
+conversation has one seat where prompts hold private cards. The tiny model knows no tools: `teach_tools` has its
+tokenizer read every answer that ends with the game's closing tag, such as </orders>, as a call.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections import Counter
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from sparring.configs.core.errors import InputError
+from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.files import SHIPPED
-from sparring.envs.hubs.matches import open_match
+from sparring.envs.game import Game, games
+from sparring.envs.hubs.matches import GAMES, MATCHES, open_match
+from sparring.envs.text import TextFormat, text_game
 
 TINY = SHIPPED / "released" / "tiny"
 OVER = "The match is over.\n"
@@ -28,7 +33,8 @@ SAMPLES, GROUPS = 4, 2
 MOST_TOKENS, MOST_ANSWERS = 1536, 8
 """Of one match: tokens of answers and later prompts, and answers."""
 LEARNING_RATE = 1e-4
-OPENING, CLOSING = "<orders>\n", "</orders>"
+LAST_YEAR, REWARD = 1901, "dense"
+"""Of the command in Diplomacy."""
 
 CHAT_TEMPLATE = (
     "{%- for message in messages -%}{%- if message.role == 'assistant' -%}"
@@ -38,26 +44,29 @@ CHAT_TEMPLATE = (
     "{%- else -%}{{ message.content }}{%- endif -%}{%- endfor -%}"
 )
 """Prompts and results as they are. TRL keeps the tokens of an answer, and writes calls out only to check the form."""
-RESPONSE_TEMPLATE: dict[str, Any] = {
-    "defaults": {"role": "assistant"},
-    "start_anchor": OPENING,
-    "fields": {
-        "tool_calls": {
-            "open_pattern": rf"\A(?!.*{OVER.strip()})(?P<text>.*?{CLOSING})",
-            "repeats": True,
-            "transform": {"type": "function", "function": {"name": "answer", "arguments": {"text": "{text}"}}},
+
+
+def response_template(answers: TextFormat) -> dict[str, Any]:
+    """Return how transformers reads an answer: up to the closing tag it is the call; without one it is text."""
+    return {
+        "defaults": {"role": "assistant"},
+        "start_anchor": answers.opening,
+        "fields": {
+            "tool_calls": {
+                "open_pattern": rf"\A(?!.*{OVER.strip()})(?P<text>.*?{answers.closing})",
+                "repeats": True,
+                "transform": {"type": "function", "function": {"name": "answer", "arguments": {"text": "{text}"}}},
+            },
+            "content": {},
         },
-        "content": {},
-    },
-}
-"""How transformers reads an answer: up to the closing tag it is the call; without one, or after the end, it is text."""
+    }
 
 
 class TrlMatch:
     """One match at a time, with `open_match`'s options; TRL makes as many objects as a batch has rollouts."""
 
     def __init__(self, **options: Any) -> None:
-        self._match = open_match(**options)
+        self._match, self._game = open_match(**options), str(options["game"])
         self._reward, self._done = 0.0, False
         self.counts: Counter[str] = Counter()
         """Answers of this match that were read, illegal, incomplete or truncated."""
@@ -66,13 +75,19 @@ class TrlMatch:
         """Start the match of a row and return its first prompt. Raises `InputError` for a seed out of range."""
         self._reward, self._done = 0.0, False
         self.counts.clear()
-        return self._match.start(seed).prompt
+        prompt, place = self._match.start(seed).prompt, MATCHES[self._game]
+        if place.private and len(self._match.seats) > 1:
+            instead = f"give {place.seat_option} one seat" if place.seat_option else "ask each prompt by itself"
+            raise InputError(
+                f"{self._game}: a seat's prompts are for it alone, and TRL has one conversation for all; {instead}"
+            )
+        return prompt
 
     def answer(self, text: str) -> str:
         """Play an answer to the last prompt.
 
         Args:
-            text: One order a line, then </orders>.
+            text: The answer, as the prompt asks for it, such as one order a line, then </orders>.
 
         Returns:
             The next prompt, or that the match is over.
@@ -91,10 +106,21 @@ class TrlMatch:
         return self._reward
 
 
-def teach_tools(tokenizer: Any) -> None:
-    """Have the tokenizer of our own models write and read TRL's conversations; one with a chat template stays."""
+def teach_tools(tokenizer: Any, game: str = GAMES[0]) -> None:
+    """Have the tokenizer of our own models write and read TRL's conversations; one with a chat template stays.
+
+    Raises `InputError` for a game without a format for answers of such models.
+    """
     if tokenizer.chat_template is None:
-        tokenizer.chat_template, tokenizer.response_template = CHAT_TEMPLATE, RESPONSE_TEMPLATE
+        answers = text_game(_owner(game).id).format
+        if answers is None:
+            raise InputError(f"{game}: needs a model with a chat template; give --model one")
+        tokenizer.chat_template, tokenizer.response_template = CHAT_TEMPLATE, response_template(answers)
+
+
+def _owner(game: str) -> Game:
+    """Return the game whose matches are called `game`."""
+    return next(owner for owner in games() if MATCHES[game] in owner.text_matches)
 
 
 def train(model: Path = TINY, *, out: Path, steps: int = 10, **options: Any) -> Any:
@@ -115,8 +141,11 @@ def train(model: Path = TINY, *, out: Path, steps: int = 10, **options: Any) -> 
         network = transformers.AutoModelForCausalLM.from_pretrained(model, local_files_only=True)
     except (OSError, ValueError) as error:
         raise InputError(f"--model {model}: is not a folder of a language model; give one with config.json") from error
-    options = {"game": "diplomacy", "full_prompts": tokenizer.chat_template is not None, **options}
-    teach_tools(tokenizer)
+    game = choose("game", options.get("game", GAMES[0]), GAMES)
+    compact = {} if tokenizer.chat_template else dict(MATCHES[game].compact)
+    options = {"game": game, **compact, **options}
+    TrlMatch(**options).reset(0)  # refuses bad options before TRL makes its objects
+    teach_tools(tokenizer, game)
     user = {"role": "user", "content": ""}
     rows = [{"prompt": [user], "seed": seed} for seed in range(steps * GROUPS)]
     trainer = trl.GRPOTrainer(
@@ -148,19 +177,35 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--model", type=Path, default=TINY, help="folder of a model; by default the tiny one")
     parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--power", default="", help="the model's power; by default seeds in sequence rotate the seats")
-    parser.add_argument("--last-year", type=int, default=1901)
-    parser.add_argument("--reward", default="dense", help="a term of the reward of Diplomacy")
+    parser.add_argument("--game", default=GAMES[0], help=f"{', '.join(GAMES)} (default: {GAMES[0]})")
+    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="options of the game's matches")
+    parser.add_argument("--power", help="Diplomacy: the model's power; by default seeds in sequence rotate the seats")
+    parser.add_argument("--last-year", type=int, help=f"Diplomacy: the last year (default: {LAST_YEAR})")
+    parser.add_argument("--reward", help=f"Diplomacy: a term of the reward (default: {REWARD})")
     parser.add_argument("--out", type=Path, default=Path("trl_matches"))
-    given = vars(parser.parse_args())
+    values = vars(parser.parse_args())
+    own = {name: value for name in ("power", "last_year", "reward") if (value := values.pop(name)) is not None}
+    if values["game"] == GAMES[0]:
+        own = {"last_year": LAST_YEAR, "reward": REWARD, **own}
     try:
-        trainer = train(**given)
+        trainer = train(**own, **pairs_of(values.pop("set")), **values)
     except InputError as error:
         parser.error(str(error))
     trainer.save_model()
     for row in trainer.state.log_history:
         if "reward" in row:
             print(f"step {row['step']}: reward {row['reward']:.3f}, answers {row['tools/call_frequency']:.1f}")
+
+
+def pairs_of(texts: Sequence[str]) -> dict[str, Any]:
+    """Return options from texts KEY=VALUE. Raises `InputError` for other texts."""
+    options: dict[str, Any] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not (key.isidentifier() and equals):
+            raise InputError(f"--set {text}: must be KEY=VALUE, such as id=kuhn_poker")
+        options[key] = int(value) if value.isdecimal() else value
+    return options
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 Importing this package needs neither pyspiel nor torch.
 """
 
-from sparring.envs.game import Game
+from sparring.envs.game import Game, TextMatchPlace
 
 ENV_ID = "sparring/OpenSpielText-v0"
 """Id of all of them; `env.id` of a run names the game, as kuhn_poker."""
@@ -25,4 +25,16 @@ GAME = Game(
     comparable=("game", "answer", "temperature"),
     needs=("sparring.configs.language",),
     text_game="sparring.envs.openspiel_text.task:OPENSPIEL",
+    text_matches=(
+        TextMatchPlace(
+            NAME,
+            "sparring.envs.openspiel_text.text_match:OpenSpielMatch",
+            seat_option="seat",
+            private=True,
+            compact=(("answers", "menu"),),
+        ),
+        TextMatchPlace(
+            "openspiel_exploitability", "sparring.envs.openspiel_text.text_match:ExploitabilitySurvey", private=True
+        ),
+    ),
 )

@@ -37,7 +37,7 @@ IDLE_SECONDS = 1800.0
 class AnswerAction(Action):
     """A completion of the prompt."""
 
-    text: str = Field(description="the answer: for Diplomacy one order a line, then </orders>")
+    text: str = Field(description="the answer in the prompt's form: in Diplomacy one order a line, then </orders>")
     cut: bool | None = Field(default=None, description="whether it was cut off; null: only the text shows")
 
 
@@ -114,7 +114,7 @@ class MatchEnvironment(Environment):  # type: ignore[misc]
 
     def get_metadata(self) -> EnvironmentMetadata:
         """Return name and description."""
-        text = "Diplomacy and text tasks of chess, with seeds, legal orders and verified rewards"
+        text = "Diplomacy, games of OpenSpiel and text tasks of chess, with seeds, legal orders and verified rewards"
         return EnvironmentMetadata(name="sparring", description=text, version="0.2.0")
 
     def close(self) -> None:

@@ -89,6 +89,55 @@ def test_two_sessions_play_what_the_match_plays(url):
         assert one.state()["seed"] == 3
 
 
+def test_a_client_has_all_seats_of_a_game_of_openspiel(url):
+    pytest.importorskip("pyspiel")
+    options = {"game": "openspiel_text", "id": "leduc_poker", "seat": "all"}
+    match = open_match(**options)
+    turn = match.start(5)
+    seats = set()
+    with client(url) as session:
+        result = session.reset(seed=5, **options)
+        while not turn.done:
+            seen = result.observation
+            assert (seen["prompt"], seen["seat"], seen["legal"]) == (turn.prompt, turn.seat, [[*turn.legal[0]]])
+            seats.add(turn.seat)
+            text = f"I think.\n{turn.legal[0][-1]}"
+            turn, result = match.answer(text), session.step({"text": text})
+    assert seats == {0, 1}
+    assert result.done
+    assert result.observation["rewards"] == {"0": turn.rewards[0], "1": -turn.rewards[0]}
+    assert turn.rewards[0] != 0
+
+
+def test_exploitability_is_at_the_end_of_a_survey(url):
+    """A player that always bets: see test_verifiers."""
+    pytest.importorskip("pyspiel")
+    with client(url) as session:
+        result = session.reset(seed=1, game="openspiel_exploitability", samples=2)
+        for _ in range(24):
+            assert not result.done
+            result = session.step({"text": "Bet"})
+    assert (result.done, result.reward) == (True, pytest.approx(-1 / 3))
+    facts = result.observation["facts"]
+    assert facts["exploitability"] == pytest.approx(1 / 3)
+    assert facts["worst"][0]["policy"] == {"Pass": 0.0, "Bet": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"id": "tarok"}, "id=tarok: draws chance in the middle of a turn"),
+        ({"id": "crazy_eights"}, "id=crazy_eights: has no text of what a player knows"),
+        ({"id": "efg_game(filename=/etc/passwd)"}, "names a file of the server"),
+        ({"game": "openspiel_exploitability", "id": "chess"}, "chess: has too many positions"),
+    ],
+)
+def test_a_game_that_is_not_played_is_one_line(url, options, message):
+    pytest.importorskip("pyspiel")
+    with client(url) as session, pytest.raises(Exception, match=message):
+        session.reset(seed=1, **{"game": "openspiel_text", **options})
+
+
 def test_an_illegal_answer_and_bad_options(url):
     with client(url) as session:
         session.reset(seed=1, power="FRANCE", last_year=1901)

@@ -30,6 +30,21 @@ def test_a_rollout_is_a_match_of_the_core():
         assert rollout.answer("</orders>") == OVER  # the model may go on
 
 
+def test_a_rollout_has_one_seat_of_a_game_of_openspiel():
+    pytest.importorskip("pyspiel")
+    options = {"game": "openspiel_text", "id": "leduc_poker", "answers": "menu"}
+    match = open_match(**options)
+    turns = played(match, 5, lambda turn: f"{turn.legal[0][-1]}\n</move>")
+    rollout = TrlMatch(**options)
+    assert rollout.reset(5, prompt=[]) == turns[0].prompt
+    results = [rollout.answer(f"{turn.legal[0][-1]}\n</move>") for turn in turns[:-1]]
+    assert results == [turn.prompt for turn in turns[1:-1]] + [OVER]
+    assert rollout.get_reward() == turns[-1].rewards[1] != 0
+    for refused in ({"game": "openspiel_text", "seat": "all"}, {"game": "openspiel_exploitability"}):
+        with pytest.raises(InputError, match="a seat's prompts are for it alone, and TRL has one conversation"):
+            TrlMatch(**refused).reset(0)
+
+
 @pytest.mark.parametrize(
     ("before", "answer", "called"),
     [
@@ -37,12 +52,14 @@ def test_a_rollout_is_a_match_of_the_core():
         ("FRANCE\n<orders>\n", "A PAR H\nF BRE", None),  # cut off
         ("FRANCE\n<orders>\nA PAR H\n</orders></s>ITALY\n<orders>\n", "A ROM H\n</orders></s>", "A ROM H\n</orders>"),
         (f"FRANCE\n<orders>\nA PAR H\n</orders></s>{OVER}", "A PAR H\n</orders></s>", None),
+        ("Legal moves: Pass, Bet\n<move>\n", "Bet\n</move></s>", "Bet\n</move>"),
+        ("Legal moves: Pass, Bet\n<move>\n", "A PAR H\n</orders></s>", None),
     ],
 )
 def test_transformers_reads_an_answer_as_a_call(before, answer, called):
     transformers = pytest.importorskip("transformers", minversion="5.15")
     tokenizer = transformers.AutoTokenizer.from_pretrained(TINY)
-    teach_tools(tokenizer)
+    teach_tools(tokenizer, "openspiel_text" if "move>" in before else "diplomacy")
     prefix, ids = (tokenizer(text, add_special_tokens=False).input_ids for text in (before, answer))
     message = tokenizer.parse_response(ids, prefix=prefix, tools=[TrlMatch.answer])
     calls = [{"type": "function", "function": {"name": "answer", "arguments": {"text": called}}}] if called else []
@@ -53,12 +70,32 @@ def test_bad_input_is_one_line(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="--steps 0: must be at least 1"):
         trl_training.train(out=tmp_path, steps=0)
 
+    with pytest.raises(InputError, match="unknown game 'go': choose from diplomacy"):
+        trl_training.train(out=tmp_path, game="go")
+    with pytest.raises(InputError, match="id=tarok: draws chance in the middle of a turn"):
+        trl_training.train(out=tmp_path, game="openspiel_text", id="tarok")
+    with pytest.raises(InputError, match="chess_analysis: needs a model with a chat template"):
+        trl_training.train(out=tmp_path, game="chess_analysis")
+    with pytest.raises(InputError, match="--set Kuhn: must be KEY=VALUE, such as id=kuhn_poker"):
+        trl_training.pairs_of(["Kuhn"])
+
     def missing(name):
         raise ImportError(f"No module named {name!r}")
 
     monkeypatch.setattr(trl_training, "import_module", missing)
     with pytest.raises(InputError, match=r"TRL 1.16 or later is needed .*`sparring install trl`"):
         trl_training.train(out=tmp_path)
+
+
+@pytest.mark.slow
+def test_two_steps_of_the_tiny_model_in_kuhn_poker(tmp_path):
+    pytest.importorskip("trl", minversion="1.16")
+    pytest.importorskip("pyspiel")
+    command = [sys.executable, "-m", "sparring.envs.hubs.trl_training", "--game", "openspiel_text", "--steps", "2"]
+    words = [*command, "--set", "id=kuhn_poker", "--out", str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=1800)
+    steps = re.findall(r"^step (\d+): reward (-?[\d.]+), answers ([\d.]+)$", done.stdout, re.MULTILINE)
+    assert [int(number) for number, _, _ in steps] == [1, 2]
 
 
 @pytest.mark.slow
