@@ -64,8 +64,9 @@ MOST_COLUMNS = 1_000_000
 _WITHOUT_EFFECT = (
     *("net_arch", "full_std", "log_std_init", "ortho_init", "optimizer_class", "optimizer_kwargs"),
     *("share_features_extractor", "features_extractor_kwargs", "normalize_images"),
+    *("lstm_hidden_size", "n_lstm_layers", "shared_lstm", "enable_critic_lstm", "lstm_kwargs"),
 )
-"""Options of `POLICY_CLASS` that the weights show, or that change only training, pictures or other extractors."""
+"""Options of policies that the weights show, or that change only training, pictures or other extractors."""
 
 
 class SB3Error(InputError):

@@ -83,7 +83,8 @@ class ImportedEnvConfig(EnvConfig):
     """pettingzoo: any game with its interface, AECEnv or ParallelEnv. openspiel: a game of OpenSpiel (extra
     open-spiel)."""
     id: str = option("pettingzoo.classic.tictactoe_v3", GAME_ID)
-    """The module of a game, module:function that makes one, or a name of OpenSpiel's registry."""
+    """The module of a game, module:function that makes one, a name of OpenSpiel's registry, or module:name of a game
+    that the module registers there."""
     kwargs: dict[str, Any] = field(default_factory=dict, metadata={"allowed": KWARGS})
     """Options of the game itself: numbers, truth values and texts by name."""
     num_envs: int = option(16, "[1, 1000000]")
@@ -151,8 +152,6 @@ class ImportedRunConfig(NamedOpponentsRunConfig):
         if self.env.package != "openspiel":
             why = f"needs copies of a game's states, which {self.env.package} does not make"
             raise ConfigError(f"{label}: {why}; leave it out, `sparring exploit RUN` trains best responses")
-        if self.network.memory != "none":
-            raise ConfigError(f"{label}: copies of a state lack the policy's memory; give network.memory=none")
 
     def check_opponents(self) -> None:
         """Refuse a test of promotion in a game that cannot have one; raises `ConfigError`."""
@@ -162,7 +161,9 @@ class ImportedRunConfig(NamedOpponentsRunConfig):
 
 def module_of_game(package: str, game_id: str) -> str:
     """Return the module whose code runs when a game of `PACKAGES` is made, empty for the packages' own games."""
-    return "" if package == "openspiel" or KNOWN_GAME.fullmatch(game_id) else game_id.partition(":")[0]
+    if package == "openspiel":
+        return game_id.partition("(")[0].rpartition(":")[0]  # it registers the game
+    return "" if KNOWN_GAME.fullmatch(game_id) else game_id.partition(":")[0]
 
 
 def files_of_game(game_id: str, kwargs: Mapping[str, Any]) -> dict[str, str]:

@@ -1,17 +1,20 @@
-"""Names of the games of all packages, to find one that was given without its package or misspelled."""
+"""Modules of games, and names of the games of all packages, to find one without its package or misspelled."""
 
 from __future__ import annotations
 
+import pkgutil
 import re
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
 import gymnasium
 
-from sparring.configs.core.errors import nearest
+from sparring.configs.core.errors import ConfigError, nearest, suggestion
 from sparring.envs.imported.config import KNOWN_GAME
+from sparring.envs.imported.match import raised, raised_where
 
 ALIKE = 0.75
 """Least likeness of a name to the one that was meant."""
@@ -54,3 +57,35 @@ def _aliases(name: str) -> list[str]:
     """Return an id, and the same without its package and without its version."""
     short = re.split(r"[./]", name)[-1]
     return [VERSION.sub("", short), short, name.partition(".")[2] or name]
+
+
+def module_of(game_id: str, name: str) -> ModuleType:
+    """Import the module `name` of a game. Raises `ConfigError` for whatever its code raises."""
+    try:
+        return import_module(name)
+    except Exception as error:
+        hint = _similar(name, error) if isinstance(error, ModuleNotFoundError) else ""
+        what = raised(error) if isinstance(error, ImportError | ValueError) else raised_where(error)
+        raise ConfigError(f"env.id={game_id}: {name or 'it'} cannot be imported: {what}{hint}") from error
+
+
+def _similar(module_name: str, error: ModuleNotFoundError) -> str:
+    """Return where to look for the module that is missing, or what installs the packages of a game."""
+    if not module_name.startswith(str(error.name)):
+        group = module_name.split(".")[1:2]
+        packaged = module_name.startswith("pettingzoo.") and group
+        return f"; pip install 'pettingzoo[{group[0]}]'" if packaged else "; install the packages that this game needs"
+    package, top = module_name.rpartition(".")[0], module_name.split(".")[0]
+    if error.name == top and (elsewhere := found_elsewhere(module_name)):
+        return elsewhere
+    if error.name == top:
+        if Path(f"{top}.py").is_file() or Path(top).is_dir():
+            return "; it is in this folder: run `export PYTHONPATH=.`"
+        return "; install it, or put its folder on PYTHONPATH"
+    try:
+        spec = find_spec(package) if package else None
+    except (ImportError, ValueError):
+        spec = None
+    places = spec.submodule_search_locations if spec else None
+    siblings = [f"{package}.{module.name}" for module in pkgutil.iter_modules(places)] if places else []
+    return suggestion(module_name, siblings) or found_elsewhere(module_name)

@@ -18,9 +18,9 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete, Space
 
 from sparring.configs.core.errors import ConfigError, choices, suggestion
-from sparring.envs.imported.config import OBSERVATIONS
+from sparring.envs.imported.config import OBSERVATIONS, module_of_game
 from sparring.envs.imported.match import ImportedMatch, raised
-from sparring.envs.imported.names import found_elsewhere
+from sparring.envs.imported.names import found_elsewhere, module_of
 
 CHANCE, SIMULTANEOUS = -1, -2
 """Values of `State.current_player` beside the players; others mean the end."""
@@ -97,10 +97,17 @@ def is_zero_sum(game_id: str, kwargs: Mapping[str, Any]) -> bool:
 
 
 def _load(pyspiel: Any, game_id: str, kwargs: dict[str, Any]) -> Any:
-    """Return the game; its name is looked up first, for the package's own message lists all names on many lines."""
+    """Return the game; its name is looked up first, for the package's own message lists all names on many lines.
+
+    `module:name` imports the module first, which registers the game.
+    """
+    own = game_id
+    if module := module_of_game("openspiel", game_id):
+        module_of(game_id, module)
+        own = game_id.removeprefix(f"{module}:")
     try:
-        options = {**pyspiel.game_parameters_from_string(game_id), **kwargs}
-        name = options.pop("name", game_id)
+        options = {**pyspiel.game_parameters_from_string(own), **kwargs}
+        name = options.pop("name", own)
         if str(name).startswith("python_"):  # those in Python are registered by their import
             import_module("open_spiel.python.games")
         registered = pyspiel.registered_names()

@@ -13,13 +13,9 @@ decisions needs one. A few random moves find out whether a game has masks at all
 from __future__ import annotations
 
 import copy
-import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,11 +23,11 @@ from gymnasium.spaces import Dict, Space
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.wrappers import AssertOutOfBoundsWrapper, OrderEnforcingWrapper, TerminateIllegalWrapper
 
-from sparring.configs.core.errors import ConfigError, InputError, one_line, suggestion
+from sparring.configs.core.errors import ConfigError, InputError, one_line
 from sparring.envs.imported.config import FUNCTIONS
 from sparring.envs.imported.masks import MASK, METHODS, alternatives_of, draw_legal, flat_mask, unread_masks
-from sparring.envs.imported.match import ImportedMatch, raised, raised_where
-from sparring.envs.imported.names import found_elsewhere
+from sparring.envs.imported.match import ImportedMatch, raised_where
+from sparring.envs.imported.names import module_of
 
 CHECKS = (OrderEnforcingWrapper, AssertOutOfBoundsWrapper, TerminateIllegalWrapper)
 """Wrappers that leave agents, rewards and ends to the game; reading these from it directly is faster."""
@@ -93,12 +89,7 @@ def make(
 def _function(game_id: str) -> Any:
     """Return the function that makes the game."""
     module_name, _, name = game_id.partition(":")
-    try:
-        module = import_module(module_name)
-    except Exception as error:  # whatever the code of the module raises
-        hint = _similar(module_name, error) if isinstance(error, ModuleNotFoundError) else ""
-        what = raised(error) if isinstance(error, ImportError | ValueError) else raised_where(error)
-        raise ConfigError(f"env.id={game_id}: {module_name or 'it'} cannot be imported: {what}{hint}") from error
+    module = module_of(game_id, module_name)
     names = (name,) if name else FUNCTIONS
     functions = [getattr(module, item, None) for item in names]
     function = next((item for item in functions if callable(item)), None)
@@ -111,28 +102,6 @@ def _function(game_id: str) -> Any:
         missing = f"{module_name} does not define {' or '.join(names)}"
         raise ConfigError(f"env.id={game_id}: {missing}{hint}")
     return function
-
-
-def _similar(module_name: str, error: ModuleNotFoundError) -> str:
-    """Return where to look for the module that is missing, or what installs the packages of a game."""
-    if not module_name.startswith(str(error.name)):
-        group = module_name.split(".")[1:2]
-        packaged = module_name.startswith("pettingzoo.") and group
-        return f"; pip install 'pettingzoo[{group[0]}]'" if packaged else "; install the packages that this game needs"
-    package, top = module_name.rpartition(".")[0], module_name.split(".")[0]
-    if error.name == top and (elsewhere := found_elsewhere(module_name)):
-        return elsewhere
-    if error.name == top:
-        if Path(f"{top}.py").is_file() or Path(top).is_dir():
-            return "; it is in this folder: run `export PYTHONPATH=.`"
-        return "; install it, or put its folder on PYTHONPATH"
-    try:
-        spec = find_spec(package) if package else None
-    except (ImportError, ValueError):
-        spec = None
-    places = spec.submodule_search_locations if spec else None
-    siblings = [f"{package}.{module.name}" for module in pkgutil.iter_modules(places)] if places else []
-    return suggestion(module_name, siblings) or found_elsewhere(module_name)
 
 
 class AgentSeats(ABC):

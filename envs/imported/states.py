@@ -108,6 +108,21 @@ def whole(state: Any) -> tuple[Any, int]:
     return getattr(state, "whole", state), state.current_player()
 
 
+def own_path(state: Any) -> list[tuple[tuple[int, str], Any, int]]:
+    """Return the decisions of the player who decides, on the way and now: its information state, state and action.
+
+    The last action is -1.
+    """
+    played, seat = whole(state)
+    walked, path = first_state(played.get_game()), []
+    actions = [step.action for step in played.full_history()] + [*getattr(state, "chosen", ())]
+    for action in actions:
+        if not walked.is_chance_node() and walked.current_player() == seat:
+            path.append(((seat, text_of(walked)), walked, action))
+        walked = walked.child(action)
+    return [*path, ((seat, text_of(state)), state, -1)]
+
+
 def rows_of(match: Any, encoder: SeatRows, states: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
     """Return what the players who decide in `states` [B] see, float32 [B, D], and what they can do, bool [B, K]."""
     rows, legal = [], np.zeros((len(states), match.game.num_distinct_actions()), dtype=bool)

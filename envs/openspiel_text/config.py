@@ -11,9 +11,10 @@ from sparring.configs.games import EnvConfig
 from sparring.configs.language import NEEDS_OPPONENTS, CloneConfig, GRPOConfig
 from sparring.configs.language.league import LeagueConfig
 from sparring.configs.language.runs import CloneRunConfig, GRPORunConfig
-from sparring.envs.imported.config import GAME_ID, KWARGS
+from sparring.envs.imported.config import KWARGS
 from sparring.envs.openspiel_text import ENV_ID, NAME
 
+SHORT_NAME = Form(r"[A-Za-z_][A-Za-z0-9_]{0,199}", "the short name of a game of OpenSpiel, such as kuhn_poker")
 MENU, REASONING = "menu", "reasoning"
 NOT_IN_TEXT = (
     "model.compact", "model.show_valid_moves", "model.show_board_context", "model.show_map_windows",
@@ -42,7 +43,7 @@ class OpenSpielTextEnvConfig(EnvConfig):
 
     package: str = option(NAME, (NAME,))
     """openspiel_text: a game of OpenSpiel (extra open-spiel) that language models play in text."""
-    id: str = option("kuhn_poker", GAME_ID)
+    id: str = option("kuhn_poker", SHORT_NAME)
     """Short name of the game, such as kuhn_poker or leduc_poker."""
     kwargs: dict[str, Any] = field(default_factory=dict, metadata={"allowed": KWARGS})
     """Options of the game itself: numbers, truth values and texts by name."""

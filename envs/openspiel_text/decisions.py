@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sparring.configs.core.errors import ConfigError
+from sparring.envs.imported.config import module_of_game
 from sparring.envs.imported.match import raised
 from sparring.envs.imported.openspiel import open_game
 from sparring.envs.imported.states import first_state, has_text, is_open
@@ -43,8 +44,11 @@ class ActionMenu:
 
 def open_text_game(game_id: str, kwargs: Mapping[str, Any] | None = None) -> Any:
     """Return a `pyspiel.Game` that can be played in text. Raises `ConfigError`, in one line, for another."""
+    refused = f"env.id={game_id}"
+    if module := module_of_game("openspiel", game_id):
+        raise ConfigError(f"{refused}: runs the code of the module {module}; choose a game of OpenSpiel's own")
     game = open_game(game_id, kwargs or {})
-    kind, refused = game.get_type(), f"env.id={game_id}"
+    kind = game.get_type()
     if kind.chance_mode == type(kind.chance_mode).SAMPLED_STOCHASTIC:
         raise ConfigError(
             f"{refused}: draws chance in the middle of a turn, which no seed repeats; choose a game whose chance has "

@@ -1,4 +1,8 @@
-"""Networks as policies in copies of the states of an OpenSpiel game: this project's, and layers of others."""
+"""Networks as policies in copies of the states of an OpenSpiel game: this project's, and layers of others.
+
+A copy of a state lacks what a network with memory remembers. It is computed anew from the player's own decisions on the
+way, which the information state determines.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ from sparring.configs.games import is_imported
 from sparring.envs.imported.evaluation.http_player import tensor_of
 from sparring.envs.imported.evaluation.policy import ImportedGame, load_policy
 from sparring.envs.imported.rows import SeatRows
-from sparring.envs.imported.states import first_state, passive_actions, rows_of, whole
+from sparring.envs.imported.states import first_state, own_path, passive_actions, rows_of, whole
 from sparring.envs.imported.training.opponents import NetworkSeats
 from sparring.eval.paired.response_game import Choices, StateGame, StatePolicy
 
@@ -29,7 +33,7 @@ TablePolicy = Callable[[Sequence[Any]], Sequence[Mapping[int, float]]]
 
 
 def network_states(match: Any, encoder: SeatRows, network: Any) -> StateGame:
-    """Return the game of `match` with the choices of a network without memory, as it samples."""
+    """Return the game of `match` with the choices of a network, as it samples."""
     return state_game(match.game, network_choices(match, encoder, network, deterministic=False))
 
 
@@ -40,8 +44,17 @@ def state_game(game: Any, policy: StatePolicy) -> StateGame:
 
 
 def network_choices(match: Any, encoder: SeatRows, network: Any, *, deterministic: bool) -> StatePolicy:
-    """Return the choices of a network without memory in states of its game, its likeliest or as it samples."""
+    """Return the choices of a network in states of its game, its likeliest or as it samples."""
     device = network.log_std.device
+
+    def remembered(states: Sequence[Any]) -> Tensor:
+        paths = [rows_of(match, encoder, [each for _, each, _ in own_path(state)])[0] for state in states]
+        memory = torch.zeros(len(states), network.memory_size, device=device)
+        for step in range(max(map(len, paths)) - 1):
+            longer = [number for number, rows in enumerate(paths) if len(rows) > step + 1]
+            rows = torch.from_numpy(np.stack([paths[number][step] for number in longer])).to(device)
+            memory[longer] = network.step(rows, memory[longer], deterministic=True)[2]
+        return memory
 
     @torch.no_grad()
     def choices(states: Sequence[Any]) -> list[Choices]:
@@ -49,7 +62,8 @@ def network_choices(match: Any, encoder: SeatRows, network: Any, *, deterministi
             return []
         rows, legal = rows_of(match, encoder, states)
         seen = torch.from_numpy(rows).to(device)
-        table = probabilities(network, seen, seen[:, :0], legal, deterministic=deterministic)
+        memory = remembered(states) if network.memory_size else seen[:, :0]
+        table = probabilities(network, seen, memory, legal, deterministic=deterministic)
         return [[(int(k), float(row[k])) for k in np.flatnonzero(row)] for row in table]
 
     return choices
@@ -58,12 +72,10 @@ def network_choices(match: Any, encoder: SeatRows, network: Any, *, deterministi
 def policy_choices(player: NetworkSeats, game: ImportedGame, *, sampled: bool) -> StatePolicy:
     """Return the choices of a policy in states of its game.
 
-    Raises `InputError` for one with memory, and for draws of an ONNX model, which gives one action.
+    Raises `InputError` for draws of an ONNX model, which gives one action.
     """
     if sampled and not player.network.samples:
         raise InputError(f"{player.name}: an ONNX model does not draw its actions")
-    if player.memory_size:
-        raise InputError(f"{player.name} has memory, which copies of a state lack")
     match: Any = game.match()
     return network_choices(match, game.rows(match), player.network, deterministic=not sampled)
 
@@ -90,16 +102,23 @@ def tensor_sizes(game: Any) -> str:
     return " or ".join(f"{size} ({name.replace('_', ' ')})" for name, size in sizes) or "no tensor"
 
 
-def tensor_policy(game: Any, inputs: int, logits: Callable[[Tensor], Tensor]) -> TablePolicy:
-    """Return the softmax over legal actions of `logits` [B, K] of OpenSpiel's tensor with `inputs` numbers [B, D]."""
+def tensor_policy(
+    game: Any, inputs: int, logits: Callable[[Sequence[Tensor]], Tensor], *, remembers: bool = False
+) -> TablePolicy:
+    """Return the softmax over legal actions of `logits` [B, K] of OpenSpiel's tensor with `inputs` numbers.
+
+    `logits` is given a tensor float32 [T, D] for each state: at all decisions of the player so far if it `remembers`,
+    else at the present one alone.
+    """
     tensor = next(f"{name}_tensor" for name, size in tensors_of(game).items() if size == inputs)
 
     @torch.no_grad()
     def policy(states: Sequence[Any]) -> list[dict[int, float]]:
         if not states:
             return []
-        rows = [getattr(played, tensor)(player) for played, player in map(whole, states)]
-        answers = logits(torch.from_numpy(np.array(rows, dtype=np.float32))).double()
+        paths = [[each for _, each, _ in own_path(state)] if remembers else [state] for state in states]
+        seen = [[getattr(played, tensor)(player) for played, player in map(whole, path)] for path in paths]
+        answers = logits([torch.tensor(rows, dtype=torch.float32) for rows in seen]).double()
         legal = [state.legal_actions() for state in states]
         return [
             dict(zip(actions, row[actions].softmax(0).tolist(), strict=True))
@@ -126,4 +145,4 @@ def read_model(text: str, game: Any) -> TablePolicy:
     file = read_onnx(path, OnnxForm(lambda size, _: form | {"obs_dim": size} if size in sizes else None, wanted))
     ends = np.full(count, np.inf, np.float32)
     actor = OnnxActor(file, ActionForm(-ends, ends, 0, "logits"))
-    return tensor_policy(game, file.obs_dim, lambda rows: actor.act(rows)[0])
+    return tensor_policy(game, file.obs_dim, lambda rows: actor.act(torch.cat([*rows]))[0])

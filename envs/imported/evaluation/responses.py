@@ -150,7 +150,7 @@ def facts(
 def exact_mixture(options: ResponseOptions, targets: Sequence[Target], game: ImportedGame) -> dict[str, Any]:
     """Return the exploitability of several players as one policy, and of uniform play, as `exact_values` does.
 
-    Without any of a game that cannot be traversed, and of policies with memory.
+    Without any of a game that cannot be traversed, and of draws that an ONNX model does not give.
     """
     tree = game_tree(game.id, game.kwargs, game.observation, game.roles) if game.package == "openspiel" else None
     if tree is None:
@@ -186,12 +186,12 @@ def _last_reward(folder: Path, labels: Sequence[str]) -> float | None:
 def states(options: ResponseOptions, targets: Sequence[Target], sampled: bool) -> StateGame:
     """Return the game with copies of states, and the policy's choices in them, sampled or its likeliest.
 
-    Raises `InputError` for a game of PettingZoo, one without texts of information states, and a policy with memory.
+    Raises `InputError` for a game of PettingZoo, and one without texts of information states.
     """
     if targets[0].player is not None:
         match: Any = make_match("openspiel", options.id, {})
         players = [target.player for target in targets]
-        return state_game(match.game, mixed(match.game, [p if sampled else p.likeliest for p in players]))
+        return state_game(match.game, mixed([p if sampled else p.likeliest for p in players]))
     opened = [load_policy(Path(target.against), "cpu", options.modules) for target in targets]
     _, game = opened[0]
     if game.package != "openspiel":
@@ -199,7 +199,7 @@ def states(options: ResponseOptions, targets: Sequence[Target], sampled: bool) -
     match = game.match()
     check_copies(match.game)
     policies = [policy_choices(player, game, sampled=sampled) for player, game in opened]
-    return state_game(match.game, mixed(match.game, policies))
+    return state_game(match.game, mixed(policies))
 
 
 def seated(options: ResponseOptions, file: Path) -> StatePolicy:

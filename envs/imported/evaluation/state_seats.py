@@ -13,7 +13,7 @@ from sparring.agents.opponents.players import SAMPLED_PREFIX, OpponentError
 from sparring.configs.core.errors import InputError
 from sparring.envs.imported.evaluation.state_players import open_player
 from sparring.envs.imported.match import make_match
-from sparring.envs.imported.states import TurnState, first_state, has_text, text_of
+from sparring.envs.imported.states import TurnState, has_text, own_path
 from sparring.eval.paired.response_game import Choices, StatePolicy
 
 
@@ -83,7 +83,7 @@ def open_state_seats(text: str, contract: Mapping[str, Any], seed: int, *, deter
     return StateSeats(player.likeliest if sure else player, text, seed)
 
 
-def mixed(game: Any, policies: Sequence[StatePolicy]) -> StatePolicy:
+def mixed(policies: Sequence[StatePolicy]) -> StatePolicy:
     """Return the policy that draws one of several for each seat before the game, in equal shares.
 
     At an information state the choice is a mean of theirs, weighted by how probable the seat's own actions on the way
@@ -95,7 +95,7 @@ def mixed(game: Any, policies: Sequence[StatePolicy]) -> StatePolicy:
     weights: dict[tuple[int, str], np.ndarray] = {}
 
     def mixture(states: Sequence[Any]) -> list[Choices]:
-        paths = [_path(game, state) for state in states]
+        paths = [own_path(state) for state in states]
         asked = {key: state for path in paths for key, state, _ in path if key not in answers}
         if asked:
             given = zip(*(policy([*asked.values()]) for policy in policies), strict=True)
@@ -116,15 +116,3 @@ def mixed(game: Any, policies: Sequence[StatePolicy]) -> StatePolicy:
         return result
 
     return mixture
-
-
-def _path(game: Any, state: Any) -> list[tuple[tuple[int, str], Any, int]]:
-    """Return the decisions of the player who decides, on the way and now: information state, state and action."""
-    seat, walked, path = state.current_player(), first_state(game), []
-    whole = getattr(state, "whole", state)
-    actions = [step.action for step in whole.full_history()] + [*getattr(state, "chosen", ())]
-    for action in actions:
-        if not walked.is_chance_node() and walked.current_player() == seat:
-            path.append(((seat, text_of(walked)), walked, action))
-        walked = walked.child(action)
-    return [*path, ((seat, text_of(state)), state, -1)]

@@ -67,6 +67,7 @@ def test_a_game_without_names_is_refused_in_one_line(monkeypatch):
             "draws chance in the middle of a turn, which no seed repeats; choose a game whose chance has "
             "turns of its own",
         ),
+        ("json:kuhn_poker", "runs the code of the module json; choose a game of OpenSpiel's own"),
         ("negotiation", "draws chance in the middle of a turn"),
     ],
 )

@@ -178,7 +178,7 @@ def test_mixture_of_simultaneous_moves_follows_each_members_own_play():
 
         return policy
 
-    policy, state = mixed(game, [always(1), always(2)]), first_state(game)
+    policy, state = mixed([always(1), always(2)]), first_state(game)
     assert policy([state]) == [[(1, 0.5), (2, 0.5)]]
     assert policy([state.child(0)]) == [[(1, 0.5), (2, 0.5)]]  # the other seat, in the same move
     after = state.child(1).child(0)

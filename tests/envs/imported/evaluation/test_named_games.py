@@ -110,6 +110,27 @@ def test_the_function_that_counts_a_match_is_never_known():
         check_modules("final.pt", game, ())
 
 
+def test_module_that_registers_a_game_of_openspiel_is_imported_only_if_the_user_names_it(canary):
+    """The canary ends the process. A name in brackets is an option, and no module."""
+    own, run = "canary:own_game", canary / "runs" / "run"
+    file = canary / "mine.yaml"
+    file.write_text(yaml.safe_dump({"env": {"package": "openspiel", "id": own}, "defaults": ["openspiel"]}))
+    run.mkdir(parents=True)
+    config = to_plain(load(["env=openspiel"]))
+    config["env"] |= {"id": own}
+    (run / "config.yaml").write_text(yaml.safe_dump(config))
+    for words in ([f"+run={file}"], ["resume=run", f"checkpoint_dir={canary / 'runs'}"]):
+        with pytest.raises(
+            ConfigError, match=r"code of the module canary; if you trust it, add env\.id=canary:own_game"
+        ):
+            load(words)
+    for game_id in (own, "canary:own_game(cards=3)"):
+        with pytest.raises(InputError, match=r"the code of the module canary; if you trust it, add --import canary$"):
+            check_modules("final.pt", ImportedGame("openspiel", game_id), ())
+    assert load(["env=openspiel", f"env.id={own}"]).env.module == "canary"
+    assert ImportedGame("openspiel", "turn_based_simultaneous_game(game=canary:x)").modules == []
+
+
 def test_what_the_user_types_is_trusted():
     own = "my_package.game:make"
     assert load(["env=pettingzoo", f"env.id={own}"]).env.id == own

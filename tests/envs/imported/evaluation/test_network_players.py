@@ -6,11 +6,14 @@ import pytest
 pytest.importorskip("pyspiel")
 
 import pyspiel
+import torch
 
+from sparring.agents.play.exploitability import probabilities
 from sparring.configs.core.errors import InputError
-from sparring.envs.imported.evaluation.network_states import network_states
+from sparring.envs.imported.evaluation.network_states import network_choices, network_states
 from sparring.envs.imported.evaluation.policy import load_policy
 from sparring.envs.imported.evaluation.state_players import met_states, open_player
+from sparring.envs.imported.evaluation.state_seats import seat_state
 from sparring.eval.exploit import exploit_policy, main
 from tests.envs.imported.evaluation.saved import DUEL, save_run
 
@@ -66,6 +69,43 @@ def test_policy_of_a_run_draws_its_actions_as_in_its_own_matches(tmp_path):
     assert any(len(choices) > 1 for choices in asked)
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("memory", ["gru", "lstm"])
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize(
+    ("name", "kwargs"),
+    [("leduc_poker", {}), ("goofspiel", {"imp_info": True, "num_cards": 4, "points_order": "descending"})],
+)
+def test_policy_with_memory_acts_as_in_its_own_matches(tmp_path, memory, deterministic, name, kwargs):
+    """Its memory after the moves of a match, as the match itself leaves it there."""
+    path = save_run(tmp_path / "run", "openspiel", name, kwargs, memory=memory)
+    player, game = load_policy(path, "cpu")
+    match, draws = game.match(), np.random.default_rng(0)
+    rows = game.rows(match)
+    policy, again = network_choices(match, rows, player.network, deterministic=deterministic), 0
+    for seed in range(20):
+        match.reset(seed)
+        memories = torch.zeros(2, player.memory_size)
+        while not match.over:
+            actions = {}
+            for seat in match.deciding():
+                row = rows.blank[seat]
+                rows.write(seat, match.observe(seat), row)
+                rows.write_mask(seat, match.mask(seat), row)
+                seen, before = torch.from_numpy(row)[None], memories[seat][None]
+                legal = match.mask(seat)[None]
+                expected = probabilities(player.network, seen, before, legal, deterministic=deterministic)
+                state = match.state
+                (choices,) = policy([seat_state(state, seat)])
+                match.state = state
+                assert dict(choices) == pytest.approx({k: p for k, p in enumerate(expected[0]) if p}, abs=1e-6)
+                again += bool(memories[seat].any())
+                memories[seat] = player.network.step(seen, before, deterministic=True)[2][0]
+                actions[seat] = int(draws.choice(np.flatnonzero(legal[0])))
+            match.step(actions)
+    assert again > 10
+
+
 def test_mixture_may_be_of_a_run_and_of_a_player_of_openspiel(tmp_path):
     path = save_run(tmp_path / "kuhn", "openspiel", "kuhn_poker")
     values = [
@@ -80,7 +120,6 @@ def test_mixture_may_be_of_a_run_and_of_a_player_of_openspiel(tmp_path):
     ("package", "game", "options", "message"),
     [
         ("openspiel", "kuhn_poker", {}, "plays openspiel:kuhn_poker, and the game is leduc_poker"),
-        ("openspiel", "leduc_poker", {"memory": "gru"}, "has memory, which copies of a state lack"),
         ("pettingzoo", DUEL, {}, "runs the code of the module"),
     ],
 )

@@ -1,7 +1,9 @@
 """Zips of SB3 as players of OpenSpiel's games: their probabilities are those of SB3's own policy."""
 
+import io
 import json
 import pickle
+import random
 import zipfile
 
 import gymnasium as gym
@@ -13,19 +15,30 @@ pytest.importorskip("stable_baselines3")
 pytest.importorskip("pyspiel")
 
 import pyspiel
+import torch
 from stable_baselines3 import A2C, PPO, SAC
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from sparring.configs.core.errors import InputError
 from sparring.envs.imported.evaluation.state_players import met_states, open_player
-from sparring.envs.imported.states import first_state
+from sparring.envs.imported.states import first_state, whole
 from sparring.envs.imported.training.opponents import load_seat_policy, open_seat_player
 from sparring.eval.exploit import exploit_policy, main
 from sparring.eval.run import main as evaluate
 from tests.agents.policies.sb3_data import by_name, encoded
 from tests.envs.imported.evaluation.saved import save_run
 
+RECURRENT = "sb3_contrib.common.recurrent.policies.RecurrentActorCriticPolicy"
 MASKABLE = "sb3_contrib.common.maskable.policies.MaskableActorCriticPolicy"
+
+
+class Still(gym.Env):
+    """The spaces of a game's observations, in which nothing is played."""
+
+    def __init__(self, name):
+        game = pyspiel.load_game(name)
+        self.observation_space = Box(-np.inf, np.inf, (game.observation_tensor_size(),), np.float32)
+        self.action_space = Discrete(game.num_distinct_actions())
 
 
 class Turns(gym.Env):
@@ -62,10 +75,14 @@ def saved(folder, game="kuhn_poker", tensor="information_state", kind=PPO, steps
     return model, folder / "model.zip"
 
 
-def rewritten(path, **values):
+def rewritten(path, weights=None, **values):
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     members["data"] = json.dumps(json.loads(members["data"]) | values).encode()
+    if weights:
+        state = torch.load(io.BytesIO(members["policy.pth"]), weights_only=True)
+        torch.save(weights(state), file := io.BytesIO())
+        members["policy.pth"] = file.getvalue()
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in members.items():
             archive.writestr(name, content)
@@ -95,8 +112,6 @@ def asked(path, name):
     ids=str,
 )
 def test_probabilities_and_likeliest_actions_are_those_of_sb3(case, tmp_path):
-    import torch
-
     model, path = saved(tmp_path, **case)
     answers, states = asked(path, case.get("game", "kuhn_poker"))
     spread = []
@@ -116,7 +131,7 @@ def test_probabilities_and_likeliest_actions_are_those_of_sb3(case, tmp_path):
 
 
 def test_maskable_ppo_is_read_by_its_class_and_acts_as_its_own_predict(tmp_path):
-    contrib = pytest.importorskip("sb3_contrib")
+    contrib = pytest.importorskip("sb3_contrib", reason="sb3-contrib is not installed; the dev extra has it")
     model = contrib.MaskablePPO("MlpPolicy", Turns("leduc_poker"), n_steps=64, batch_size=64, seed=1, device="cpu")
     model.save(tmp_path / "model.zip")
     answers, states = asked(tmp_path / "model.zip", "leduc_poker")
@@ -134,6 +149,103 @@ def test_class_of_maskable_ppo_need_not_be_installed(tmp_path):
     assert plain == masked
 
 
+def games_followed(path, name, expected):
+    """Compare the player with the probabilities `expected(tensor, memory) -> (probabilities, memory)` in games."""
+    draws, game = random.Random(0), pyspiel.load_game(name)
+    player = open_player(str(path), game)
+    player.replay(game)
+    again = 0
+    for _ in range(20):
+        state, memories = first_state(game), {}
+        while not state.is_terminal():
+            action = draws.choice(state.legal_actions())
+            if not state.is_chance_node():
+                played, seat = whole(state)
+                shown, legal = torch.tensor([played.observation_tensor(seat)]), state.legal_actions()
+                again += seat in memories
+                with torch.no_grad():
+                    chances, memories[seat] = expected(shown, memories.get(seat))
+                chances = chances[0, legal].double()
+                found = dict(player([state])[0])
+                np.testing.assert_allclose([found[k] for k in legal], chances / chances.sum(), atol=1e-6)
+            state = state.child(action)
+    assert again > 10  # decisions before which there is something to remember
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"n_lstm_layers": 2, "lstm_hidden_size": 32},
+        {"shared_lstm": True, "enable_critic_lstm": False, "lstm_hidden_size": 16},
+        {"enable_critic_lstm": False, "net_arch": [], "lstm_hidden_size": 16},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("name", ["leduc_poker", "goofspiel(imp_info=True,num_cards=3,points_order=descending)"])
+def test_recurrent_ppo_acts_as_its_own_policy_along_games(name, options, tmp_path):
+    contrib = pytest.importorskip("sb3_contrib", reason="sb3-contrib is not installed; the dev extra has it")
+    env = Still(name)
+    model = contrib.RecurrentPPO("MlpLstmPolicy", env, seed=1, device="cpu", policy_kwargs=options)
+    with torch.no_grad():
+        for weight in model.policy.parameters():
+            weight.add_(0.2 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(len(weight))))
+    model.save(tmp_path / "model.zip")
+    zeros = torch.zeros(model.policy.lstm_hidden_state_shape)
+
+    def expected(shown, memory):
+        chances, memory = model.policy.get_distribution(shown, memory or (zeros, zeros), torch.zeros(1))
+        return chances.distribution.probs, memory
+
+    games_followed(tmp_path / "model.zip", name, expected)
+
+
+def with_lstm(state, hidden=8, inputs=16, **more):
+    """The weights with an LSTM in front, as RecurrentPPO names them; the first layer takes its output."""
+    generator = torch.Generator().manual_seed(3)
+    shapes = {"weight_ih_l0": (4 * hidden, inputs), "weight_hh_l0": (4 * hidden, hidden), "bias_ih_l0": (4 * hidden,)}
+    shapes |= {"bias_hh_l0": (4 * hidden,), **more}
+    added = {f"lstm_actor.{name}": torch.randn(shape, generator=generator) for name, shape in shapes.items() if shape}
+    first = {"mlp_extractor.policy_net.0.weight": torch.randn(64, hidden, generator=generator)}
+    return {**state, **added, **first}
+
+
+def test_class_of_recurrent_ppo_need_not_be_installed(tmp_path):
+    """The gates by hand: i, f, g and o in this order."""
+    _, path = saved(tmp_path, game="leduc_poker", tensor="observation", steps=64)
+    kept = {}
+    rewritten(path, lambda state: kept.setdefault("state", with_lstm(state)), policy_class=by_name(RECURRENT))
+    state = kept["state"]
+    cell = [state[f"lstm_actor.{name}"] for name in ("weight_ih_l0", "bias_ih_l0", "weight_hh_l0", "bias_hh_l0")]
+
+    def expected(shown, memory):
+        hidden, inner = memory or (torch.zeros(1, 8), torch.zeros(1, 8))
+        i, f, g, o = (shown @ cell[0].T + cell[1] + hidden @ cell[2].T + cell[3]).split(8, dim=1)
+        inner = f.sigmoid() * inner + i.sigmoid() * g.tanh()
+        rows = hidden = o.sigmoid() * inner.tanh()
+        for name in ("mlp_extractor.policy_net.0", "mlp_extractor.policy_net.2"):
+            rows = (rows @ state[f"{name}.weight"].T + state[f"{name}.bias"]).tanh()
+        return (rows @ state["action_net.weight"].T + state["action_net.bias"]).softmax(1), (hidden, inner)
+
+    games_followed(path, "leduc_poker", expected)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"weight_hr_l0": (4, 8)}, "its lstm_actor is not a plain LSTM; train it without policy_kwargs.lstm_kwargs"),
+        ({"bias_hh_l0": None}, "its lstm_actor is not a plain LSTM"),
+        ({"inputs": 15}, "its lstm_actor is not a plain LSTM"),
+        ({"weight_hh_l0": (1, 10**6), "weight_ih_l0": (1, 16)}, "its lstm_actor is not a plain LSTM"),
+    ],
+)
+def test_lstm_of_other_options_is_refused_in_one_line(options, message, tmp_path):
+    _, path = saved(tmp_path, game="leduc_poker", tensor="observation", steps=64)
+    rewritten(path, lambda state: with_lstm(state, **options), policy_class=by_name(RECURRENT))
+    with pytest.raises(InputError, match=message):
+        open_player(str(path), pyspiel.load_game("leduc_poker"))
+
+
 def test_whole_attack_runs_on_a_zip(tmp_path):
     _, path = saved(tmp_path)
     report = exploit_policy(path, env="openspiel", id="kuhn_poker", moves=20_000, out=tmp_path / "out")
@@ -141,8 +253,6 @@ def test_whole_attack_runs_on_a_zip(tmp_path):
 
 
 def test_statistics_of_vec_normalize_are_applied_and_missed_where_they_lack(tmp_path):
-    import torch
-
     env = VecNormalize(DummyVecEnv([lambda: Turns("kuhn_poker")]))
     model = PPO("MlpPolicy", env, n_steps=64, batch_size=64, seed=1, device="cpu", learning_rate=0.01).learn(256)
     model.save(tmp_path / "model.zip")

@@ -9,10 +9,14 @@ import torch
 import sparring
 from sparring.agents.ppo.self_play import SelfPlay
 from sparring.configs.core.errors import InputError
+from sparring.configs.core.files import read_json
 from sparring.configs.load import load
 from sparring.configs.schema import PhaseConfig, SelfPlayConfig, StageConfig
 from sparring.curriculum.opponents import deal_seats
 from sparring.curriculum.schedule import Schedule, SchedulePosition
+from sparring.eval.exploit import main as exploit
+
+MODULE = "tests.envs.imported.foreign_game"
 
 SMALL = [
     *("env.num_envs=16", "ppo.rollout_steps=32", "ppo.minibatch_size=128", "network.hidden=16", "threads=1"),
@@ -91,6 +95,34 @@ def test_what_cannot_be_played_is_refused_in_one_line(tmp_path, options, message
     with pytest.raises(InputError, match=message) as refused:
         sparring.train(overrides=[*options, f"checkpoint_dir={tmp_path}", "name=refused", "logger.progress=false"])
     assert "\n" not in str(refused.value)
+
+
+def test_game_that_a_module_registers_with_openspiel_is_trained_and_attacked(tmp_path, capsys):
+    """Uniform play loses 11 / 24 in Kuhn poker, a policy with weights near 0 about as much."""
+    pytest.importorskip("pyspiel")
+    own = f"{MODULE}:kuhn_poker_of_a_user"
+    words = ["env=openspiel", f"env.id={own}", "network.hidden=8", "phases.0.updates=1", "env.num_envs=4"]
+    small = ["ppo.rollout_steps=8", "ppo.minibatch_size=16", "evaluation.games=4", "threads=1", "device=cpu"]
+    sparring.train(overrides=[*words, *small, f"checkpoint_dir={tmp_path}", "name=own", "logger.progress=false"])
+    run = str(tmp_path / "own" / "final.pt")
+    out = ["--attacker", "sampling", "--moves", "4000", "--quiet", "--target", "stochastic"]
+    assert exploit([run, *out]) == 2
+    assert f"runs the code of the module {MODULE}; if you trust it, add --import {MODULE}" in capsys.readouterr().err
+    assert exploit([run, *out, "--import", MODULE, "--out", str(tmp_path / "run")]) == 0
+    assert exploit(["openspiel:uniform", *out, "--id", own, "--out", str(tmp_path / "uniform")]) == 0
+    exact = [read_json(tmp_path / name / "exploit.json")["exploitability"] for name in ("run", "uniform")]
+    assert exact[0]["uniform"] == exact[1]["sampled"] == pytest.approx(11 / 24)
+
+
+def test_module_of_a_game_of_openspiel_that_cannot_be_imported_is_one_line(tmp_path):
+    pytest.importorskip("pyspiel")
+    for own, message in (
+        ("no_such_games:mine", "put its folder on PYTHONPATH"),
+        ("json:mine", "not a game of OpenSpiel"),
+    ):
+        with pytest.raises(InputError, match=rf"^env\.id={own}: .*{message}") as refused:
+            sparring.train(overrides=["env=openspiel", f"env.id={own}", f"checkpoint_dir={tmp_path}", "name=refused"])
+        assert "\n" not in str(refused.value)
 
 
 def test_a_module_that_only_a_file_names_is_not_imported(tmp_path):
