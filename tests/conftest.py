@@ -13,10 +13,13 @@ import pickle
 import re
 import socket
 import sys
+from copy import deepcopy
+from functools import lru_cache
 from pathlib import Path
 
 import absl.logging
 import pytest
+import yaml
 from hypothesis import settings
 
 from benchmarks.structure_parts.parts import CORE, PARTS, part_of_test
@@ -127,6 +130,20 @@ def no_waiting_for_the_disk():
     """Let fsync return at once: no test cuts the power, and those of failing disks replace the function in victims."""
     patch = pytest.MonkeyPatch()
     patch.setattr(os, "fsync", lambda descriptor: None)
+    yield
+    patch.undo()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def yaml_read_once():
+    """Parse each text of YAML once: reading a run file takes most of the time of composing a configuration."""
+    patch, load = pytest.MonkeyPatch(), yaml.load
+    parsed = lru_cache(256)(load)
+
+    def copied(stream, Loader):  # noqa: N803 - the name in PyYAML
+        return deepcopy(parsed(stream, Loader)) if isinstance(stream, str) else load(stream, Loader)
+
+    patch.setattr(yaml, "load", copied)
     yield
     patch.undo()
 
