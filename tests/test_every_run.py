@@ -175,6 +175,7 @@ def check_pool(config, folder, rows):
     assert len({*ratings}) > 1
 
 
+@pytest.mark.slow
 def test_promotion_is_tested_at_a_hundredth(tmp_path):
     """The learner has hardly learned, so that a test of few games may refuse it; nothing else may keep it out.
 
