@@ -13,10 +13,13 @@ import pickle
 import re
 import socket
 import sys
+from copy import deepcopy
+from functools import lru_cache
 from pathlib import Path
 
 import absl.logging
 import pytest
+import yaml
 from hypothesis import settings
 
 from benchmarks.structure_parts.parts import CORE, PARTS, part_of_test
@@ -42,6 +45,11 @@ LONG = ("test_tutorials.py", "test_wheel.py", "test_site.py", "test_fuzz.py", "t
 LONG += ("test_architecture.py", "test_api_page.py", "test_live.py", "test_other_package.py")
 LONG += ("test_file_operations.py", "test_kernel_bots.py", "test_imported_task.py")  # each with a test of 15 s or more
 """Files whose tests take longest. They come first: at the end, one process would wait for the other's last."""
+FORKING = ("test_kills.py", "test_logs.py", "test_no_disk.py", "test_shutdown.py", "test_file_operations.py")
+FORKING += ("test_processes.py", "test_grpo_processes.py", "test_grpo_loop.py", "test_grpo_options.py")
+FORKING += ("test_rollout_workers.py", "test_division.py", "test_attacks.py", "test_fuzz.py")
+"""Files whose tests fork processes of `tests.agents.faults.victims`. Beside each other they come to one process of the
+tests, so that what is forked is loaded once, which takes 15 s."""
 NOWHERE = "http://127.0.0.1:9"
 LOCAL_NAMES = {"localhost", "localhost.localdomain", "ip6-localhost", socket.gethostname(), "", None}
 
@@ -127,6 +135,20 @@ def no_waiting_for_the_disk():
 
 
 @pytest.fixture(scope="session", autouse=True)
+def yaml_read_once():
+    """Parse each text of YAML once: reading a run file takes most of the time of composing a configuration."""
+    patch, load = pytest.MonkeyPatch(), yaml.load
+    parsed = lru_cache(256)(load)
+
+    def copied(stream, Loader):  # noqa: N803 - the name in PyYAML
+        return deepcopy(parsed(stream, Loader)) if isinstance(stream, str) else load(stream, Loader)
+
+    patch.setattr(yaml, "load", copied)
+    yield
+    patch.undo()
+
+
+@pytest.fixture(scope="session", autouse=True)
 def one_thread():
     """Small tensors on one thread: a test run shares the machine, and threads that wait for each other are slow."""
     import torch  # not where nothing runs, as in the process that hands out tests
@@ -171,7 +193,7 @@ def pytest_ignore_collect(collection_path, config):
 
 
 def pytest_collection_modifyitems(items):
-    items.sort(key=lambda item: item.path.name not in LONG)
+    items.sort(key=lambda item: (item.path.name not in FORKING, item.path.name not in LONG))
 
 
 def pytest_collectstart():

@@ -82,10 +82,6 @@ def test_a_pool_goes_back_to_an_earlier_moment(tmp_path):
     assert torch.equal(pool.load("snapshot_000050")["actor.weight"], weights(1)["actor.weight"])
 
 
-def test_a_pool_of_one_keeps_the_newest(tmp_path):
-    assert names(filled(tmp_path, 3, capacity=1)) == ["snapshot_000150"]
-
-
 def test_a_pool_survives_reopening(tmp_path):
     pool = filled(tmp_path, 2)
     again = Pool(tmp_path, 30, shape=SHAPE)

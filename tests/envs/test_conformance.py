@@ -108,15 +108,15 @@ def test_twin_runs_are_bit_equal(game, variant):
 
 
 @cases
-def test_two_thousand_steps_stay_finite_and_within_bounds(game, variant):
-    env = gym.make_vec(game, num_envs=16, **variant)
+def test_whole_matches_stay_finite_and_within_bounds(game, variant):
+    env = gym.make_vec(game, num_envs=8, **variant)
     env.action_space.seed(3)
     env.reset(seed=3)
     space, finished = env.single_observation_space, 0
     assert np.isfinite(space.low).all()
     assert np.isfinite(space.high).all()
     low, high = np.full(space.shape, np.inf), np.full(space.shape, -np.inf)
-    for _ in range(2000):
+    for _ in range(1200):
         obs, reward, terminated, truncated, infos = env.step(env.action_space.sample())
         done = terminated | truncated
         assert np.isfinite(obs).all()
@@ -126,7 +126,7 @@ def test_two_thousand_steps_stay_finite_and_within_bounds(game, variant):
         low = np.minimum(low, np.minimum(obs.min(axis=0), last.min(axis=0)))
         high = np.maximum(high, np.maximum(obs.max(axis=0), last.max(axis=0)))
         finished += done.sum()
-    assert finished >= 16
+    assert finished >= 8
     assert np.flatnonzero((low < space.low) | (high > space.high)).tolist() == []
 
 

@@ -117,7 +117,10 @@ def assert_page(page):
     assert not set("\x1b\x07\x9b\u202e\u2066") & set(page)
 
 
-@pytest.mark.parametrize("write", [run_folder, tensorboard, trackio, wandb_offline])
+@pytest.mark.parametrize(
+    "write",
+    [run_folder, wandb_offline, *(pytest.param(write, marks=pytest.mark.slow) for write in (tensorboard, trackio))],
+)
 def test_names_of_a_stored_run(tmp_path, printed, write):
     name, where, out = write(tmp_path), ["--dir", tmp_path], tmp_path / "out"
     page, note, picture = (out / f"a.{ending}" for ending in ("html", "md", "svg"))

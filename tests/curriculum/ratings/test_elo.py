@@ -84,23 +84,6 @@ def test_bayesian_ratings_are_refused_as_elo():
         expected_score(Belief(), 1000.0)
 
 
-def test_two_players_by_hand():
-    after = elo_after({"a": 1400.0, "b": 1000.0}, [GameResult(("a", "b"), (2, 1))])
-    assert after == {"a": pytest.approx(1400.0 - 48.0 * 10 / 11), "b": pytest.approx(1000.0 + 48.0 * 10 / 11)}
-
-
-def test_seven_equal_players_by_hand():
-    """A win over each of n players is K / 6 * 1/2 = 4 points, so rank r of 1 .. 7 moves by 4 (8 - 2 r)."""
-    after = elo_after(dict.fromkeys(SEVEN, 1000.0), [GameResult(SEVEN, (1, 2, 3, 4, 5, 6, 7))])
-    assert list(after.values()) == pytest.approx([1024.0, 1016.0, 1008.0, 1000.0, 992.0, 984.0, 976.0])
-
-
-def test_ties_are_draws():
-    after = elo_after(dict.fromkeys("abc", 1000.0), [GameResult(("a", "b", "c"), (1, 1, 3))])
-    # K / 2 = 24: a and b draw, and both beat c.
-    assert after == {"a": pytest.approx(1012.0), "b": pytest.approx(1012.0), "c": pytest.approx(976.0)}
-
-
 def test_a_player_in_six_seats_loses_what_the_other_wins_and_nothing_to_itself():
     game = GameResult(("hero",) + 6 * ("bot",), (1, 2, 3, 4, 5, 6, 7))
     after = elo_after({"hero": 1000.0, "bot": 1000.0}, [game])

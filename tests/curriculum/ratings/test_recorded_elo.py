@@ -5,17 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from sparring.curriculum.ratings import by_player, elo_after, expected_score
+from sparring.curriculum.ratings import by_player, elo_after
 
 SEVEN = tuple("abcdefg")
 
 
 def rated(before, seats, scores, k):
     return before | elo_after(before, [by_player(seats, scores)], k=k)
-
-
-def test_expected_score():
-    assert expected_score(1200.0, 1000.0) == pytest.approx(0.75975, abs=5e-6)
 
 
 def test_seven_different_places():

@@ -35,11 +35,10 @@ def deciding(count):
     return [Prompt(*asked[place], seed=place) for place in np.linspace(0, len(asked) - 1, count).astype(int).tolist()]
 
 
-@pytest.mark.parametrize("tokenizer", [word_tokenizer, bytes_tokenizer])
-def test_trap_6_the_model_learns_from_the_very_ids_that_it_wrote(tokenizer):
+def test_trap_6_the_model_learns_from_the_very_ids_that_it_wrote():
     """What enters the model as it plays and as it learns, prompt and answer up to the last choice, is one list."""
-    model = llama(tokenizer(), max_position_embeddings=2048)
-    player = TransformersBackend(model, tokenizer(), constraint=Constraint(tokenizer(), DIPLOMACY_TEXT))
+    model = llama(bytes_tokenizer(), max_position_embeddings=2048)
+    player = TransformersBackend(model, bytes_tokenizer(), constraint=Constraint(bytes_tokenizer(), DIPLOMACY_TEXT))
     for request in deciding(24):
         with reading(model) as sampled:
             (decision,) = player.decide([request])
@@ -85,15 +84,14 @@ def some_decisions():
     return [*asked[:: len(asked) // 10], asked[-1], *winters[:: len(winters) // 5], winters[-1]]
 
 
-@pytest.mark.parametrize("tokenizer", [word_tokenizer, bytes_tokenizer])
-def test_trap_8_a_server_has_room_for_the_longest_answer(tokenizer):
+def test_trap_8_a_server_has_room_for_the_longest_answer():
     """Less would cut legal orders into others: of A BER - KIE is left A BER - K. A token more is for the end."""
-    closing = len(constraint_of(tokenizer).lines.closing)
+    closing = len(constraint_of(bytes_tokenizer).lines.closing)
     for choices in some_decisions():
-        (question,) = asked_of("tokens", tokenizer, choices)
-        assert question.max_tokens > longest(tokenizer, choices) - closing
-        for line in asked_of("choice", tokenizer, choices):
-            spelled = [len(tokenizer()(text)["input_ids"]) for text in line.structured["choice"]]
+        (question,) = asked_of("tokens", bytes_tokenizer, choices)
+        assert question.max_tokens > longest(bytes_tokenizer, choices) - closing
+        for line in asked_of("choice", bytes_tokenizer, choices):
+            spelled = [len(bytes_tokenizer()(text)["input_ids"]) for text in line.structured["choice"]]
             assert line.max_tokens > max(spelled)
 
 

@@ -6,6 +6,7 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
 import torch
 
 from sparring.agents.distributed import pools
@@ -93,6 +94,7 @@ def told_all(receiver):
     return list(iter(lambda: victims.told(receiver), None))
 
 
+@pytest.mark.slow
 def test_a_run_killed_repeatedly_ends_with_the_same_bits(toy, tmp_path):
     process, receiver = victims.start_telling(run_telling, toy, tmp_path, "whole", out=tmp_path / "said")
     assert told_all(receiver) == [0, 1, 2, 3, 4], (tmp_path / "said").read_text()

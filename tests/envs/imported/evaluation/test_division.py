@@ -20,6 +20,7 @@ from sparring.envs.imported.evaluation.state_seats import StateSeats, mixed
 from sparring.envs.imported.states import first_state
 from sparring.envs.imported.tree import game_tree
 from sparring.eval.exploit import main
+from sparring.eval.exploitability import attacks, found
 from sparring.eval.exploitability.sampled_response import ResponseSearch
 from sparring.eval.exploitability.sampling import StateArena
 from sparring.eval.payoff import main as payoff
@@ -75,6 +76,7 @@ def divided(folder, updates=None):
         return after(*arguments)
 
     CallbackDispatcher.after_update = counted
+    found.FRESH_GAMES = attacks.ROUND_GAMES = 200
     sys.exit(main([*WORDS, str(folder)]))
 
 

@@ -11,10 +11,11 @@ from sparring.eval.exploit import exploit_policy, main
 pyspiel = pytest.importorskip("pyspiel")
 
 
-@pytest.fixture
-def saved(tmp_path):
-    path, how = tmp_path / "response.json", {"env": "openspiel", "id": "kuhn_poker", "moves": 5000}
-    exploit_policy("openspiel:uniform", save=path, out=tmp_path / "out", **how)
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("saved")
+    path, how = folder / "response.json", {"env": "openspiel", "id": "kuhn_poker", "moves": 5000}
+    exploit_policy("openspiel:uniform", save=path, out=folder / "out", **how)
     return path
 
 
@@ -57,6 +58,7 @@ def test_of_two_ways_to_act_the_stronger_response_is_kept(tmp_path):
     ],
 )
 def test_wrong_file_is_one_line(saved, tmp_path, capsys, change, message):
-    saved.write_text(json.dumps({**json.loads(saved.read_text()), **change}))
-    assert main([str(saved), "--id", "kuhn_poker", "--out", str(tmp_path / "next")]) == 2
+    wrong = tmp_path / "response.json"
+    wrong.write_text(json.dumps({**json.loads(saved.read_text()), **change}))
+    assert main([str(wrong), "--id", "kuhn_poker", "--out", str(tmp_path / "next")]) == 2
     assert message in capsys.readouterr().err.splitlines()[-1]

@@ -67,7 +67,7 @@ class Turns(gym.Env):
         return np.float32(getattr(self.state, self.tensor)(0))
 
 
-def saved(folder, game="kuhn_poker", tensor="information_state", kind=PPO, steps=512, **options):
+def saved(folder, game="kuhn_poker", tensor="information_state", kind=PPO, steps=256, **options):
     sizes = {"n_steps": 64, "batch_size": 64} if kind is PPO else {}
     env = Turns(game, tensor)
     model = kind("MlpPolicy", env, learning_rate=0.01, seed=1, device="cpu", **sizes, **options).learn(steps)
@@ -75,7 +75,13 @@ def saved(folder, game="kuhn_poker", tensor="information_state", kind=PPO, steps
     return model, folder / "model.zip"
 
 
-def rewritten(path, weights=None, **values):
+@pytest.fixture(scope="module")
+def kuhn(tmp_path_factory):
+    """A zip of a policy of Kuhn poker, which nothing may change."""
+    return saved(tmp_path_factory.mktemp("kuhn"))[1]
+
+
+def rewritten(path, to, weights=None, **values):
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     members["data"] = json.dumps(json.loads(members["data"]) | values).encode()
@@ -83,10 +89,10 @@ def rewritten(path, weights=None, **values):
         state = torch.load(io.BytesIO(members["policy.pth"]), weights_only=True)
         torch.save(weights(state), file := io.BytesIO())
         members["policy.pth"] = file.getvalue()
-    with zipfile.ZipFile(path, "w") as archive:
+    with zipfile.ZipFile(to, "w") as archive:
         for name, content in members.items():
             archive.writestr(name, content)
-    return path
+    return to
 
 
 def asked(path, name):
@@ -145,7 +151,7 @@ def test_maskable_ppo_is_read_by_its_class_and_acts_as_its_own_predict(tmp_path)
 def test_class_of_maskable_ppo_need_not_be_installed(tmp_path):
     _, path = saved(tmp_path, game="leduc_poker", steps=64)
     plain, _ = asked(path, "leduc_poker")
-    masked, _ = asked(rewritten(path, policy_class=by_name(MASKABLE)), "leduc_poker")
+    masked, _ = asked(rewritten(path, path, policy_class=by_name(MASKABLE)), "leduc_poker")
     assert plain == masked
 
 
@@ -214,7 +220,7 @@ def test_class_of_recurrent_ppo_need_not_be_installed(tmp_path):
     """The gates by hand: i, f, g and o in this order."""
     _, path = saved(tmp_path, game="leduc_poker", tensor="observation", steps=64)
     kept = {}
-    rewritten(path, lambda state: kept.setdefault("state", with_lstm(state)), policy_class=by_name(RECURRENT))
+    rewritten(path, path, lambda state: kept.setdefault("state", with_lstm(state)), policy_class=by_name(RECURRENT))
     state = kept["state"]
     cell = [state[f"lstm_actor.{name}"] for name in ("weight_ih_l0", "bias_ih_l0", "weight_hh_l0", "bias_hh_l0")]
 
@@ -241,14 +247,13 @@ def test_class_of_recurrent_ppo_need_not_be_installed(tmp_path):
 )
 def test_lstm_of_other_options_is_refused_in_one_line(options, message, tmp_path):
     _, path = saved(tmp_path, game="leduc_poker", tensor="observation", steps=64)
-    rewritten(path, lambda state: with_lstm(state, **options), policy_class=by_name(RECURRENT))
+    rewritten(path, path, lambda state: with_lstm(state, **options), policy_class=by_name(RECURRENT))
     with pytest.raises(InputError, match=message):
         open_player(str(path), pyspiel.load_game("leduc_poker"))
 
 
-def test_whole_attack_runs_on_a_zip(tmp_path):
-    _, path = saved(tmp_path)
-    report = exploit_policy(path, env="openspiel", id="kuhn_poker", moves=20_000, out=tmp_path / "out")
+def test_whole_attack_runs_on_a_zip(kuhn, tmp_path):
+    report = exploit_policy(kuhn, env="openspiel", id="kuhn_poker", moves=20_000, out=tmp_path / "out")
     assert report.interval[0] < report.exact < report.interval[1]
 
 
@@ -289,18 +294,17 @@ def space(value):
         ("kuhn_poker", {"policy_class": by_name("sb3_contrib.x.RecurrentPolicy")}, "only stable_baselines3.common"),
     ],
 )
-def test_zip_of_other_spaces_is_refused_in_one_line(game, values, message, tmp_path, capsys):
-    _, path = saved(tmp_path, steps=64)
-    rewritten(path, **values)
+def test_zip_of_other_spaces_is_refused_in_one_line(game, values, message, kuhn, tmp_path, capsys):
+    path = rewritten(kuhn, tmp_path / "model.zip", **values)
     assert main([str(path), "--id", game, "--moves", "100", "--out", str(tmp_path / "out")]) == 2
     assert message in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_other_number_of_actions_and_other_files_are_refused(tmp_path):
-    _, path = saved(tmp_path, steps=64)
+def test_missing_and_damaged_zips_are_refused(kuhn, tmp_path):
+    path = tmp_path / "model.zip"
     with pytest.raises(InputError, match="no such file"):
         open_player(str(tmp_path / "none.zip"), pyspiel.load_game("kuhn_poker"))
-    path.write_bytes(path.read_bytes()[:100])
+    path.write_bytes(kuhn.read_bytes()[:100])
     with pytest.raises(InputError, match="is damaged, or not a model saved by Stable-Baselines3"):
         open_player(str(path), pyspiel.load_game("kuhn_poker"))
 

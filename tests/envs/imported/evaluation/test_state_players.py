@@ -72,7 +72,7 @@ def test_search_in_information_sets_answers_with_probabilities():
 
 
 def test_open_game_without_texts_of_information_states_is_attacked(tmp_path):
-    data = exploited(f"{MINE}:Fold", "breakthrough(rows=4,columns=3)", tmp_path)
+    data = exploited(f"{MINE}:Fold", "breakthrough(rows=4,columns=3)", tmp_path, moves=4000)
     assert data["sampled"][0]["returns"] == [1.0, 1.0]
 
 
@@ -139,7 +139,8 @@ def test_wrong_words_have_the_message_of_the_table(row, check_row):
 
 def test_game_of_a_user_is_registered_by_its_import(tmp_path, capsys):
     where = ["--id", "kuhn_poker_of_a_user", "--out", str(tmp_path)]
-    words = ["openspiel:uniform", *where, "--attacker", "cold", "--moves", "4000", "--threads", "1"]
+    small = ("ppo.rollout_steps=16", "ppo.minibatch_size=256", "network.hidden=16")
+    words = ["openspiel:uniform", *small, *where, "--attacker", "cold", "--moves", "1024", "--threads", "1"]
     assert main(words) == 2
     assert "is not a game of OpenSpiel" in capsys.readouterr().err
     assert main([*words, "--import", "tests.envs.imported.foreign_game", "--quiet"]) == 0

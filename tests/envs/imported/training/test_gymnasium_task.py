@@ -115,6 +115,7 @@ def small(tmp_path, *options):
     return load([*kind, *place, *options])
 
 
+@pytest.mark.slow
 def test_it_learns_to_balance_the_pole(tmp_path):
     final = load_checkpoint(train(small(tmp_path, "max_updates=25")))
     assert final.contract["id"] == "CartPole-v1"
