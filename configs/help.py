@@ -43,11 +43,12 @@ usage: python train.py +run=NAME [KEY=VALUE ...]
 Trains an agent by the run file NAME, with any options changed, and writes its policy, metrics and evaluations into a
 folder under checkpoints/. A stopped run goes on with resume=FOLDER.
 
-six of the runs; --help runs lists all
+seven of the runs; --help runs lists all
   +run=quickstart                   dogfight: beats the five bots after ten minutes on two cores
   +run=unified_dr_cpu               dogfight: curriculum, self-play, and a finish under randomized physics
   +run=diplomacy_ppo                Diplomacy: one power against six bots
   +run=diplomacy_quickstart         Diplomacy: a language model learns by GRPO; needs the extra llm
+  env=kuhn_text                     Kuhn poker: a language model learns by GRPO in all seats; leduc_text likewise
   env=gymnasium env.id=CartPole-v1  any environment of Gymnasium
   env=pettingzoo env.id=my_package:game
                                     any game of PettingZoo, and your own; env=openspiel likewise

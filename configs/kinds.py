@@ -33,9 +33,16 @@ def run_kinds() -> tuple[type[RunConfig], ...]:
 @cache
 def first_runs() -> dict[str, str]:
     """Return the run file of `env=NAME` where no run is named."""
-    games = import_module("sparring.envs.game").games()
+    envs = import_module("sparring.envs.game")
     first_runs = {name: name for name in ("gymnasium", *PACKAGES)}
-    return first_runs | {game.name: game.first_run for game in games}
+    first_runs |= {game.name: game.first_run for game in envs.games()}
+    return first_runs | {name: game.first_run for name, (game, _) in envs.aliases().items()}
+
+
+def alias_id(name: str) -> str:
+    """Return the value of `env.id` that `env=NAME` stands for beside its game, empty for a name of a game."""
+    _, env_id = import_module("sparring.envs.game").aliases().get(name, (None, ""))
+    return str(env_id)
 
 
 def run_kind(plain: Mapping[str, Any]) -> type[RunConfig]:

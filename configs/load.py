@@ -19,7 +19,7 @@ from sparring.configs.core.errors import ConfigError, choose, listed, require_pa
 from sparring.configs.core.files import ROOT, IrregularFileError, read_regular_text, user_path
 from sparring.configs.foreign_names import in_our_words
 from sparring.configs.games import OWN, is_retired, run_message
-from sparring.configs.kinds import declared, first_runs, run_kinds
+from sparring.configs.kinds import alias_id, declared, first_runs, run_kinds
 from sparring.configs.opponents import code_to_type
 from sparring.configs.overrides import as_override, override_texts, parse_override
 from sparring.configs.resume import missing_opponents, resume_call
@@ -203,12 +203,15 @@ def _kind_of_env(overrides: Sequence[str]) -> list[str]:
     if run:
         raise ConfigError(f"{envs[-1]}: {run.lstrip('+')} has its game already; leave out one of the two")
     first = first_runs()
-    name = first[choose("env", envs[-1].partition("=")[2], first)]
+    chosen = choose("env", envs[-1].partition("=")[2], first)
+    name, env_id = first[chosen], alias_id(chosen)
+    if env_id and (other := next((text for text in rest if text.lstrip("+").startswith("env.id=")), "")):
+        raise ConfigError(f"env={chosen}: is the game {env_id}; leave out {other}")
     if name == "gymnasium":  # one of the project's ids would choose the game with its opponents
         pattern = re.compile(r"(\+*env\.id=)(sparring/.*)")
         matches = [(text, pattern.fullmatch(text)) for text in rest]
         rest = [f"{m[1]}{OWN}:{m[2]}" if m and not is_retired(m[2]) else text for text, m in matches]
-    return [f"+run={name}", *rest]
+    return [f"+run={name}", *([f"env.id={env_id}"] if env_id else []), *rest]
 
 
 def _runs_of_paths(overrides: Sequence[str]) -> list[str]:

@@ -143,6 +143,8 @@ class Game:
     """Page for people of `eval/play.py` and `sparring.play`: a `BrowserGame`, its options and what serves it."""
     speeds: str = ""
     """What `sparring bench` measures of it, `Speed`s."""
+    aliases: tuple[tuple[str, str], ...] = ()
+    """Names for `--env` and `env=` of some of the games that `env.id` chooses among, each with that id."""
     needs: tuple[str, ...] = ()
     """Modules of other parts without which the game is not listed."""
     text_game: str = ""
@@ -184,6 +186,11 @@ class Game:
 def games() -> tuple[Game, ...]:
     """Return all games by their `order`, those of other installed packages last."""
     return tuple(parts("games").values())
+
+
+def aliases() -> dict[str, tuple[Game, str]]:
+    """Return the names that stand for a game and a value of `env.id`, each with both."""
+    return {name: (game, env_id) for game in games() for name, env_id in game.aliases}
 
 
 def game_of(env_id: str) -> Game | None:

@@ -285,8 +285,8 @@ class EvaluateOptions(PlayerOptions):
     """Options of `eval/run.py` in every game."""
 
     env: str = argument("", metavar="ENV")
-    """The game, where it is not that of --ckpt: dogfight, diplomacy, chess, air_combat, openspiel_text, gymnasium,
-    pettingzoo, openspiel."""
+    """The game, where it is not that of --ckpt: dogfight, diplomacy, chess, air_combat, openspiel_text (kuhn_text and
+    leduc_text are two of its games), gymnasium, pettingzoo, openspiel."""
 
 
 Given = TypeVar("Given", bound=CommandOptions)

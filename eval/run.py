@@ -21,13 +21,14 @@ from sparring.agents.opponents import players
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.games import ADAPTER, PACKAGES, current_id, is_imported
 from sparring.configs.opponents import is_code
-from sparring.envs.game import game_of, games, load
+from sparring.envs.game import aliases, game_of, games, load
 from sparring.eval.command import Evaluation, GameEvaluation, publish_evaluation, run_command
 from sparring.eval.options import HELP, CommandOptions, CommandText, argument, parse, parse_known
 
 GYMNASIUM = "gymnasium"
 COMMANDS = {
     **{game.name: game.evaluation for game in games()},
+    **{name: game.evaluation for name, (game, _) in aliases().items()},
     GYMNASIUM: "sparring.envs.imported.evaluation.episodes:EVALUATION",
     **dict.fromkeys(PACKAGES, "sparring.envs.imported.evaluation.command:EVALUATION"),
 }

@@ -75,6 +75,9 @@ class TextMatch(Protocol):
     def answer(self, text: str, *, cut: bool | None = None) -> MatchTurn:
         """Play a completion; `cut` says whether it was cut off, None if only the text shows. Raises `InputError`."""
 
+    def abandon(self) -> Mapping[int, float]:
+        """End the match without further answers; return what each of the caller's seats is still paid."""
+
     def cancel(self) -> None:
         """End a call that runs in another thread soon, with an `InputError`. The match can only be closed then."""
 
@@ -89,6 +92,10 @@ class CancellableMatch:
 
     def __init__(self) -> None:
         self._cancelled = Event()
+
+    def abandon(self) -> Mapping[int, float]:
+        """End the match without further answers; return what each of the caller's seats is still paid: nothing."""
+        return {}
 
     def cancel(self) -> None:
         """End a call that runs in another thread soon, with an `InputError`. The match can only be closed then."""

@@ -102,7 +102,11 @@ class TrlMatch:
         return OVER if turn.done else turn.prompt
 
     def get_reward(self) -> float:
-        """Return the sum of the match's rewards, so far if it was not played to its end."""
+        """Return the sum of the match's rewards, and abandon a match that was not played to its end."""
+        if not self._done:
+            self._done = True
+            rewards = self._match.abandon()
+            self._reward += sum(rewards.values()) / max(len(rewards), 1)
         return self._reward
 
 

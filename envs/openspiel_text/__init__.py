@@ -23,6 +23,7 @@ GAME = Game(
     evaluation="sparring.envs.openspiel_text.evaluation.command:EVALUATION",
     results=(NAME, 1),
     comparable=("game", "answer", "temperature"),
+    aliases=(("kuhn_text", "kuhn_poker"), ("leduc_text", "leduc_poker")),
     needs=("sparring.configs.language",),
     text_game="sparring.envs.openspiel_text.task:OPENSPIEL",
     text_matches=(

@@ -46,7 +46,8 @@ class TextDecisions:
         tree = game_tree(game_id, kwargs)
         if tree is None:
             raise InputError(
-                f"{game_id}: has too many positions for an exact policy; choose a smaller game, such as kuhn_poker"
+                f"{game_id}: has too many positions for an exact policy; choose a smaller game, such as kuhn_poker, or "
+                "play matches, with sparring eval without --exact"
             )
         distinct: dict[str, Prompt] = {}
         texts = []

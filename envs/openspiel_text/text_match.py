@@ -83,6 +83,13 @@ class OpenSpielMatch(CancellableMatch):
         self._move(option or random_option(self._state, mix(self._seed, FALLBACKS, self._moves)))
         return self._turn(kind, problems)
 
+    def abandon(self) -> Mapping[int, float]:
+        """Play random actions for the caller to the end, so no answer pays better than one; return the rewards."""
+        rewards: Mapping[int, float] = {}
+        while self._prompt is not None:
+            rewards = self.answer("").rewards
+        return rewards
+
     def close(self) -> None:
         """Do nothing: a game holds memory only."""
 

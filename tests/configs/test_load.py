@@ -277,6 +277,19 @@ def test_no_run_and_two_runs():
     assert refusal("+run=quickstart", "+run=baseline_v1").startswith("2 runs are named (quickstart, baseline_v1)")
 
 
+def test_an_alias_of_a_game_of_openspiel_is_its_run_and_id():
+    for alias, game in (("kuhn_text", "kuhn_poker"), ("leduc_text", "leduc_poker")):
+        run, named = load([f"env={alias}"]), load(["env=openspiel_text", f"env.id={game}"])
+        assert (run.env.package, run.env.id) == ("openspiel_text", game)
+        assert to_plain(run) == to_plain(named)
+    assert load(["env=leduc_text", "grpo.steps=3"]).grpo.steps == 3
+    assert refusal("env=kuhn_text", "env.id=leduc_poker") == (
+        "env=kuhn_text: is the game kuhn_poker; leave out env.id=leduc_poker"
+    )
+    assert "has its game already" in refusal("env=kuhn_text", "+run=openspiel_text_grpo")
+    assert "did you mean 'kuhn_text'?" in refusal("env=kuhn_txt")
+
+
 def test_a_run_file_with_an_unknown_key_or_broken_yaml_is_refused(tmp_path, monkeypatch):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "typo.yaml").write_text("# @package _global_\nppo: {clp: 0.1}\n")

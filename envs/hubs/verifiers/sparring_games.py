@@ -114,6 +114,9 @@ class VerifiersMatchEnv(vf.Env[MatchEnvConfig]):  # type: ignore[valid-type]
                 counts[seat][turn.answer] += 1
                 for payee, reward in turn.rewards.items():
                     totals[payee] += reward
+        if not turn.done:
+            for payee, reward in match.abandon().items():
+                totals[payee] += reward
         for seat, conversation in conversations.items():
             _record(conversation.trace, totals[seat], counts[seat], {"finished": float(turn.done)} | _numbers(turn))
 

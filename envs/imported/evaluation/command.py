@@ -206,9 +206,13 @@ def _game(options: SeatOptions, players: Sequence[SeatPlayer]) -> ImportedGame:
 
 def matches(options: SeatOptions, players: Sequence[SeatPlayer], device: str, threads: int) -> SeatMatches:
     """Return matches of the players' game. Raises `InputError` for more than two seats where pairs are compared."""
+    return seat_matches(options, _game(options, players), device)
+
+
+def seat_matches(options: PairedOptions, game: ImportedGame, device: str) -> SeatMatches:
+    """Return matches of a game. Raises `InputError` for more than two seats where pairs are compared."""
     from sparring.envs.imported.evaluation.matches import SeatMatches, seats_of
 
-    game = _game(options, players)
     seats = seats_of(game)
     if len(seats) == 2:
         return SeatMatches(game, seats, device)
@@ -217,7 +221,7 @@ def matches(options: SeatOptions, players: Sequence[SeatPlayer], device: str, th
         raise InputError(
             f"--ckpt {options.ckpt}: {game.name} has {len(seats)} seats, and a payoff matrix is of two; {instead}"
         )
-    if isinstance(options, ImportedOptions) and (options.ladder or options.hypotheses):
+    if isinstance(options, PairedEvaluationOptions) and (options.ladder or options.hypotheses):
         name, of_two = ("ladder", "a ladder") if options.ladder else ("sprt", "the test")
         raise InputError(f"--{name}: {game.name} has {len(seats)} seats, and {of_two} is of two; {instead}")
     return SeatMatches(game, seats, device)

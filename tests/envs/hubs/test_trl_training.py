@@ -40,6 +40,9 @@ def test_a_rollout_has_one_seat_of_a_game_of_openspiel():
     results = [rollout.answer(f"{turn.legal[0][-1]}\n</move>") for turn in turns[:-1]]
     assert results == [turn.prompt for turn in turns[1:-1]] + [OVER]
     assert rollout.get_reward() == turns[-1].rewards[1] != 0
+    rollout.reset(5)
+    assert rollout.get_reward() == rollout.get_reward() != 0  # random actions stand in for missing answers
+    assert rollout.answer("Call") == OVER
     for refused in ({"game": "openspiel_text", "seat": "all"}, {"game": "openspiel_exploitability"}):
         with pytest.raises(InputError, match="a seat's prompts are for it alone, and TRL has one conversation"):
             TrlMatch(**refused).reset(0)

@@ -38,7 +38,7 @@ class Agent:
 
     async def turn(self, prompt):
         self.asked.append(prompt)
-        return SimpleNamespace(terminated=False, last_reply=self.reply)
+        return SimpleNamespace(terminated=self.reply is None, last_reply=self.reply)
 
     async def run(self, task):
         async with self.interaction(task.with_data(prompt=None)) as opened:
@@ -117,6 +117,18 @@ def test_exploitability_is_a_metric_of_every_trace(loaded):
             assert trace.metrics["exploitability"] == pytest.approx(1 / 3)
             assert trace.rewards == {"match_reward": pytest.approx(-1 / 3)}
             assert (trace.metrics["exploitability_low"], trace.metrics["samples"]) == (pytest.approx(1 / 3), 2.0)
+
+
+def test_an_exchange_that_ends_early_pays_what_random_play_gets(loaded):
+    """In seat 1 of Kuhn poker: each of 24 matches is lost or won, none is a draw."""
+    player = Agent(None)
+    for seed in range(24):
+        options = {"game": "openspiel_text", "options": {"seat": 1}, "matches": 1, "first_seed": seed}
+        run(loaded, {"player": player}, **options)
+    rewards = [trace.rewards["match_reward"] for trace in player.traces]
+    assert {abs(reward) for reward in rewards} == {1.0, 2.0}
+    assert min(rewards) < 0 < max(rewards)
+    assert {trace.metrics["finished"] for trace in player.traces} == {0.0}
 
 
 @pytest.mark.parametrize(

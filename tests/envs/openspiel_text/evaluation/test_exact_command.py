@@ -17,7 +17,8 @@ WORDS = ["--env", "openspiel_text", "--device", "cpu", "--threads", "1"]
 
 
 def test_the_report_of_the_tiny_model_in_kuhn_poker(tmp_path, capsys):
-    assert main([*WORDS, "--ckpt", "tiny", "--exact", "--out", str(tmp_path)]) == 0
+    words = ["--env", "kuhn_text", "--device", "cpu", "--threads", "1"]
+    assert main([*words, "--ckpt", "tiny", "--exact", "--out", str(tmp_path)]) == 0
     data = json.loads((tmp_path / "openspiel_text.json").read_text())
     assert (data["kind"], data["schema_version"], data["game"], data["exact"]) == (
         "openspiel_text",
@@ -42,7 +43,6 @@ def test_the_report_of_the_tiny_model_in_kuhn_poker(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--ckpt", "tiny"], "--exact is missing: games in text are measured by the model's exact policy; add --exact"),
         (["--exact"], "--ckpt is missing: name a run, a model's folder, tiny, smollm2, or a server's address"),
         (
             ["--ckpt", "tiny", "--exact", "--id", "kuhn_pokr"],
@@ -56,12 +56,25 @@ def test_the_report_of_the_tiny_model_in_kuhn_poker(tmp_path, capsys):
         (["--ckpt", "tiny", "--exact", "--prompt-price", "2"], "--prompt-price: a server's prices are --set endpoint."),
         (["--ckpt", "tiny", "--exact", "--transcripts", "a.jsonl"], "--transcripts: is for --ckpt with a server's"),
         (["--ckpt", "http://127.0.0.1:1/v1", "--exact", "--transcripts", "a.txt"], "must end in .jsonl"),
+        (
+            ["--env", "kuhn_text", "--exact", "--id", "leduc_poker"],
+            "--env kuhn_text: is the game kuhn_poker; leave out",
+        ),
+        (["--env", "kuhn_txt", "--exact"], "did you mean 'kuhn_text'?"),
     ],
 )
 def test_bad_input_is_one_line(words, message, capsys):
     assert main([*WORDS, *words]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
+
+
+def test_an_alias_stands_for_a_game_of_openspiel():
+    games = {"kuhn_text": "kuhn_poker", "leduc_text": "leduc_poker", "openspiel_text": ""}
+    for env, game in games.items():
+        options = OpenSpielTextOptions(env=env, ckpt="tiny", exact=True)
+        assert (options.id, f"--env {env}" in options.command, "--id" in options.command) == (game, True, False)
+    assert OpenSpielTextOptions(env="leduc_text", ckpt="tiny", exact=True, id="leduc_poker").id == "leduc_poker"
 
 
 def test_the_price_of_a_server_is_stated_before_it_is_asked():
@@ -85,6 +98,18 @@ def test_the_price_of_a_server_is_stated_before_it_is_asked():
     )
     limited = OpenSpielTextOptions(ckpt="http://127.0.0.1:1/v1", exact=True, samples=8, set=("endpoint.max_tokens=9",))
     assert f"at most {12 * 8 * 9} of answers" in price(limited, decisions, answer)
+
+
+def test_the_price_alone_asks_no_server(capsys):
+    """Nobody listens at this address."""
+    server = [*WORDS, "--ckpt", "http://127.0.0.1:1/v1", "--price", "--set", "endpoint.prompt_price=1"]
+    assert main([*server, "--exact"]) == 0
+    assert (
+        main([*server, "--games", "8", "--id", "tic_tac_toe", "--opponents", "openspiel:uniform,openspiel:mcts:2"]) == 0
+    )
+    exact, matches = filter(None, capsys.readouterr().out.splitlines())
+    assert exact.startswith("12 prompts: at most 12 requests, ")
+    assert matches.startswith("16 games, estimated from random ones: at most ")
 
 
 def test_the_price_of_menus_counts_a_request_for_each_fork():
