@@ -56,6 +56,8 @@ def evaluate(options: DiplomacyOptions) -> Evaluation:
         return _references(options, options.league)
     if options.pool:
         return _pooled(options)
+    if options.table:
+        return _at_one_table(options)
     return evaluation.evaluate(DIPLOMACY, options)
 
 
@@ -231,6 +233,13 @@ def _pooled(options: DiplomacyOptions) -> Evaluation:
 
     markdown, data = pooled([Path(name) for name in options.pool])
     return Evaluation(markdown, data, (options.out, "pool") if options.out else None, quiet=options.quiet)
+
+
+def _at_one_table(options: DiplomacyOptions) -> Evaluation:
+    """Return the table of several language models in the same games."""
+    from sparring.envs.diplomacy.evaluation.table import play_table
+
+    return play_table(options)
 
 
 def _references(options: DiplomacyOptions, text: str) -> Evaluation:

@@ -151,15 +151,20 @@ def reference_cells(options: DiplomacyOptions, opened: PairedPlayers, plan: Plan
 
 
 def follow_server(
-    options: DiplomacyOptions, player: LanguagePlayer, plan: Plan, pairs: Pairs
+    options: DiplomacyOptions, player: LanguagePlayer, plan: Plan, pairs: Pairs, beside: Sequence[str] = ()
 ) -> EndpointBackend | None:
-    """Say what a server will cost, and keep its answers; return it, None for models in this process."""
+    """Say what a server will cost, and keep its answers; return it, None for models in this process.
+
+    `beside` names the models of its table.
+    """
     server = player.models.get(POLICY)
     if not isinstance(server, EndpointBackend):
         return None
     stated = {f"--{name.replace('_', '-')}": getattr(options, name) for name in ("opponents", "last_year", "seed")}
     rules = {f"model.{name}": value for name, value in vars(player.rules).items()}
-    options.follow(server, plan.cells_file, stated | {"--protocol": options.protocol or "both"} | rules)
+    options.follow(
+        server, plan.cells_file, stated | {"--protocol": options.protocol or "both", "--table": beside} | rules
+    )
     if not options.quiet:
         sampled = pairs[: len(pairs) // len(options.opponents)]  # those of the first opponent
         times = options.games / NUM_POWERS * len(options.opponents)

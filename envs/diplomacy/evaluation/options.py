@@ -45,7 +45,7 @@ REFERENCE = "dumbbot"
 """The reference of `BENCHMARK`."""
 PROTOCOLS = ("both", "alone", "six", BENCHMARK)
 ONE_KIND = {"--regimes": "Diplomacy has one board and one start; give --last-year"}
-_PLAYERS = ("bot", "ckpt", "ladder", "league", "pool")
+_PLAYERS = ("bot", "ckpt", "ladder", "league", "pool", "table")
 _OF_GAMES = (
     "replay",
     "opponents",
@@ -119,6 +119,8 @@ class DiplomacyOptions(PairedEvaluationOptions, AskedModelOptions):
     """All of --opponents, each in turn, play one power."""
     league: str | None = argument(None, metavar="RUN", group=WHO)
     """Play nothing; print the fixed references of a run's league."""
+    table: Path | None = argument(None, metavar="YAML", group=WHO)
+    """Language models that play each other, by name, each with its player, model and endpoint."""
     pool: tuple[str, ...] = argument((), metavar="JSON", group=WHO)
     """Play nothing; print the games in results of several seeds as one table."""
     opponents: tuple[str, ...] = argument((), metavar="O", group=WHO, split=True)
@@ -182,7 +184,7 @@ class DiplomacyOptions(PairedEvaluationOptions, AskedModelOptions):
             raise InputError(f"--{option} does not go with --{other}, which plays nothing; leave one of them out")
         fixed = self._fixed() if self.protocol == BENCHMARK else {}
         is_bot = self.ckpt.startswith(BOT_PREFIX) and not self.bot
-        opponents = self.opponents or (BOTS if self.ladder else DEFAULT_BOTS)
+        opponents = self.opponents or (BOTS if self.ladder else DEFAULT_BOTS if not self.table else (REFERENCE,))
         return super().implied() | {
             "bot": self.ckpt.removeprefix(BOT_PREFIX) if is_bot else self.bot,
             "ckpt": "" if is_bot else self.ckpt,
@@ -226,7 +228,7 @@ class DiplomacyOptions(PairedEvaluationOptions, AskedModelOptions):
         if [bool(getattr(self, name)) for name in _PLAYERS].count(True) != 1:
             raise InputError(
                 "give either --bot NAME or --ckpt FILE, who then plays one power, or --ladder, for all, or --league RUN"
-                ", or --pool JSON"
+                ", or --pool JSON, or --table YAML"
             )
         if BASE_MODEL in self.opponents and not self.ckpt:
             raise InputError(
@@ -234,9 +236,20 @@ class DiplomacyOptions(PairedEvaluationOptions, AskedModelOptions):
             )
         if self.bot:
             choose("bot", self.bot, BOTS)
+        if self.table:
+            self._check_table()
         self._check_reference()
-        for name in () if self.ckpt else self.language_only:
+        for name in () if self.ckpt or self.table else self.language_only:
             raise InputError(f"--{name}: is not for bots; it goes with --ckpt and a language model")
+
+    def _check_table(self) -> None:
+        """Raise `InputError` for options that a table of language models does not have."""
+        self._refuse(
+            ("replay", "protocol", "sprt", "reference", "stochastic", "set"),
+            "--table: leave it out; options of a model are in the file",
+        )
+        if len(self.opponents) != 1 or self.opponents[0] not in BOTS:
+            raise InputError("--opponents: --table has one bot for the powers without a model; name one")
 
     def _check_reference(self) -> None:
         """Raise `InputError` for a reference that is not a bot, is the player, or has no player to compare."""

@@ -46,14 +46,14 @@ if TYPE_CHECKING:
     from sparring.curriculum.league.league import League
 
 SCHEMA_VERSION = 2
-_RESULTS = {
+RESULTS = {
     "solo %": "solos",
     "draw %": "draws",
     "loss %": "losses",
     "decided %": "decided",
     "survival %": "survival",
 }
-_SHARES = {
+SHARES = {
     "score % (squares)": "squares",
     "searchbot % (solo 1 or 0)": "searchbot",
     "draw size %": "draw_size",
@@ -70,7 +70,7 @@ _POOLED = {
     "survival %": "survival",
 }
 _DIGITS = {"centres": 2, "rank": 2}
-_INTERVALS = (
+INTERVALS = (
     "Each figure is followed by its 95 % interval: Wilson's for counts (solos, draws, losses, the one's survival), "
     "Student's t over games for the rest, which has no width, and says nothing, where all games ended alike. A draw is "
     "a game without a winner in which one has a centre left; rank is the place by centres, 1 to 7. The score is the "
@@ -236,7 +236,7 @@ def to_markdown(
     played = (
         f"{games} games each to the end of {options.last_year}, every power played equally often, seed "
         f"{options.seed}. {'Policies draw their orders. ' * options.stochastic}An equal share is "
-        f"{percent(1 / NUM_POWERS)} %. {_INTERVALS}"
+        f"{percent(1 / NUM_POWERS)} %. {INTERVALS}"
     )
     parts = ["# Diplomacy: one power against six"]
     parts += [] if games == options.games else [f"Partial: stopped after {games} of {options.games} games each."]
@@ -330,10 +330,10 @@ def _about(about: Mapping[str, Any]) -> list[str]:
     trained = about.get("training", {})
     steps = f", trained for {trained['step']} steps" if "step" in trained else ""
     notes = "".join(f" The server: {note}." for note in about.get("endpoint_notes", ()))
-    return [f"Language model: {about['model']}{steps}; {how}.{notes}", *_served(about.get("endpoint", {}))]
+    return [f"Language model: {about['model']}{steps}; {how}.{notes}", *served_parts(about.get("endpoint", {}))]
 
 
-def _served(metrics: Mapping[str, float]) -> list[str]:
+def served_parts(metrics: Mapping[str, float]) -> list[str]:
     """Return how often the fallback replaced a server, its answers by kind, its orders, and its cost."""
     if not metrics:
         return []
@@ -344,10 +344,10 @@ def _served(metrics: Mapping[str, float]) -> list[str]:
 
 
 def _sides(rows: Sequence[tuple[str, str, Side]]) -> list[str]:
-    return [_side_table(rows, columns) for columns in (_RESULTS, _SHARES)]
+    return [side_table(rows, columns) for columns in (RESULTS, SHARES)]
 
 
-def _side_table(rows: Sequence[tuple[str, str, Side]], columns: Mapping[str, str]) -> str:
+def side_table(rows: Sequence[tuple[str, str, Side]], columns: Mapping[str, str]) -> str:
     """Return figures of sides with their intervals: `columns` are fields of `Side` by heading."""
     headings = ("", "against", *(heading for name in columns for heading in (name, "95 %")))
     return table(headings, [[lone, six, *_cells(side, columns)] for lone, six, side in rows])
@@ -367,7 +367,7 @@ def _by_power(options: DiplomacyOptions, record: PowerRecord) -> list[str]:
 
 def _power_table(sides: Sequence[Side]) -> str:
     """Return the figures of the seven powers, without intervals."""
-    columns = _RESULTS | _SHARES
+    columns = RESULTS | SHARES
     rows = [[power.title(), *_values(side, columns)] for power, side in zip(POWERS, sides, strict=True)]
     return table(("", *columns), rows)
 
@@ -473,11 +473,11 @@ def _texts(pairs: dict[tuple[str, str], Pair], last_year: int) -> tuple[str, str
         [record.one, record.six, str(record.games), " ".join(map(str, pairs[record.one, record.six].seeds))]
         for record in records
     ]
-    lone = _side_table([(record.one, record.six, record.alone) for record in records], _POOLED)
-    six = _side_table([(record.six, record.one, record.together) for record in records], _POOLED)
+    lone = side_table([(record.one, record.six, record.alone) for record in records], _POOLED)
+    six = side_table([(record.six, record.one, record.together) for record in records], _POOLED)
     parts = [
         f"# Diplomacy: one power against six, to the end of {last_year}",
-        _INTERVALS,
+        INTERVALS,
         table(("one", "six", "games", "seeds"), games),
         f"## One against six\n\n{lone}",
         f"## Six against one\n\n{_SIX} Most centres are those of any of the six, or as many as any.\n\n{six}",
