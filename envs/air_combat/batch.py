@@ -32,7 +32,7 @@ from sparring.envs.air_combat.kernels.battle.stores import Stores
 from sparring.envs.air_combat.kernels.gun import Round
 from sparring.envs.air_combat.kernels.state import AirClock, CombatSettings, CombatWeights, Plane
 from sparring.envs.air_combat.kernels.step import AirResults, AirWorld, observe_kernel, restart_kernel, step_kernel
-from sparring.envs.air_combat.kernels.tables import FIGHTERS, load_tables
+from sparring.envs.air_combat.kernels.tables import AIRFRAMES, load_tables
 from sparring.envs.launcher import Launcher, WarpMatches, check_counts, check_number, reward_weights, stream_of
 
 _STRUCTS: dict[str, Any] = {
@@ -109,7 +109,7 @@ class AirCombatBatch(WarpMatches):
         self._launcher = Launcher(self.device, num_envs, threads)
         self._settings = CombatSettings()
         self._settings.six, self._settings.single_rounds = model == "f16", self.gun == "rounds"
-        self._settings.wing = wp.vec2(*FIGHTERS[model].pull_out)
+        self._settings.wing = wp.vec2(*AIRFRAMES[model].pull_out)
         self._settings.ticks_per_step, self._settings.max_ticks = action_repeat, max_ticks
         check_number("chase", chase, "[0, 1]")
         check_number("low_start", low_start, "[0, 1]")

@@ -14,7 +14,7 @@ Assumed here, not in the source:
 
 from __future__ import annotations
 
-from sparring.envs.air_combat.airframe.fighter import Fighter, Rows
+from sparring.envs.air_combat.airframe.fighter import Airframe, Rows
 
 MACHS = (0.0, 0.4, 0.8, 0.9, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
 SLOPE = (3.44, 3.44, 3.44, 3.58, 4.44, 3.44, 3.01, 2.86, 2.44, 2.44)
@@ -36,7 +36,7 @@ MAXIMUM = (
     (36_100, 38_500, 35_700, 31_100, 21_700, 13_300),
     (36_100, 38_500, 35_700, 31_100, 21_700, 13_300),
 )
-"""Thrust of both engines with afterburner, lbf, by Mach number and height as `Fighter.thrust`."""
+"""Thrust of both engines with afterburner, lbf, by Mach number and height as `Airframe.thrust`."""
 MILITARY_PART = 10_900.0 / 17_000.0
 POUND, SQUARE_FOOT = 0.45359237, 0.09290304
 """kg and m^2."""
@@ -52,7 +52,7 @@ def by_mach() -> Rows:
     return [tuple(between(values, k / 10) for values in (SLOPE, ZERO_LIFT, FACTOR)) for k in range(21)]
 
 
-F4 = Fighter(
+F4 = Airframe(
     thrust=([(0.0,) * 6] * 11, [tuple(MILITARY_PART * cell for cell in row) for row in MAXIMUM], MAXIMUM),
     mass=41_998.0 * POUND,
     wing_area=530.0 * SQUARE_FOOT,

@@ -43,7 +43,7 @@ Rows = Sequence[tuple[float, ...]]
 
 
 @dataclass(frozen=True)
-class Fighter:
+class Airframe:
     """An airframe of the point mass. Lags, roll and the engine's delay are the F-16's for each of them."""
 
     thrust: tuple[Rows, Rows, Rows]

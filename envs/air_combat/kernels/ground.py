@@ -26,7 +26,7 @@ FAR_TIME = wp.constant(10.0)  # s until the ground beyond which none is told apa
 
 @wp.func
 def pull_out(me: Plane, wing: wp.vec2) -> float:
-    """Return the height in m lost before a full pull-out has the path level; `wing` is `Fighter.pull_out`."""
+    """Return the height in m lost before a full pull-out has the path level; `wing` is `Airframe.pull_out`."""
     speed = wp.max(wp.length(me.vel), 1.0)
     ahead = me.vel / speed
     lifting = wp.normalize(me.up - ahead * wp.dot(me.up, ahead))

@@ -93,7 +93,7 @@ class CombatSettings:
     ground_limit: float
     """Height in m above which actions are kept by a pull-out; 0 for no limit."""
     wing: wp.vec2
-    """`Fighter.pull_out` of the airframe."""
+    """`Airframe.pull_out` of the airframe."""
     observe_ground: bool
     """Whether the last columns of an observation are `rules.OBSERVATION_GROUND`."""
 

@@ -10,7 +10,7 @@ import warp as wp
 
 from sparring.envs.air_combat.airframe import f16, high_speed
 from sparring.envs.air_combat.airframe.f4 import F4
-from sparring.envs.air_combat.airframe.fighter import Fighter
+from sparring.envs.air_combat.airframe.fighter import Airframe
 
 Row10 = wp.types.vector(length=10, dtype=float)
 """CXq, CYr, CYp, CZq, Clr, Clp, Cmq, Cnr, Cnp, CZ."""
@@ -35,7 +35,7 @@ class AirframeTables:
     thrust: wp.array2d[wp.vec3]
     """Idle, military and maximum thrust, lbf [11, 6]; Mach in steps of 0.2, height in steps of 10,000 ft."""
     by_mach: wp.array[wp.vec3]
-    """Of the point mass [21]: `Fighter.by_mach`; empty for the F-16. So are the numbers below."""
+    """Of the point mass [21]: `Airframe.by_mach`; empty for the F-16. So are the numbers below."""
     inverse_mass: float
     weight: float
     wing_area: float
@@ -44,8 +44,8 @@ class AirframeTables:
     load_most: float
 
 
-F16 = Fighter(thrust=(high_speed.THRUST_IDLE, high_speed.THRUST_MILITARY, high_speed.THRUST_MAXIMUM))
-FIGHTERS = {"point_mass": F16, "f16": F16, "f4": F4}
+F16 = Airframe(thrust=(high_speed.THRUST_IDLE, high_speed.THRUST_MILITARY, high_speed.THRUST_MAXIMUM))
+AIRFRAMES = {"point_mass": F16, "f16": F16, "f4": F4}
 """The airframe of each flight model, `rules.MODELS`."""
 
 
@@ -59,7 +59,7 @@ def load_tables(device: object, model: str = "point_mass") -> AirframeTables:
     tables = AirframeTables()
     rows = np.asarray((*t.DAMPING, t.NORMAL), dtype=np.float32).T
     increments = (t.ROLLING_AILERON, t.YAWING_AILERON, t.ROLLING_RUDDER, t.YAWING_RUDDER)
-    fighter = FIGHTERS[model]
+    fighter = AIRFRAMES[model]
     engine = [np.asarray(part, dtype=np.float32) for part in fighter.thrust]
     by_mach = np.asarray(fighter.by_mach, dtype=np.float32).reshape(-1, 3)
     tables.by_alpha = wp.array(np.ascontiguousarray(rows), dtype=Row10, device=device)

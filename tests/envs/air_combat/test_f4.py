@@ -6,7 +6,7 @@ import pytest
 from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.airframe.f4 import F4
 from sparring.envs.air_combat.batch import AirCombatBatch
-from sparring.envs.air_combat.kernels.tables import FIGHTERS
+from sparring.envs.air_combat.kernels.tables import AIRFRAMES
 from sparring.envs.air_combat.parallel_env import parallel_env
 from tests.envs.air_combat import flights
 
@@ -142,4 +142,4 @@ def test_its_matches_are_played_with_the_cone_by_policies_of_the_other_models():
 
 
 def test_every_flight_model_has_an_airframe():
-    assert tuple(FIGHTERS) == rules.MODELS
+    assert tuple(AIRFRAMES) == rules.MODELS
