@@ -67,7 +67,7 @@ def test_a_canary_fires_by_hand_and_not_from_a_file(place):
     assert ways["YAML tag", "run file"].attempt().result == REFUSED
 
 
-@pytest.mark.parametrize("what", ["zip of SB3", "VecNormalize of SB3"])
+@pytest.mark.parametrize("what", ["zip of SB3", pytest.param("VecNormalize of SB3", marks=pytest.mark.slow)])
 def test_the_payloads_of_sb3_fire_where_sb3_reads_them(tmp_path, what):
     pytest.importorskip("stable_baselines3")
     ways = {named: own for _, named, own, _ in code_execution.by_pickle(Place(tmp_path))}

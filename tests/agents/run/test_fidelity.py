@@ -29,36 +29,35 @@ def other(**changes):
     return HERE | {"fingerprint": HERE["fingerprint"] | changes}
 
 
-def test_the_same_machine_resumes_exactly():
-    assert inexact(HERE, dict(HERE), deterministic=False) == []
-
-
 def test_two_summaries_of_this_machine_have_none_either():
     made = [machine(CPU, deterministic=False, minibatch=lambda: "a") for _ in range(2)]
     assert inexact(*made, deterministic=False) == []
 
 
-def test_a_processor_without_avx512_is_named_with_what_it_lacks():
-    reasons = inexact(HERE, other(cpu="Y", instruction_sets="avx2 fma") | {"minibatch": "b"}, deterministic=False)
-    assert reasons == ["cpu was X and is Y", "the processor lacks avx512f", "a replayed minibatch gives other bits"]
+BEFORE = {key: value for key, value in HERE.items() if key not in ("fingerprint", "minibatch")}
 
 
-def test_a_new_library_is_named_although_the_minibatch_is_equal():
-    reasons = inexact(HERE, other(blas="mkl 2", settings="MKL_CBWR=AVX"), deterministic=False)
-    assert reasons == [
-        "blas was mkl 1 and is mkl 2",
-        "settings was not set and is MKL_CBWR=AVX",
-        "a replayed minibatch gives the same bits all the same",
-    ]
-
-
-def test_other_bits_alone_are_a_reason():
-    assert inexact(HERE, HERE | {"minibatch": "b"}, deterministic=False) == ["a replayed minibatch gives other bits"]
-
-
-def test_a_state_without_a_fingerprint_cannot_be_called_exact():
-    before = {key: value for key, value in HERE.items() if key not in ("fingerprint", "minibatch")}
-    assert inexact(before, HERE, deterministic=False) == ["processor and libraries were not noted"]
+@pytest.mark.parametrize(
+    ("before", "now", "reasons"),
+    [
+        (HERE, dict(HERE), []),
+        (
+            HERE,
+            other(cpu="Y", instruction_sets="avx2 fma") | {"minibatch": "b"},
+            ["cpu was X and is Y", "the processor lacks avx512f", "a replayed minibatch gives other bits"],
+        ),
+        (
+            HERE,
+            other(blas="mkl 2", settings="MKL_CBWR=AVX"),
+            ["blas was mkl 1 and is mkl 2", "settings was not set and is MKL_CBWR=AVX",
+             "a replayed minibatch gives the same bits all the same"],
+        ),
+        (HERE, HERE | {"minibatch": "b"}, ["a replayed minibatch gives other bits"]),
+        (BEFORE, HERE, ["processor and libraries were not noted"]),
+    ],
+)  # fmt: skip
+def test_every_difference_of_the_machine_is_a_reason(before, now, reasons):
+    assert inexact(before, now, deterministic=False) == reasons
 
 
 def test_an_accelerator_without_a_fixed_order_replays_nothing():

@@ -97,18 +97,16 @@ def pace_of(seconds):
     return pace.per_update()
 
 
-def test_one_slow_update_hardly_moves_the_pace():
-    """Of 59 updates of 1 s and one of 600 s, the mean is 11 s; the slow one counts as three."""
-    assert pace_of([1.0] * 59 + [600.0]) == pytest.approx(62 / 60)
-
-
-def test_the_pace_follows_a_lasting_change():
-    """600 s of updates of 2 s are remembered, and none of those of 1 s before."""
-    assert pace_of([1.0] * 500 + [2.0] * 300) == 2.0
-
-
-def test_the_pace_of_slow_updates_is_that_of_the_last_eight():
-    assert pace_of([100.0] * 5 + [900.0] * 8) == 900.0
+@pytest.mark.parametrize(
+    ("seconds", "pace"),
+    [
+        ([1.0] * 59 + [600.0], 62 / 60),  # the mean is 11 s; the slow one counts as three
+        ([1.0] * 500 + [2.0] * 300, 2.0),  # 600 s are remembered, and no update of 1 s before
+        ([100.0] * 5 + [900.0] * 8, 900.0),  # slow ones: the last eight
+    ],
+)
+def test_the_pace_follows_a_lasting_change_and_hardly_one_slow_update(seconds, pace):
+    assert pace_of(seconds) == pytest.approx(pace)
 
 
 def test_the_pace_is_unknown_before_the_second_update_and_leaves_out_a_restart():

@@ -140,12 +140,8 @@ def league_after(**results):
 
 
 def test_earlier_results_fade_by_the_number_of_new_games():
-    """The first hundred count half: 20 + 100 wins in 150 games."""
+    """A hundred count half: 20 + 100 wins in 150 games. After ten games a memory of 30 keeps 30 / (30 + 10) = 3/4."""
     assert decayed((40, 0, 60), (100, 0, 0), memory=100).tolist() == [120.0, 0.0, 30.0]
-
-
-def test_wins_draws_and_losses_each_fade_and_grow():
-    """5 won, 3 drawn and 2 lost with a memory of 30: the earlier counts keep 30 / (30 + 10) = 3/4."""
     assert decayed((8, 4, 12), (5, 3, 2), memory=30).tolist() == [11.0, 6.0, 11.0]
     assert decayed((0, 0, 0), (5, 3, 2)).tolist() == [5.0, 3.0, 2.0]
 
@@ -158,20 +154,12 @@ def test_the_memory_settles():
     assert (won, lost) == (50.0, pytest.approx(100.0))
 
 
-def test_a_draw_counts_as_half_a_point():
-    league = league_after(ace=(0, 98, 0))
+def test_win_rates_count_draws_as_half_and_are_unknown_after_few_games():
+    league = league_after(ace=(0, 98, 0), brawler=(19, 0, 0))
     assert known_win_rates(league, CHALLENGER) == {"ace": 0.0}
-    assert win_rates(league, CHALLENGER, ["ace"]) == pytest.approx([0.5])
-
-
-def test_win_rates_are_unknown_after_few_games():
-    league = league_after(ace=(19, 0, 0), brawler=(20, 0, 0))
-    assert known_win_rates(league, CHALLENGER) == {"brawler": 1.0}
-    assert win_rates(league, CHALLENGER, ["ace"]) == pytest.approx([20 / 21])
-
-
-def test_the_other_sees_it_the_other_way_round():
-    assert known_win_rates(league_after(ace=(5, 10, 25)), "ace") == {CHALLENGER: 0.625}
+    assert win_rates(league, CHALLENGER, ["ace", "brawler"]) == pytest.approx([0.5, 20 / 21])
+    assert known_win_rates(league_after(brawler=(20, 0, 0)), CHALLENGER) == {"brawler": 1.0}
+    assert known_win_rates(league_after(ace=(5, 10, 25)), "ace") == {CHALLENGER: 0.625}  # seen by the other
 
 
 def test_who_leaves_is_forgotten():
