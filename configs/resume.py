@@ -25,7 +25,7 @@ HARMLESS = (
     "name", "run", "resume", "checkpoint_dir", "checkpoint_every", "checkpoint_minutes", "keep_states", "grace_seconds",
     "patience_seconds", "max_updates", "device", "deterministic", "threads", "env.num_envs",
     "distill.workers", "distill.executor",
-    "env.engine.processes", "env.engine.cache", "logger", "evaluation", "grpo.shard_model", "grpo.workers",
+    "env.engine.processes", "env.engine.cache", "env.twin", "logger", "evaluation", "grpo.shard_model", "grpo.workers",
     "grpo.executor",
 )  # fmt: skip
 

@@ -127,11 +127,14 @@ def seat_rows(asked: Sequence[tuple[SpielMatch, int]]) -> tuple[np.ndarray, np.n
     `asked` are R pairs of a match, all of one game, and a seat. All are written at once, which is faster than one by
     one. R is at least 1.
     """
-    features = np.concatenate([match.tensor(seat) for match, seat in asked]).reshape(len(asked), -1)
+    tensors, legal = [], []
+    for match, seat in asked:
+        tensors.append(match.tensor(seat))
+        legal.append(match.legal(seat))
+    features = np.concatenate(tensors).reshape(len(asked), -1)
     columns = asked[0][0].columns
     if columns is not None:
         features = np.take_along_axis(features, columns[[seat for _, seat in asked]], axis=1)
-    legal = [match.legal(seat) for match, seat in asked]
     mask = np.zeros((len(asked), int(asked[0][0].action_spaces[0].n)), dtype=bool)  # type: ignore[attr-defined]
     mask[np.repeat(np.arange(len(asked)), list(map(len, legal))), list(chain.from_iterable(legal))] = True
     return features, mask
@@ -159,7 +162,9 @@ class SpielMatch:
         self.longest: int | None = game.max_game_length()
         self.rewards = np.zeros(count)
         self.terminated, self.truncated = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
-        self._observers, self._shape = observers, box.shape
+        self._tensors, self._shape = [observer.tensor for observer in observers], box.shape
+        # the method of the C++ object, where there is one, without the package's wrapper
+        self._writers = [getattr(observer, "_observation", observer).set_from for observer in observers]
         self._on_the_way, self._random = on_the_way, random.Random()
         self._seed: int | None = None
         self._turn: list[int] = []
@@ -190,9 +195,8 @@ class SpielMatch:
 
     def tensor(self, seat: int) -> np.ndarray:
         """Return what a seat sees as OpenSpiel writes it, float32 [T]; the next call for the seat overwrites it."""
-        observer = self._observers[seat]
-        observer.set_from(self.state, seat)
-        tensor: np.ndarray = observer.tensor
+        self._writers[seat](self.state, seat)
+        tensor: np.ndarray = self._tensors[seat]
         return tensor
 
     def legal(self, seat: int) -> list[int]:
@@ -202,17 +206,23 @@ class SpielMatch:
 
     def step(self, actions: Mapping[int, Any]) -> None:
         """See `ImportedMatch.step`."""
+        state = self.state
         if self._sequential:
-            self.state.apply_action(actions[self._turn[0]])
+            state.apply_action(actions[self._turn[0]])
+            player = state.current_player()
         else:  # a player without a choice has the action 0
-            self.state.apply_actions([actions.get(seat, 0) for seat in range(len(self.seats))])
-        self._advance()
+            state.apply_actions([actions.get(seat, 0) for seat in range(len(self.seats))])
+            player = SIMULTANEOUS
+        if player >= 0:  # as nearly always
+            self._turn = [player]
+        else:
+            self._advance()
         if self._on_the_way:
-            returns = np.array(self.state.returns())
+            returns = np.array(state.returns())
             self.rewards[:] = returns - self._returns
             self._returns = returns
         elif self.over:
-            self.rewards[:] = self.state.returns()
+            self.rewards[:] = state.returns()
 
     def render(self) -> str:
         """Return the state as text."""

@@ -147,7 +147,9 @@ def make(game_id: str, kwargs: Mapping[str, Any]) -> TwinMatch:
         raise ConfigError(f"env.id={game_id}: has no twin in OpenSpiel; its twins are those of {', '.join(TWINS)}")
     match = pettingzoo.make(game_id, dict(kwargs))
     match.close()
-    return TwinMatch(twin, match, {**twin.parameters, **_parameters(twin, kwargs)})
+    renumbered = twin.first or twin.scale != 1.0 or twin.actions is not _same
+    kind = RenumberedMatch if renumbered else TwinMatch
+    return kind(twin, match, {**twin.parameters, **_parameters(twin, kwargs)})
 
 
 def _parameters(twin: Twin, kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,7 +166,7 @@ def _parameters(twin: Twin, kwargs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class TwinMatch(openspiel.SpielMatch):
-    """A match of OpenSpiel with the seats, spaces, actions and observations of `match`, a game of PettingZoo."""
+    """A match of OpenSpiel with the seats, spaces and observations of `match`, a game of PettingZoo."""
 
     def __init__(self, twin: Twin, match: ImportedMatch, parameters: dict[str, Any]) -> None:
         super().__init__(*openspiel.open_parts(twin.game, parameters, "auto"))
@@ -172,11 +174,6 @@ class TwinMatch(openspiel.SpielMatch):
         self.seats, self.remarks = match.seats, match.remarks
         self.observation_spaces, self.action_spaces = match.observation_spaces, match.action_spaces
         self.columns = np.stack([twin.columns(seat) for seat in range(len(self.seats))]) if twin.columns else None
-        self._by_number = twin.actions is _same
-
-    def deciding(self) -> list[int]:
-        """See `ImportedMatch.deciding`."""
-        return sorted(seat ^ self.twin.first for seat in self._turn) if self.twin.first else self._turn
 
     def observe(self, seat: int) -> Any:
         """See `ImportedMatch.observe`; the observation of a game with a `Dict` of one array."""
@@ -188,25 +185,27 @@ class TwinMatch(openspiel.SpielMatch):
         """See `ImportedMatch.mask`."""
         return np.isin(np.arange(self.action_spaces[seat].n), self.legal(seat))  # type: ignore[attr-defined]
 
+
+class RenumberedMatch(TwinMatch):
+    """A match whose players, actions or rewards have other numbers in OpenSpiel."""
+
+    def deciding(self) -> list[int]:
+        """See `ImportedMatch.deciding`."""
+        return sorted(player ^ self.twin.first for player in self._turn)
+
     def tensor(self, seat: int) -> np.ndarray:
         """See `SpielMatch.tensor`."""
         return super().tensor(seat ^ self.twin.first)
 
     def legal(self, seat: int) -> list[int]:
         """See `SpielMatch.legal`; numbers of PettingZoo's actions."""
-        player = seat ^ self.twin.first
-        return super().legal(player) if self._by_number else sorted(self.twin.actions(self.state, player))
+        return sorted(self.twin.actions(self.state, seat ^ self.twin.first))
 
     def step(self, actions: Mapping[int, Any]) -> None:
         """See `ImportedMatch.step`."""
         twin = self.twin
-        if twin.first or not self._by_number:
-            actions = {
-                seat ^ twin.first: twin.actions(self.state, seat ^ twin.first)[action]
-                for seat, action in actions.items()
-            }
-        super().step(actions)
-        if twin.scale != 1.0:
-            self.rewards *= twin.scale
+        players = {seat ^ twin.first: action for seat, action in actions.items()}
+        super().step({player: twin.actions(self.state, player)[action] for player, action in players.items()})
+        self.rewards *= twin.scale
         if twin.first:
             self.rewards[:] = self.rewards[::-1].copy()

@@ -1,5 +1,6 @@
 """Twins of OpenSpiel: which games are equal, by what the others differ, and runs that play them."""
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -132,17 +133,17 @@ def test_a_match_of_the_twin_observes_as_pettingzoo_does():
     assert matches[1].mask(1).all()
 
 
-def test_a_run_learns_the_same_from_the_twin(tmp_path, capsys):
+def test_a_run_learns_the_same_from_the_twin_and_changes_over_when_resumed(tmp_path, capsys):
     game = ["env=pettingzoo", f"env.id={FOUR}"]
-    weights, rows = train(tmp_path, "own", game, "env.twin=off", updates=2)
+    whole = train(tmp_path, "own", game, "env.twin=off", updates=3)
     assert "env.twin" not in capsys.readouterr().out
-    for name, options in (("twin", ["env.twin=on"]), ("spawned", ["env.workers=2"])):
-        others, metrics = train(tmp_path, name, game, *options, updates=2)
-        assert metrics == rows
-        assert all(torch.equal(weight, others[key]) for key, weight in weights.items())
-    told = [line for line in capsys.readouterr().out.splitlines() if "env.twin=" in line]
-    assert len(told) == 2
-    assert "env.twin=auto: the matches are those of OpenSpiel's connect_four: equal decisions" in told[1]
+    train(tmp_path, "twin", game, "env.workers=2", updates=2)
+    assert "env.twin=auto: the matches are those of OpenSpiel's connect_four: equal d" in capsys.readouterr().out
+    sparring.train(overrides=["resume=twin", "env.twin=off", f"checkpoint_dir={tmp_path}", "max_updates=3"])
+    rows = [json.loads(line) for line in (tmp_path / "twin" / "metrics.jsonl").read_text().splitlines()]
+    assert [{key: row[key] for key in row if not key.startswith("time/")} for row in rows] == whole[1]
+    weights = torch.load(tmp_path / "twin" / "final.pt", weights_only=True)["weights"]
+    assert all(torch.equal(weight, weights[key]) for key, weight in whole[0].items())
 
 
 @pytest.mark.parametrize(
