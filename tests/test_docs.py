@@ -8,6 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import sparring
+from sparring.__main__ import COMMANDS
 from sparring.configs.foreign_names import POLICIES
 from sparring.configs.kinds import declared, run_kinds
 
@@ -83,6 +84,17 @@ def test_every_module_on_a_page_exists():
 
     names = re.compile(r"`(?:from )?sparring\.([\w.]+)")
     assert by_page(NOW, lambda _, text: [name for name in names.findall(text) if not exists(name)]) == {}
+
+
+def test_every_command_on_a_page_exists():
+    """`sparring NAME`, in backticks or at the start of a line of code."""
+
+    def missing(_, text):
+        code = "\n".join(FENCE.findall(text))
+        words = re.findall(r"^(?:\$ )?sparring ([a-z][\w-]*)", code, re.MULTILINE)
+        return {*words, *re.findall(r"`sparring ([a-z][\w-]*)", text)} - {*COMMANDS, "hill-start"}
+
+    assert by_page(NOW, missing) == {}
 
 
 def dead_links(page, text):

@@ -49,7 +49,7 @@ class ChessAECEnv(AECEnv[str, Observation, str]):
         env.step(None if terminated or truncated else info["legal_moves"][0])
     ```
 
-    Needs python-chess: `pip install 'sparring[chess]'`.
+    Install the extra first: `sparring install chess`.
 
     ## Actions
 

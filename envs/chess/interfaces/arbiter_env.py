@@ -42,7 +42,7 @@ class ChessArbiterEnv(gymnasium.Env[str, str]):
     prompt, reward, terminated, truncated, info = env.step("rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b KQkq - 0 1")
     ```
 
-    Needs python-chess: `pip install 'sparring[chess]'`.
+    Install the extra first: `sparring install chess`.
 
     ## Actions
 

@@ -1,8 +1,5 @@
 """Bots as backends give the orders of the same bots in the kernels, and are not trained on."""
 
-import re
-from pathlib import Path
-
 import pytest
 
 from sparring.agents.language.backend import BotBackend
@@ -14,8 +11,6 @@ from sparring.envs.diplomacy.interfaces.parallel_env import parallel_env
 from sparring.envs.diplomacy.orders.choices import Choices
 from sparring.envs.diplomacy.rollouts.demonstrations import BotGames
 from sparring.envs.text import Prompt
-
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "language_models.md"
 
 
 @pytest.fixture(scope="module")
@@ -78,11 +73,3 @@ def test_without_a_position_it_says_what_is_missing(asked):
     assert bot.decide([Prompt("", Choices(0, (), (), 0), 1)])[0].chosen == ()
     with pytest.raises(UnknownNameError, match="did you mean 'dumbbot'"):
         BotBackend("dumbot", game="diplomacy")
-
-
-def test_the_example_of_the_page_runs():
-    (code,) = re.findall(r"## From Python\n\n```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
-    scope = {}
-    exec(code.replace("1903", "1901"), scope)
-    assert int(scope["env"].row()["done"]) == 1
-    scope["env"].close()
