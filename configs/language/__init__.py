@@ -161,6 +161,8 @@ class CloneConfig:
     """Layers of the new model."""
     heads: int = option(4, "[1, 128]", needs=[f"model.name={NEW_MODEL}"])
     """Attention heads of each layer."""
+    init_std: float = option(0.02, "(0, 1]", needs=[f"model.name={NEW_MODEL}"])
+    """Standard deviation of the new model's first weights; larger ones tell prompts apart without any training."""
     games_per_update: int = option(16, "[1, 100000]")
     """Games of the bot played together for new examples."""
     updates: int = option(600, POSITIVE)

@@ -124,7 +124,6 @@ class CloneRunConfig(LanguageRunConfig):
     """A language model imitates given answers."""
 
     trainers = ("clone",)
-    removed = MappingProxyType({**LanguageRunConfig.removed, "clone.init_std": 0.02})
     lacks: ClassVar[tuple[str, ...]] = (*LanguageRunConfig.lacks, *language.ONLY_ADAPTERS, "guard")
 
     trainer: str = option("clone", TRAINERS)

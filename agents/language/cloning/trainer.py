@@ -50,7 +50,7 @@ def first_model(config: CloneRunConfig, *, seed: int) -> tuple[Any, Any]:
     if config.model.name == NEW_MODEL:
         clone, tokenizer = config.clone, game_tokenizer(game_with_id(config.game_id).name)
         shape = {"hidden": clone.hidden, "layers": clone.layers, "heads": clone.heads}
-        model = build_tiny(tokenizer, **shape, seed=seed)
+        model = build_tiny(tokenizer, **shape, seed=seed, init_std=clone.init_std)
         return model.to(choose_device(config.device)), tokenizer
     model, tokenizer = load_model(config.model, device=config.device)
     check_finite(model)

@@ -164,6 +164,20 @@ def test_sharing_changes_neither_scores_nor_gradients(make, constraint):
         assert torch.allclose(one.grad, two.grad, atol=1e-4 * float(one.grad.abs().max()) + 1e-6), name
 
 
+def test_equal_texts_are_read_once_and_score_and_pull_as_if_each_was_read(constraint):
+    models = [llama(word_tokenizer()) for _ in range(2)]
+    chosen = [decision for decision in decided(models[0], constraint) if (decision.allowed_counts > 1).any()][:4]
+    decisions = [chosen[place] for place in (0, 1, 0, 2, 3, 0, 2)]
+    batch, apart = collate(decisions), collate(decisions, share=False)
+    assert (len(batch.levels[-1].counts), len(apart.levels[-1].counts)) == (4, 7)
+    scores = [score(*pair) for pair in zip(models, (batch, apart), strict=True)]
+    assert torch.allclose(scores[0].logps, scores[1].logps, atol=1e-5)
+    for part in scores:
+        (part.logp * (torch.arange(len(part.logp)) % 5 - 1.0)).sum().backward()
+    for (name, one), two in zip(models[0].named_parameters(), models[1].parameters(), strict=True):
+        assert torch.allclose(one.grad, two.grad, atol=1e-4 * float(one.grad.abs().max()) + 1e-6), name
+
+
 def test_a_decision_without_a_prompt_is_refused(constraint):
     model = llama(word_tokenizer())
     decision = max(decided(model, constraint), key=lambda decision: len(decision.token_ids))
