@@ -255,7 +255,8 @@ def admitted(contract: Mapping[str, Any], path: Path | str) -> dict[str, Any]:
 
 def in_todays_version(contract: Mapping[str, Any], label: str) -> tuple[dict[str, Any], str]:
     """Return a contract in the game's version of today, if that has the policies of its own, and a line about it."""
-    game, version = game_of_policy(contract), contract.get("version")
+    game = game_of_policy(contract)
+    version: Any = contract.get("version")
     if game is None or is_old(contract) or version not in range(game.version - len(game.changes), game.version):
         return dict(contract), ""
     changed = "; ".join(game.changes[version - game.version :])

@@ -135,6 +135,10 @@ class SurveyMatch(CancellableMatch, ABC):
         """Begin anew; the seed is of random numbers in the conclusion."""
 
     @abstractmethod
+    def close(self) -> None:
+        """See `TextMatch.close`."""
+
+    @abstractmethod
     def status(self, number: int, answer: SurveyAnswer) -> str:
         """Return what became of the answer to question `number`, one of `READ` and the others."""
 

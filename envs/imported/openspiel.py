@@ -135,7 +135,8 @@ def seat_rows(asked: Sequence[tuple[SpielMatch, int]]) -> tuple[np.ndarray, np.n
     columns = asked[0][0].columns
     if columns is not None:
         features = np.take_along_axis(features, columns[[seat for _, seat in asked]], axis=1)
-    mask = np.zeros((len(asked), int(asked[0][0].action_spaces[0].n)), dtype=bool)  # type: ignore[attr-defined]
+    actions: Any = asked[0][0].action_spaces[0]
+    mask = np.zeros((len(asked), int(actions.n)), dtype=np.bool_)
     mask[np.repeat(np.arange(len(asked)), list(map(len, legal))), list(chain.from_iterable(legal))] = True
     return features, mask
 

@@ -122,6 +122,9 @@ ROOM = 48
 class PlainLayer(DynamicLayer):
     """Keys and values [B, H, T, D] of one layer, stored as in transformers, so that gradients pass through."""
 
+    keys: Tensor | None
+    values: Tensor | None
+
     def select(self, rows: Tensor) -> None:
         """Keep `rows` [b] of the texts, in this order; a text may be named more than once."""
         assert self.keys is not None

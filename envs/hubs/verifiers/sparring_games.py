@@ -71,9 +71,8 @@ class PlayerEnvConfig(vf.EnvConfig):
     player: vf.AgentConfig = CHAT
 
 
-MatchEnvConfig = create_model(
-    "MatchEnvConfig", __base__=PlayerEnvConfig, **{f"seat_{seat}": (vf.AgentConfig, CHAT) for seat in range(MOST_SEATS)}
-)
+_SEATS: dict[str, Any] = {f"seat_{seat}": (vf.AgentConfig, CHAT) for seat in range(MOST_SEATS)}
+MatchEnvConfig = create_model("MatchEnvConfig", __base__=PlayerEnvConfig, **_SEATS)
 """The agents: `player`, and one for each seat of matches of all seats."""
 
 

@@ -84,7 +84,7 @@ def read_cell(state: Mapping[str, Tensor], inputs: int) -> nn.LSTM | None:
     if not weights:
         return None
     hidden, layers = weights["weight_hh_l0"].shape[1], -(-len(weights) // 4)
-    sizes = {"weight_ih_l0": (4 * hidden, inputs)}
+    sizes: dict[str, tuple[int, ...]] = {"weight_ih_l0": (4 * hidden, inputs)}
     for layer in range(layers):
         sizes.setdefault(f"weight_ih_l{layer}", (4 * hidden, hidden))
         sizes |= {f"weight_hh_l{layer}": (4 * hidden, hidden)}

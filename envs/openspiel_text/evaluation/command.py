@@ -215,7 +215,7 @@ def evaluate_exactly(options: OpenSpielTextOptions) -> Evaluation:
 def follow(options: OpenSpielTextOptions, model: Any, player: Player, stated: ExactConditions) -> None:
     """Keep the answers of a server, and say what they cost; a model in this process needs neither."""
     if model.endpoint:
-        asked = {"--id": stated.game, "kwargs": stated.kwargs, "--answers": stated.answer.form}
+        asked: dict[str, Any] = {"--id": stated.game, "kwargs": stated.kwargs, "--answers": stated.answer.form}
         asked |= {"--tokens": stated.answer.max_tokens, "--seed": options.seed}
         stem = place_of(options.out, results_place(player), NAME)
         options.follow(model.backend, stem and stem[0] / stem[1], asked)
