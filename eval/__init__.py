@@ -7,5 +7,4 @@ PLAY = CommandPlace(
 )
 EVAL = CommandPlace("sparring.eval.run", "wins, draws and losses with intervals; replays", order=5)
 PAYOFF = CommandPlace("sparring.eval.payoff", "a run's snapshots against each other", order=8)
-SEEDS = CommandPlace("sparring.eval.seeds", "several seeds as one result", order=9)
 EXPORT = CommandPlace("sparring.eval.export", "a policy as ONNX", order=11)

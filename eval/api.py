@@ -7,7 +7,7 @@ same input. Every name stays whole: a comma, a space, `=`, `[` or `:` in a path 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -26,7 +26,6 @@ from sparring.eval.command import (
     GameEvaluation,
     prepare_torch,
     publish_evaluation,
-    several_names,
     write,
     written,
 )
@@ -40,6 +39,7 @@ __getattr__ = moved(
         "diplomacy_replay": "sparring.eval.diplomacy_replay:replay_game",
         "exploit": "sparring.eval.exploit:exploit_policy",
         "runs": "sparring.eval.runs:ask_runs",
+        "seeds": "sparring.eval.seeds:sum_up_seeds",
     },
 )
 
@@ -171,20 +171,6 @@ def payoff(run: str | Path = "", *, progress: bool = False, **options: Any) -> C
     keywords = {"ckpt": run or None, **options}
     kind = from_keywords(PayoffChoice, {key: keywords.get(key) for key in ("ckpt", "env", "opponents")}).kind
     return written(kind.payoff(from_keywords(kind.options, {**keywords, "quiet": not progress}), keep=False))
-
-
-def seeds(runs: Sequence[str | Path], **options: Any) -> CommandReport:
-    """Sum up the evaluations of several seeds, as `python eval/seeds.py RUN RUN ...` does.
-
-    `runs` are runs' names or folders, or eval.json files; `options` are `against`, `seed`, `resamples` and `out`.
-    `data["rows"]` has a row per opponent and physics, with interquartile means and intervals.
-
-    Raises `InputError` for bad input, in one line.
-    """
-    from sparring.eval.seeds import SeedOptions
-    from sparring.eval.seeds import seeds as summed
-
-    return written(summed(from_keywords(SeedOptions, {"runs": several_names("runs", runs), **options})))
 
 
 def export(policy: Any, path: str | Path | None = None, *, batch: str | int | None = None) -> Path:

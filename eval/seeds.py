@@ -38,8 +38,8 @@ from sparring.configs.core.typed import Count, Flag, Number, Positive, Text, rea
 from sparring.configs.games import DOGFIGHT_V0, current_id
 from sparring.configs.serialization import check_option
 from sparring.envs.game import Game, game_of, games, load
-from sparring.eval.command import CommandReport, make_folders, publish_report, run_command
-from sparring.eval.options import SEED, CommandOptions, CommandText, argument, parse
+from sparring.eval.command import CommandReport, make_folders, publish_report, run_command, several_names, written
+from sparring.eval.options import SEED, CommandOptions, CommandText, argument, from_keywords, parse
 from sparring.eval.stats.tables import SCHEMA_VERSION, decisions, held_out_names, interval_text, percent, table
 
 if TYPE_CHECKING:
@@ -433,6 +433,17 @@ def seeds(options: SeedOptions) -> CommandReport:
     text, data = seeds_markdown(ours, against, rows, options.command), seeds_json(ours, against, rows, options)
     files = {options.out / "seeds.json": data, options.out / "seeds.md": text} if options.out else {}
     return CommandReport(text, data, files)
+
+
+def sum_up_seeds(runs: Sequence[str | Path], **options: Any) -> CommandReport:
+    """Sum up the evaluations of several seeds, as `python eval/seeds.py RUN RUN ...` does.
+
+    `runs` are runs' names or folders, or eval.json files; `options` are `against`, `seed`, `resamples` and `out`.
+    `data["rows"]` has a row per opponent and physics, with interquartile means and intervals.
+
+    Raises `InputError` for bad input, in one line.
+    """
+    return written(seeds(from_keywords(SeedOptions, {"runs": several_names("runs", runs), **options})))
 
 
 if __name__ == "__main__":

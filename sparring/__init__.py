@@ -34,7 +34,6 @@ _PLACES = {
     "record": "sparring.eval.api:record",
     "register_opponent": "sparring.configs.opponents:register_opponent",
     "sb3_env": "sparring.agents.baselines.sb3_env:make_sb3_env",
-    "seeds": "sparring.eval.api:seeds",
 }
 """Modules of the names, which are imported on first use."""
 __all__ = sorted([*_PLACES, "train", *part_names("functions")])

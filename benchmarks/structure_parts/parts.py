@@ -36,7 +36,7 @@ PARTS = {
     ),
     "sb3": ("agents/baselines/",),
     "population": ("agents/population/", "curriculum/population/"),
-    "runs": ("eval/analysis/", "eval/runs.py", "eval/curves.py"),
+    "runs": ("eval/analysis/", "eval/runs.py", "eval/curves.py", "eval/seeds.py"),
 }
 """Beginnings of the paths of each part's files."""
 CORE = "core"

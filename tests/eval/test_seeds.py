@@ -5,10 +5,12 @@ import json
 import pytest
 
 from sparring.agents.opponents import players
+from sparring.eval.run import main as evaluate
 from sparring.eval.seeds import main
 from tests.configs import messages
 
 EPISODES = {"env": "CartPole-v1", "episodes": 100, "return": {"mean": 71.5}}
+AIR_COMBAT = ["--env", "air_combat", "--ckpt", "bot:ace", "--games", "4", "--threads", "1", "--quiet"]
 AIR = {"model": "f16", "gun": "cone", "options": {}}
 
 
@@ -200,3 +202,11 @@ def test_a_game_of_many_seats_has_its_own_score(make_results, tmp_path, printed,
     assert row(printed(main, ["a", "b"]), "ace")[1:4] == ["20.0", "40.0", "10.0"]
     path.write_text(path.read_text().replace("0.15", "1.5"))
     assert "records: 1.5 is not a share in [0, 1]" in error_line(main, ["a", "b"])
+
+
+def test_seeds_sum_up_each_regime(tmp_path, printed):
+    for seed in ("0", "1"):
+        words = ["--opponents", "turning", "--regimes", "none,low_start", "--seed", "0", "--out", str(tmp_path / seed)]
+        assert evaluate([*AIR_COMBAT, *words]) == 0
+    out = printed(main, [str(tmp_path / "0" / "eval.json"), str(tmp_path / "1" / "eval.json")])
+    assert "## Regime: low_start" in out

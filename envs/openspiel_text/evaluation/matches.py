@@ -2,8 +2,8 @@
 
 The model takes every seat equally often, and a reference has all other seats: uniform play, OpenSpiel's searches and
 solver, other models, policies of the game, or Python objects (`envs.imported.evaluation.state_players`). The matches,
-tables and intervals are those of the other games of OpenSpiel. From a menu the model draws by its probabilities. A free
-text is sampled at each decision, and a random legal action replaces one that is not legal.
+tables and intervals are those of the other games of OpenSpiel. From a menu a local model draws by its probabilities. A
+free text, and every answer of a server, is sampled, and a random legal action replaces one that is not legal.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from sparring.agents.language.endpoint.price import spent
 from sparring.agents.opponents.players import Player, is_server
 from sparring.configs.core.status import say
 from sparring.envs.imported.states import first_state
-from sparring.envs.openspiel_text.answers import KINDS, LEGAL, read_decision
+from sparring.envs.openspiel_text.answers import CLOSING, KINDS, LEGAL, read_decision
 from sparring.envs.openspiel_text.config import REASONING, OpenSpielAnswerConfig
-from sparring.envs.openspiel_text.decisions import past_chance, random_option
+from sparring.envs.openspiel_text.decisions import action_menu, past_chance, random_option
 from sparring.envs.openspiel_text.evaluation.command import (
     GAMES,
     UNIFORM,
@@ -48,8 +48,8 @@ PLAYOUTS = 20
 """Random games from which the number of decisions is estimated, for the price."""
 
 
-class FreeTextPolicy:
-    """A model's answers in free text as a policy of states; the answers are drawn anew each time.
+class SampledPolicy:
+    """A model's answers as a policy of states; they are drawn anew each time, in free text or from a menu.
 
     `kinds` counts them. `seed` is that of the games, and `asked` the number of answers since they began.
     """
@@ -110,7 +110,7 @@ def open_players(
 
         def reseed(self, seed: int) -> None:
             super().reseed(seed)
-            if isinstance(policy, FreeTextPolicy):
+            if isinstance(policy, SampledPolicy):
                 policy.seed, policy.asked = seed, 0
 
     stated = stated_conditions(options)
@@ -119,13 +119,14 @@ def open_players(
     resources = ExitStack()
     if located is None:
         return PairedPlayers(None, rivals)
-    if isinstance(located, str) and is_server(located):
+    served = isinstance(located, str) and is_server(located)
+    if served:
         say(match_price(options, stated, game, len(rivals)), enabled=not options.quiet)
     model = open_model(located, device=device, temperature=stated.temperature, settings=options.settings)
     resources.callback(model.backend.close)
     follow(options, model, located, stated)
-    free = stated.answer.form == REASONING
-    policy = FreeTextPolicy(model.backend, stated.answer) if free else ModelPolicy(model.backend, stated.answer)
+    sampled = served or stated.answer.form == REASONING  # a server may choose from a menu without exact probabilities
+    policy = SampledPolicy(model.backend, stated.answer) if sampled else ModelPolicy(model.backend, stated.answer)
     player = TextSeats(CheckedPlayer(model.name, policy), model.name)
     player.kinds = getattr(policy, "kinds", None)
     player.server = model.backend if model.endpoint else None
@@ -143,7 +144,10 @@ def match_price(options: OpenSpielTextOptions, stated: ExactConditions, game: An
             state = past_chance(state.child(random_option(state, mix(number, moves)).value), mix(number, moves))
     games = number_of_games(options, game.num_players()) * opponents
     times = games / PLAYOUTS / game.num_players()  # the model has one of the seats
-    return f"{games} games, estimated from random ones: {cost(options, prompts, times, stated.answer)}"
+    names = max(action_menu(prompt.position).longest for prompt in prompts) + len(CLOSING)  # no fewer than tokens
+    most = stated.answer.max_tokens if stated.answer.form == REASONING else names
+    price = cost(options, prompts, times, OpenSpielAnswerConfig(REASONING, most))
+    return f"{games} games, estimated from random ones: {price}"
 
 
 def matches(options: OpenSpielTextOptions, players: Sequence[Any], device: str, threads: int) -> SeatMatches:

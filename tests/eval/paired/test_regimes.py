@@ -16,7 +16,6 @@ from sparring.envs.dogfight.training.matches import play
 from sparring.eval.options import parse
 from sparring.eval.payoff import main as payoff_main
 from sparring.eval.run import main
-from sparring.eval.seeds import main as seeds_main
 
 AIR = ["--env", "air_combat", "--ckpt", "bot:ace", "--games", "4", "--threads", "1", "--quiet"]
 BY_HAND = {
@@ -94,14 +93,6 @@ def test_all_stands_for_every_regime():
     assert parse(AirCombatOptions, ["--ckpt", "bot:ace", "--regimes", "all"]).regimes == tuple(MATCH_REGIMES)
     expected = (*LEVELS, *REGIMES)
     assert parse(EvaluationOptions, ["--ckpt", "bot:ace", "--regimes", "all"]).regimes == expected
-
-
-def test_seeds_sum_up_each_regime(tmp_path, printed):
-    for seed in ("0", "1"):
-        words = ["--opponents", "turning", "--regimes", "none,low_start", "--seed", "0", "--out", str(tmp_path / seed)]
-        assert main([*AIR, *words]) == 0
-    out = printed(seeds_main, [str(tmp_path / "0" / "eval.json"), str(tmp_path / "1" / "eval.json")])
-    assert "## Regime: low_start" in out
 
 
 @pytest.mark.parametrize("env", ["dogfight", "air_combat"])

@@ -100,6 +100,17 @@ def test_a_chat_server_plays_after_its_price_is_stated(capsys, tmp_path):
     assert [path.name for path in tmp_path.iterdir() if "answers" in path.name] == []  # kept until the games are over
 
 
+def test_a_server_without_log_probabilities_plays_from_menus_too(tmp_path):
+    """It always answers Bet, which is legal everywhere in Kuhn poker."""
+    with chat_server(lambda text: "Bet\n</move>") as (url, _):
+        words = ["--ckpt", url, "--set", "model.name=fake", "endpoint.api=chat", "endpoint.structured=none", "--quiet"]
+        assert main([*WORDS, *words, "--games", "20", "--out", str(tmp_path)]) == 0
+    data = json.loads((tmp_path / "openspiel_text.json").read_text())
+    assert data["answers"] == {"legal": data["answers"]["legal"], "illegal": 0, "cut": 0, "missing": 0}
+    assert 20 <= data["answers"]["legal"] <= 40
+    assert data["records"][0]["by_seat"][0]["draws"] == 0
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
