@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from sparring.eval.zoo.cards import NOT_MEASURED, NOT_RECORDED, columns  # noqa:
 PAGE = ROOT / "docs" / "model_zoo.md"
 RELEASED = ROOT / "checkpoints" / "released"
 STRENGTH = ("bots", "held out", "best response", "strongest attack", "other policies")
-ORIGIN = ("steps", "minutes", "command", "licence")
 HEAD = """\
 <!-- Written by docs/generate_zoo_page.py from checkpoints/released/: edit the cards there. -->
 
@@ -46,11 +44,11 @@ steps.
 SECOND = """
 ## How they were made
 
-Steps come from the file; for a language model they are its decisions. Minutes come from the card, by its machine's
-clock.
+Minutes are by the clock of the machine on the card, which also has the steps. `sparring policies` prints each file's
+SHA-256.
 
-| name | steps | minutes | command to repeat | licence | file, SHA-256 | card |
-| --- | ---: | ---: | --- | --- | --- | --- |
+| name | minutes | command to repeat | licence | card |
+| --- | ---: | --- | --- | --- |
 """
 TAIL = """
 ## Use one
@@ -76,18 +74,7 @@ def page() -> str:
     models = [policy(path) for path in sorted(RELEASED.glob("*.pt"))]
     models += [language_model(path.parent) for path in sorted(RELEASED.glob("*/manifest.json"))]
     strength = [[name, rows["game"], rows["weights"], *(rows[key] for key in STRENGTH)] for name, rows, _ in models]
-    origin = [
-        [
-            name,
-            rows["steps"],
-            rows["minutes"],
-            rows["command"],
-            rows["licence"],
-            f"`{rows['file']}` `{rows['SHA-256']}`",
-            card,
-        ]
-        for name, rows, card in models
-    ]
+    origin = [[name, rows["minutes"], rows["command"], rows["licence"], card] for name, rows, card in models]
     return HEAD + _rows(strength) + SECOND + _rows(origin) + TAIL
 
 
@@ -109,12 +96,9 @@ def language_model(folder: Path) -> tuple[str, dict[str, str], str]:
         "game": f"`{config['env']['id']}`, text",
         "weights": f"{size:,}",
         "bots": "[results](results/diplomacy.md)",
-        "steps": f"{manifest['training']['decisions']:,} decisions",
         "minutes": minutes[1] if minutes else NOT_RECORDED,
         "command": f"`python train.py +run={config['run']}`",
         "licence": "MIT",
-        "file": f"{folder.name}/{weights.name}",
-        "SHA-256": sha256(weights.read_bytes()).hexdigest(),
     }
     return f"`{folder.name}`", rows, "[models](language_models.md#the-models)"
 
