@@ -27,10 +27,8 @@ def phase(**entries):
 @pytest.mark.parametrize(
     ("plain", "message"),
     [
-        ({"ppo": {"clip": 7}}, "ppo.clip=7: must be in (0, 1]; the default is 0.2"),
         ({"ppo": {"clip": 0}}, "ppo.clip=0: must be in (0, 1]; the default is 0.2"),
         ({"ppo": {"gamma": 1.01}}, "ppo.gamma=1.01: must be in [0, 1]; the default is 0.999"),
-        ({"ppo": {"clip": math.nan}}, "ppo.clip=nan: must be in (0, 1]; the default is 0.2"),
         ({"ppo": {"learning_rate": math.inf}}, "ppo.learning_rate=inf: must be in (0, 1]; the default is 0.0003"),
         ({"env": {"reward": {"win": -math.inf}}}, "env.reward.win=-inf: must be in [-1000, 1000]; the default is 5.0"),
         ({"env": {"num_envs": 1}}, "env.num_envs=1: must be at least 2, so that the learner sits on both seats"),
@@ -68,13 +66,9 @@ def phase(**entries):
         ({"seed": -1}, "seed=-1: must be in [0, 2147483647]; the default is 1"),
         ({"env": {"rules": "clasic"}}, "env.rules=clasic: choose from classic, challenge; did you mean 'classic'?"),
         ({"ppo": {"precision": "fp8"}}, "ppo.precision=fp8: choose from auto, fp32, fp16, bf16; did you mean 'fp"),
-        ({"device": "gpu"}, "device=gpu: must be auto, cpu, cuda or cuda:N such as cuda:1"),
         ({"device": "cuda:"}, "device=cuda:: must be auto, cpu, cuda or cuda:N such as cuda:1"),
         ({"name": "../x"}, "name=../x: must be letters"),
-        ({"name": "released"}, "name=released: must be letters"),
         ({"phases": [phase(floor=0.3)]}, "phases.0.floor=0.3: must be in [0, 0.2]; the default is 0.05"),
-        ({"phases": [phase(scripted_end=1.2)]}, "phases.0.scripted_end=1.2: must be in [0, 1]; the default is 1.0"),
-        ({"phases": [phase(success=2)]}, "phases.0.success=2: must be in [0, 1]; the default is 0.0"),
         (
             {"phases": [{"updates": 1, "advance": "x"}]},
             "unknown key 'phases.0.advance': is not an option any more; phases",
@@ -87,8 +81,6 @@ def phase(**entries):
             {"phases": [phase(randomization=[{"level": "wide"}])]},
             "phases.0.randomization.0.level=wide: choose from none, narrow, full, default, high",
         ),
-        ({"phases": [phase(events=[{"snapshot": "a/b"}])]}, "phases.0.events.0.snapshot=a/b: must be letters"),
-        ({"phases": [phase(events=[{"snapshot": "final"}])]}, "phases.0.events.0.snapshot=final: must be letters"),
         ({"phases": [phase(events=[{"snapshot": "step_9"}])]}, "phases.0.events.0.snapshot=step_9: must be letters"),
         ({"evaluation": {"check_bot": "ase"}}, "evaluation.check_bot=ase: choose from"),
         (
