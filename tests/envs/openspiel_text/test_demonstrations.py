@@ -72,9 +72,9 @@ def test_others_are_refused_in_one_line(options, message):
 
 
 def test_a_clone_of_random_play_is_a_model_that_plays_nearly_at_random(tmp_path):
-    sizes = ("clone.hidden=16", "clone.layers=1", "clone.heads=2", "clone.updates=40", "clone.games_per_update=32")
-    places = (f"checkpoint_dir={tmp_path}", "name=clone", "evaluation.games=8", "evaluation.every=40")
-    final = train(load([*CLONE, *sizes, *places, "clone.learning_rate=1e-2"]))
+    sizes = ("clone.hidden=16", "clone.layers=1", "clone.heads=2", "clone.updates=60", "clone.games_per_update=32")
+    places = (f"checkpoint_dir={tmp_path}", "name=clone", "evaluation.games=8", "evaluation.every=60")
+    final = train(load([*CLONE, *sizes, *places, "clone.init_std=0.02", "clone.learning_rate=1e-2"]))
     policy = open_player(str(final))
     import pyspiel
 
