@@ -68,6 +68,8 @@ class TrlMatch:
     def __init__(self, **options: Any) -> None:
         self._match, self._game = open_match(**options), str(options["game"])
         self._reward, self._done = 0.0, False
+        self.legal: list[str] = []
+        """Legal lines of the first answer."""
         self.counts: Counter[str] = Counter()
         """Answers of this match that were read, illegal, incomplete or truncated."""
 
@@ -75,13 +77,14 @@ class TrlMatch:
         """Start the match of a row and return its first prompt. Raises `InputError` for a seed out of range."""
         self._reward, self._done = 0.0, False
         self.counts.clear()
-        prompt, place = self._match.start(seed).prompt, MATCHES[self._game]
+        turn, place = self._match.start(seed), MATCHES[self._game]
+        self.legal = [line for lines in turn.legal for line in lines]
         if place.private and len(self._match.seats) > 1:
             instead = f"give {place.seat_option} one seat" if place.seat_option else "ask each prompt by itself"
             raise InputError(
                 f"{self._game}: a seat's prompts are for it alone, and TRL has one conversation for all; {instead}"
             )
-        return prompt
+        return turn.prompt
 
     def answer(self, text: str) -> str:
         """Play an answer to the last prompt.
@@ -122,6 +125,15 @@ def teach_tools(tokenizer: Any, game: str = GAMES[0]) -> None:
         tokenizer.chat_template, tokenizer.response_template = CHAT_TEMPLATE, response_template(answers)
 
 
+def check_tokenizer(tokenizer: Any, lines: Sequence[str]) -> None:
+    """Raise `InputError` for a tokenizer that cannot write one of these lines."""
+    for line in lines:
+        ids = tokenizer(line, add_special_tokens=False).input_ids
+        back = tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        if back != line:
+            raise InputError(f"tokenizer {tokenizer.name_or_path} turns {line!r} into {back!r}; give another --model")
+
+
 def _owner(game: str) -> Game:
     """Return the game whose matches are called `game`."""
     return next(owner for owner in games() if MATCHES[game] in owner.text_matches)
@@ -148,7 +160,10 @@ def train(model: Path = TINY, *, out: Path, steps: int = 10, **options: Any) -> 
     game = choose("game", options.get("game", GAMES[0]), GAMES)
     compact = {} if tokenizer.chat_template else dict(MATCHES[game].compact)
     options = {"game": game, **compact, **options}
-    TrlMatch(**options).reset(0)  # refuses bad options before TRL makes its objects
+    trial = TrlMatch(**options)  # refuses bad options before TRL makes its objects
+    trial.reset(0)
+    check_tokenizer(tokenizer, trial.legal)
+    trial._match.close()
     teach_tools(tokenizer, game)
     user = {"role": "user", "content": ""}
     rows = [{"prompt": [user], "seed": seed} for seed in range(steps * GROUPS)]

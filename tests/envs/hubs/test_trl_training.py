@@ -48,6 +48,16 @@ def test_a_rollout_has_one_seat_of_a_game_of_openspiel():
             TrlMatch(**refused).reset(0)
 
 
+def test_a_tokenizer_that_cannot_write_an_action_is_refused():
+    transformers = pytest.importorskip("transformers", minversion="5.15")
+    tokenizers = pytest.importorskip("tokenizers")
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"Bet": 0, "?": 1}, unk_token="?"))
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, unk_token="?", name_or_path="words")
+    trl_training.check_tokenizer(tokenizer, ["Bet"])
+    with pytest.raises(InputError, match=r"tokenizer words turns 'Pass' into '\?'; give another --model"):
+        trl_training.check_tokenizer(tokenizer, ["Bet", "Pass"])
+
+
 @pytest.mark.parametrize(
     ("before", "answer", "called"),
     [

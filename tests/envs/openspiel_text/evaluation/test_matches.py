@@ -48,16 +48,17 @@ def evaluated(tmp_path, *words):
     return json.loads((tmp_path / "openspiel_text.json").read_text())
 
 
-def test_always_betting_beats_uniform_play_in_kuhn_poker_by_three_eighths(model, tmp_path):
+@pytest.mark.parametrize("form", ["menu", "reasoning"])
+def test_always_betting_beats_uniform_play_in_kuhn_poker_by_three_eighths(model, tmp_path, form):
     """Its bet is folded to half of the time, which pays 1, and a showdown pays 0 on average.
 
     In seat 0 it always bets: 1 / 2. In seat 1 half of the games begin with a pass, and half of these end with a fold:
     1 / 4.
     """
-    model(Backend())
-    data = evaluated(tmp_path, "--games", "3000")
+    model(Backend("I think.\nBet"))
+    data = evaluated(tmp_path, "--games", "3000", "--answers", form)
     (record,) = data["records"]
-    assert (record["opponent"], record["games"], data["answer"]) == ("openspiel:uniform", 3000, "menu")
+    assert (record["opponent"], record["games"], data["answer"]) == ("openspiel:uniform", 3000, form)
     first, second = (seat["mean_reward"] for seat in record["by_seat"])
     assert (first, second) == (pytest.approx(1 / 2, abs=0.12), pytest.approx(1 / 4, abs=0.15))
     low, high = record["mean_reward_interval"]
