@@ -6,8 +6,8 @@ options of `--set`:
     large: {player: "https://api.example.com/v1", endpoint: {model: L, structured: none}, model: {compact: false}}
     small: {player: tiny}
 
-Of every seven games each model plays every power once, beside powers of the others that are drawn for these seven. All games have
-all models, so differences between two of them are paired by games.
+Of every seven games each model plays every power once; the powers of the others are drawn for these seven. All games
+have all models, so differences between two of them are paired by games.
 """
 
 from __future__ import annotations
