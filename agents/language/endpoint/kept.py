@@ -20,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 from sparring.agents.distributed.tasks import KeptResults
 from sparring.agents.language.endpoint.answer import ServerAnswer
 from sparring.configs.core.errors import InputError
+from sparring.configs.core.status import UNFINISHED
 
 CONDITIONS, FAILED, REFUSED = "conditions", "failed ", "refused "
 """Key of the line with the conditions, and beginnings of the keys of decisions without an answer, and of parameters
@@ -100,6 +101,7 @@ class KeptAnswers:
         stated = self._stated
         for name in [*stated, *(name for name in stored if name not in stated)]:
             if stored.get(name) != stated.get(name):
+                UNFINISHED.discard(self._path)  # this command does not go on from it
                 was, now = (_text(conditions.get(name)) for conditions in (stored, stated))
                 raise InputError(
                     f"{name}={now}: {self._path} holds answers with {name}={was}; give that to go on, or another --out"

@@ -114,7 +114,8 @@ def open_players(
 
     by_name = dict(zip(options.opponents, opponents, strict=True))
     rivals = {name: rival for name, rival in by_name.items() if isinstance(rival, Path)}
-    how = LanguageOptions(options.temperature or 0.0, options.settings, rivals)
+    texts = options.past_orders, options.instructions()
+    how = LanguageOptions(options.temperature or 0.0, options.settings, rivals, *texts)
     sure = not options.stochastic
     loaded = player if player is None or options.bot else open_player(player, device, language=how, deterministic=sure)
     language = isinstance(loaded, LanguagePlayer)

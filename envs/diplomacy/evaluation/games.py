@@ -23,6 +23,7 @@ from tqdm import tqdm
 from sparring.agents.distributed.tasks import KeptGames
 from sparring.agents.language.backend import BotBackend
 from sparring.agents.language.endpoint.backend import EndpointBackend
+from sparring.agents.language.endpoint.kept import key_of
 from sparring.agents.language.endpoint.retry import fallbacks_of
 from sparring.agents.language.opponents import POLICY
 from sparring.agents.language.transformers_backend import TransformersBackend
@@ -162,6 +163,8 @@ def follow_server(
         return None
     stated = {f"--{name.replace('_', '-')}": getattr(options, name) for name in ("opponents", "last_year", "seed")}
     rules = {f"model.{name}": value for name, value in vars(player.rules).items()}
+    text = rules.pop("model.instructions")
+    rules |= {"--past-orders": rules.pop("model.past_orders"), "--prompt": key_of(text)[:12] if text else ""}
     options.follow(
         server, plan.cells_file, stated | {"--protocol": options.protocol or "both", "--table": beside} | rules
     )

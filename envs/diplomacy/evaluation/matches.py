@@ -124,8 +124,12 @@ class DiplomacyMatches(Matches):
 
     def stated(self) -> dict[str, Any]:
         """Return what games depend on besides their players, and what their records hold."""
-        names = ("last_year", "temperature", "protocol", "settings")
-        return {name: getattr(self.options, name) for name in names} | {"by_power": bool(self.options.ckpt)}
+        names = ("last_year", "temperature", "protocol", "settings", "past_orders")
+        text = self.options.instructions()
+        return {name: getattr(self.options, name) for name in names} | {
+            "by_power": bool(self.options.ckpt),
+            "prompt": text,
+        }
 
     def identity(self, player: DiplomacyEntrant) -> tuple[Any, Path | None] | None:
         """Return whether a player draws its orders, and its files; nothing for a bot, and None for code."""

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from sparring.agents.language.opponents import Settings, settings_of
 from sparring.agents.opponents.players import BOT_PREFIX
 from sparring.configs.core.errors import InputError, choose
+from sparring.configs.core.files import read_regular_text
 from sparring.configs.opponents import is_code
 from sparring.curriculum.league.league import BASE_MODEL
 from sparring.envs.diplomacy import GAME
@@ -30,6 +31,8 @@ from sparring.eval.served import AskedModelOptions
 MOST_GAMES = 999_999
 GAMES = f"[{NUM_POWERS}, {MOST_GAMES}]"
 YEARS = "[1901, 2000]"
+LONGEST_PROMPT = 100_000
+"""Bytes of --prompt."""
 PAIR_OF_GAMES = 2 * NUM_POWERS
 """Games in which either of two players has every power once."""
 LAST_YEAR = 1920
@@ -59,6 +62,8 @@ _OF_GAMES = (
     "temperature",
     "protocol",
     "set",
+    "past_orders",
+    "prompt",
     "transcripts",
     "device",
     "threads",
@@ -138,6 +143,10 @@ class DiplomacyOptions(PairedEvaluationOptions, AskedModelOptions):
     """Of a language model (default: 0, always the likeliest token)."""
     protocol: str | None = argument(None, PROTOCOLS, metavar="P", group=CONDITIONS, noun="protocol")
     """Of a language model: alone, one against six; six; or both (default). Of any player: dumbbot-1v6."""
+    past_orders: int = argument(0, "[0, 100]", metavar="N", group=CONDITIONS)
+    """Phases whose orders the prompts of a language model show (default: 0)."""
+    prompt: Path | None = argument(None, metavar="TXT", group=CONDITIONS)
+    """A text in place of the instructions in full prompts of a language model."""
     replay: Path | None = argument(None, metavar="HTML", group=RESULTS)
     """A page of the first game of the last pair (--ckpt plays alone)."""
     out: Path | None = argument(None, metavar="DIR", group=RESULTS)
@@ -152,8 +161,22 @@ class DiplomacyOptions(PairedEvaluationOptions, AskedModelOptions):
             "temperature": self.temperature is not None,
             "protocol": self.protocol not in (None, BENCHMARK),
             "set": bool(self.settings),
+            "past-orders": self.past_orders > 0,
+            "prompt": self.prompt is not None,
         }
         return [name for name, is_set in options.items() if is_set]
+
+    def instructions(self) -> str:
+        """Return the text of --prompt, empty without one. Raises `InputError` for a file that is not a text."""
+        if self.prompt is None:
+            return ""
+        try:
+            text = read_regular_text(self.prompt, follow=True, most=LONGEST_PROMPT)
+        except (OSError, ValueError) as error:
+            raise InputError(f"--prompt {self.prompt}: cannot be read ({error}); give a text in UTF-8") from error
+        if not text.strip():
+            raise InputError(f"--prompt {self.prompt}: is empty; give the instructions")
+        return text.rstrip() + "\n"
 
     @property
     def rivals(self) -> list[str]:

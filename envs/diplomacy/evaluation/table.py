@@ -6,8 +6,8 @@ options of `--set`:
     large: {player: "https://api.example.com/v1", endpoint: {model: L, structured: none}, model: {compact: false}}
     small: {player: tiny}
 
-Of every seven games each model plays every power once, beside powers of the others that are drawn anew. All games have
-all models, so differences between two of them are paired by games.
+Of every seven games each model plays every power once; the powers of the others are drawn for these seven. All games
+have all models, so differences between two of them are paired by games.
 """
 
 from __future__ import annotations
@@ -140,7 +140,9 @@ def play_table(options: DiplomacyOptions) -> Evaluation:
 
 
 def _opened(model: SeatedModel, options: DiplomacyOptions, device: str) -> LanguagePlayer:
-    language = LanguageOptions(options.temperature or 0.0, model.settings)
+    language = LanguageOptions(
+        options.temperature or 0.0, model.settings, {}, options.past_orders, options.instructions()
+    )
     player = open_player(model.player, device, language=language)
     if not isinstance(player, LanguagePlayer):
         raise InputError(

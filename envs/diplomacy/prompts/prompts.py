@@ -67,6 +67,8 @@ class PromptRules:
         show_board_context: centres and units of all powers; without it only the power's own.
         show_map_windows: for each unit the places next to it and the units that threaten it.
         show_action_counts: number of legal orders of each unit, and in full prompts their kinds.
+        past_orders: number of phases whose orders are shown, of all powers.
+        instructions: text in place of `INSTRUCTIONS` in full prompts.
 
     """
 
@@ -75,22 +77,27 @@ class PromptRules:
     show_board_context: bool = True
     show_map_windows: bool = False
     show_action_counts: bool = False
+    past_orders: int = 0
+    instructions: str = ""
 
     @classmethod
     def of(cls, model: LanguageModelConfig) -> PromptRules:
-        """Return the rules of a configuration."""
-        return cls(**{name: getattr(model, name) for name in cls.__dataclass_fields__})
+        """Return the rules of a configuration, which has no orders of the past and no instructions."""
+        return cls(**{name: getattr(model, name) for name in cls.__dataclass_fields__ if hasattr(model, name)})
 
 
-def render(row: Mapping[str, np.ndarray], power: int, choices: Choices, rules: PromptRules, *, last_year: int) -> str:
+def render(
+    row: Mapping[str, np.ndarray], power: int, choices: Choices, rules: PromptRules, *, last_year: int, past: str = ""
+) -> str:
     """Return the prompt for one power in one phase, from a game's rows; a pure function of its arguments.
 
-    Raises `ValueError` for choices without lines, which need no prompt.
+    `past` are lines about earlier phases, below the board. Raises `ValueError` for choices without lines, which need
+    no prompt.
     """
     if not choices.lines:
         raise ValueError(f"{POWERS[power]} has nothing to order in this phase, which needs no prompt")
     board = board_text(row, rules, last_year=last_year)
-    return f"{static_prefix(rules)}{board}{_own(row, power, choices, rules)}{OPENING}"
+    return f"{static_prefix(rules)}{board}{past}{_own(row, power, choices, rules)}{OPENING}"
 
 
 def static_prefix(rules: PromptRules) -> str:
@@ -102,7 +109,7 @@ def static_prefix(rules: PromptRules) -> str:
         (rules.show_map_windows, WINDOW_NOTE),
         (rules.show_valid_moves, MOVES_NOTE),
     )
-    return INSTRUCTIONS + "".join(note for enabled, note in notes if enabled)
+    return (rules.instructions or INSTRUCTIONS) + "".join(note for enabled, note in notes if enabled)
 
 
 def board_text(row: Mapping[str, np.ndarray], rules: PromptRules, *, last_year: int) -> str:

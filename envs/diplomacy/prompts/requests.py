@@ -43,11 +43,12 @@ def pending_requests(
     players: Sequence[Sequence[str]],
     rules: PromptRules,
     seed: Callable[[int, int], int] = lambda game, power: 0,
+    past: Callable[[int], str] = lambda game: "",
 ) -> list[Prompt]:
     """Return the prompts of all powers with orders to give in running games, except bots, game by game.
 
-    `seed` returns the seed of a power of a game. Games in equal positions, such as new forks, share menus and texts,
-    and therefore caches keyed by them.
+    `seed` returns the seed of a power of a game, `past` the lines on its earlier phases. Games in equal positions, such
+    as new forks, share menus and texts, and therefore caches keyed by them.
     """
     rendered: dict[tuple[bytes, int], tuple[Choices, str]] = {}
     state = {name: tensor.cpu().numpy() for name, tensor in batch.state.items()}
@@ -55,12 +56,14 @@ def pending_requests(
     for game in np.flatnonzero(state["done"] == 0).tolist():
         seats = [power for power, name in enumerate(players[game]) if name not in codes.BOTS]
         row = {name: values[game] for name, values in state.items()}
-        alike = b"".join(value.tobytes() for value in row.values())
+        lines = past(game)
+        alike = b"".join(value.tobytes() for value in row.values()) + lines.encode()
         unknown = [power for power in seats if (alike, power) not in rendered]
         listed = batch.legal_orders(game) if unknown else {}
         for power in unknown:
             options = choices(row, listed, power)
-            text = render(row, power, options, rules, last_year=batch.last_year) if options.lines else ""
+            how = {"last_year": batch.last_year, "past": lines}
+            text = render(row, power, options, rules, **how) if options.lines else ""
             rendered[alike, power] = options, text
         for power in seats:
             options, text = rendered[alike, power]

@@ -288,14 +288,14 @@ def write_phase(record: PhaseRecord, path: str) -> dict[str, Any]:
     if row["winner"] >= 0:
         phase["winner"] = POWERS[int(row["winner"])]
     if record.orders is not None:
-        phase["orders"] = Field(None, f"{path}.orders").read(_orders, record.orders, row)
+        phase["orders"] = Field(None, f"{path}.orders").read(orders_by_power, record.orders, row)
     if record.results is not None:
         ended = enumerate(record.results.tolist())
         phase["results"] = {location_name(province): result_words(result) for province, result in ended if result}
     return phase
 
 
-def _orders(orders: np.ndarray, row: dict[str, np.ndarray]) -> dict[str, list[str]]:
+def orders_by_power(orders: np.ndarray, row: dict[str, np.ndarray]) -> dict[str, list[str]]:
     """Return the orders as text by power, each checked by reading it back."""
     written: dict[str, list[str]] = {}
     givers = order_givers(row)

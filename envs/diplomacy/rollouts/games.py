@@ -7,6 +7,7 @@ players: alone against six DumbBots, and against six copies of its base model.
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -20,12 +21,14 @@ from sparring.envs.diplomacy.config import DiplomacyGRPORunConfig
 from sparring.envs.diplomacy.movement_batch import OrderWriter
 from sparring.envs.diplomacy.prompts.prompts import PromptRules
 from sparring.envs.diplomacy.prompts.requests import pending_requests, written_orders
+from sparring.envs.diplomacy.records.phase_format import orders_by_power
 from sparring.envs.diplomacy.rewards.scoring import count_centres, solos
 from sparring.envs.text import Prompt, ReferenceTable, TextPlayer, mix
 
 Seats = Sequence[tuple[str | OrderWriter, torch.Tensor]]
 """Players with their powers, bool [G, 7], or [1, 7] for the same in all games; a bot is its name."""
 BOT = "dumbbot"
+PAST = "Orders of the last phases:\n"
 SEED = 0
 """Seed of the bots' draws, the same in every evaluation of every run."""
 COLUMNS = {"win_rate": "solos", "survival_rate": "survived", "avg_centers": "centres"}
@@ -47,6 +50,9 @@ def play_to_end(
         for player, powers in seats:
             if not isinstance(player, str):
                 player.write(batch, powers & (batch.done == 0).unsqueeze(1))
+        for player, _ in seats:
+            if isinstance(player, ModelOrders):
+                player.remember(batch)
         batch.process()
         if after_phase is not None:
             after_phase()
@@ -104,6 +110,7 @@ class ModelOrders:
     ) -> None:
         self._name, self._model, self._rules, self._seed = name, model, rules, seed
         self._ask, self._watch = ask, watch
+        self._past: dict[int, deque[str]] = defaultdict(lambda: deque(maxlen=rules.past_orders))
 
     def write(self, batch: DiplomacyBatch, seats: torch.Tensor) -> None:
         """Write the orders of the powers `seats` bool [G, 7]. Raises `InputError` if the model is not available."""
@@ -114,7 +121,7 @@ class ModelOrders:
         def draws(game: int, power: int) -> int:
             return mix(self._seed, games[game], when[game], power)
 
-        pending = pending_requests(batch, players, self._rules, draws)
+        pending = pending_requests(batch, players, self._rules, draws, self._lines)
         prompts = [replace(prompt, number=games[prompt.game]) for prompt in pending]
         if not prompts:
             return
@@ -125,6 +132,23 @@ class ModelOrders:
             self._watch(prompt, decision)  # type: ignore[misc]
         orders = written_orders(batch, answered).to(batch.device)
         batch.orders.copy_(torch.where(orders != codes.NO_ORDER, orders, batch.orders))
+
+    def remember(self, batch: DiplomacyBatch) -> None:
+        """Remember the orders of a phase, before they are carried out, if the prompts show any."""
+        if not self._rules.past_orders:
+            return
+        state = {name: tensor.cpu().numpy() for name, tensor in batch.state.items()}
+        for game, orders in enumerate(batch.orders.cpu().numpy()):
+            row = {name: values[game] for name, values in state.items()}
+            if not row["done"] and orders.any():
+                written = [f"{power} {', '.join(texts)}" for power, texts in orders_by_power(orders, row).items()]
+                phase = f"{codes.PHASES[int(row['phase'])]} {int(row['year'])}"
+                self._past[game].append(f"{phase}: {'; '.join(written)}\n")
+
+    def _lines(self, game: int) -> str:
+        """Return the lines of a prompt on earlier phases, the oldest first; empty if there are none."""
+        past = self._past[game] if self._rules.past_orders else ()
+        return "".join([PAST, *past]) if past else ""
 
 
 def references(

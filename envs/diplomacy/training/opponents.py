@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, overload
 
@@ -77,6 +77,15 @@ class LanguageOptions:
     """Options of a model without an adapter, or on a server."""
     rivals: Mapping[str, Path] = field(default_factory=dict)
     """Other adapters on the same model, by opponents' names."""
+    past_orders: int = 0
+    instructions: str = ""
+    """Parts of `PromptRules` that training does not have."""
+
+    def rules(self, model: LanguageModelConfig) -> PromptRules:
+        """Return the rules of a model's prompts; raises `InputError` for instructions of a prompt without any."""
+        if self.instructions and model.compact:
+            raise InputError("--prompt: model.compact=true has no instructions; give --set model.compact=false")
+        return replace(PromptRules.of(model), past_orders=self.past_orders, instructions=self.instructions)
 
 
 @dataclass(frozen=True)
@@ -289,6 +298,8 @@ def _open_model(player: str | Path, device: str, options: LanguageOptions) -> La
         return _player(model, {POLICY: "", BASE_MODEL: ""}, options, {"model": name})
     if settings:
         raise InputError(f"--set: {player} plays as it was trained; it is for models without an adapter, and servers")
+    if options.past_orders or options.instructions:
+        raise InputError(f"--past-orders and --prompt: {player} plays with the prompts that it was trained with")
     if not is_adapter(player):
         return PolicyOrders(_network(player, device, ", or leave --env out"))
     if not has_config(player.parent):
@@ -309,7 +320,7 @@ def _served_model(url: str, options: LanguageOptions) -> LanguagePlayer:
     """Return the model on a server, which is probed at once."""
     where = {"id": codes.ENV_ID}
     backend, model, endpoint = open_served(url, where, options.settings, DIPLOMACY_TEXT, options.temperature)
-    return LanguagePlayer({POLICY: backend}, PromptRules.of(model), {"model": backend.name}, endpoint.concurrency)
+    return LanguagePlayer({POLICY: backend}, options.rules(model), {"model": backend.name}, endpoint.concurrency)
 
 
 def _player(
@@ -317,7 +328,7 @@ def _player(
 ) -> LanguagePlayer:
     """Make a backend for every player in `called`, whose values are the names of its adapters."""
     models = loaded.backends(DIPLOMACY_TEXT, options.temperature, called)
-    return LanguagePlayer(models, PromptRules.of(loaded.config), about, loaded.config.batch_size)
+    return LanguagePlayer(models, options.rules(loaded.config), about, loaded.config.batch_size)
 
 
 def load_rivals(

@@ -1,5 +1,6 @@
 """Endpoints and requests for tests, with waits between tries that are over at once."""
 
+import time
 from contextlib import contextmanager
 
 from sparring.agents.language.endpoint.backend import EndpointBackend
@@ -34,6 +35,14 @@ def client(server, **options):
 
 def server(quirks=(), *, pieces=343, **options):
     return Loopback(LoopbackModel(byte_tokenizer(pieces), quirks), **options)
+
+
+def settled(host):
+    """The number of requests that a server was sent, once those under way of an ended command have come."""
+    count = -1
+    while count < (count := len(host.bodies)):
+        time.sleep(0.3)
+    return count
 
 
 def requests(count, *, winter=0, lines=1, seed=0):

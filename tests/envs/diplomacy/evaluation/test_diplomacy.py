@@ -45,7 +45,8 @@ def test_the_benchmark_is_one_pair_under_fixed_conditions(capsys, monkeypatch):
     monkeypatch.setitem(FIXED, "last_year", 1901)
     code, out, _ = run(capsys, "--bot", "random", "--protocol", "dumbbot-1v6", "--threads", "1")
     assert code == 0
-    options = ["--opponents", "dumbbot", "--games", "7", "--last-year", "1901", "--seed", "0", "--threads", "1"]
+    options = ["--opponents", "dumbbot", "--reference", "dumbbot", "--games", "7", "--last-year", "1901", "--seed", "0"]
+    options += ["--threads", "1"]
     _, direct, _ = run(capsys, "--bot", "random", *options)
     assert out.split("Command:")[0] == direct.split("Command:")[0]
 

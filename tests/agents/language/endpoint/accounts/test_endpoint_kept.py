@@ -2,6 +2,7 @@
 
 import json
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -159,6 +160,13 @@ def test_equal_requests_are_sent_and_counted_once(tmp_path):
         once.decide([request])
         assert metrics["endpoint/prompt_tokens"] == once.metrics()["endpoint/prompt_tokens"]
     assert metrics["endpoint/kept_answers"] == 3
+
+
+def test_the_seed_tells_requests_of_equal_prompts_apart(tmp_path):
+    (request,) = requests(1)
+    with server() as host, kept(host, tmp_path / "a.jsonl") as backend:
+        backend.decide([request, replace(request, seed=request.seed + 1)])
+        assert len(host.bodies) == 2
 
 
 def test_odd_characters_are_kept(tmp_path):

@@ -11,7 +11,7 @@ import pytest
 
 from sparring.configs.core.files import ROOT
 from sparring.eval.run import main as run_main
-from tests.agents.language.asking import server
+from tests.agents.language.asking import server, settled
 
 main = partial(run_main, env="diplomacy")
 GAMES = ["--games", "7", "--last-year", "1902", "--threads", "1", "--device", "cpu", "--protocol", "alone"]
@@ -45,8 +45,7 @@ def killed_after(count, host, out):
 def test_a_killed_benchmark_goes_on_without_paying_twice(tmp_path, capsys):
     with server(delay=0.05) as host:
         killed_after(15, host, tmp_path / "cut")
-        time.sleep(0.3)  # for requests under way
-        asked = len(host.bodies)
+        asked = settled(host)
         lines = (tmp_path / "cut" / "diplomacy.answers.jsonl").read_text().splitlines()
         answered = sum('"text"' in line for line in lines)
         assert asked - AT_ONCE <= answered <= asked
@@ -77,7 +76,7 @@ def test_a_killed_benchmark_goes_on_without_paying_twice(tmp_path, capsys):
 def test_a_cut_benchmark_of_other_options_is_refused(more, name, tmp_path, capsys):
     with server(faults=[""] * 20, always="not_found") as host:
         assert main(words(host.url, tmp_path)) == 2
-        before = len(host.bodies)
+        before = settled(host)
         capsys.readouterr()
         assert main([*words(host.url, tmp_path), *more]) == 2
         assert len(host.bodies) == before
