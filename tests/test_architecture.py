@@ -265,18 +265,18 @@ ARROWS = {
 }
 """The only imports between parts."""
 CEILINGS = {
-    CORE: 25_769,
-    "air_combat": 6_635,
+    CORE: 25_363,
+    "air_combat": 6_769,
     "chess": 4_531,
-    "diplomacy": 17_686,
+    "diplomacy": 18_262,
     "dogfight": 6_411,
-    "exploitability": 3_337,
-    "imported": 7_674,
-    "language": 9_980,
-    "openspiel_text": 1_213,
+    "exploitability": 3_348,
+    "imported": 8_244,
+    "language": 10_844,
+    "openspiel_text": 1_933,
     "population": 417,
-    "runs": 9_430,
-    "sb3": 432,
+    "runs": 9_881,
+    "sb3": 442,
 }
 """Lines. The core's ceiling only falls; a part's is raised only by a commit that names its new capability."""
 REMAINING = {"dogfight": "bots_only", "air_combat": "air_combat_quickstart"}
