@@ -62,7 +62,7 @@ def pending_requests(
         listed = batch.legal_orders(game) if unknown else {}
         for power in unknown:
             options = choices(row, listed, power)
-            how = {"last_year": batch.last_year, "past": lines}
+            how: dict[str, Any] = {"last_year": batch.last_year, "past": lines}
             text = render(row, power, options, rules, **how) if options.lines else ""
             rendered[alike, power] = options, text
         for power in seats:

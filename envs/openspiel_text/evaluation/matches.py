@@ -21,7 +21,8 @@ from sparring.envs.imported.states import first_state
 from sparring.envs.openspiel_text.answers import CLOSING, KINDS, LEGAL, read_decision
 from sparring.envs.openspiel_text.config import REASONING, OpenSpielAnswerConfig
 from sparring.envs.openspiel_text.decisions import action_menu, past_chance, random_option
-from sparring.envs.openspiel_text.evaluation.command import (
+from sparring.envs.openspiel_text.evaluation.models import ModelPolicy, open_model
+from sparring.envs.openspiel_text.evaluation.options import (
     GAMES,
     UNIFORM,
     ExactConditions,
@@ -33,7 +34,6 @@ from sparring.envs.openspiel_text.evaluation.command import (
     open_stated_game,
     priced,
 )
-from sparring.envs.openspiel_text.evaluation.models import ModelPolicy, open_model
 from sparring.envs.openspiel_text.prompts import prompt_of
 from sparring.envs.openspiel_text.task import FALLBACKS
 from sparring.envs.text import Prompt, mix

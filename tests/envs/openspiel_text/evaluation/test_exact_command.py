@@ -9,7 +9,8 @@ pytest.importorskip("pyspiel")
 pytest.importorskip("transformers")
 
 from sparring.envs.openspiel_text.config import REASONING, OpenSpielAnswerConfig
-from sparring.envs.openspiel_text.evaluation.command import OpenSpielTextOptions, price
+from sparring.envs.openspiel_text.evaluation.command import price
+from sparring.envs.openspiel_text.evaluation.options import OpenSpielTextOptions
 from sparring.envs.openspiel_text.exact import TextDecisions
 from sparring.eval.run import main
 
