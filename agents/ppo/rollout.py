@@ -206,8 +206,7 @@ class Rollout:
                 return self.actions[0, :0]
         obs = obs.to(self.learner_device)
         if self.recurrent:
-            before = env.memory[lanes].to(self.learner_device)
-            actions, log_prob, memory = network.step(obs, before, generator=generator)
+            actions, log_prob, memory = network.step(obs, env.memory[lanes].to(obs.device), generator=generator)
             env.memory[lanes] = memory.to(self.device)
         else:
             actions, log_prob = network.act(obs, generator=generator)

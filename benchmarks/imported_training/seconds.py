@@ -78,15 +78,15 @@ class ResultClock:
 
     def __init__(self, game: str, limit: float, seed: int) -> None:
         self.game, self.limit, self.seed = game, limit, seed
-        self.results: list[tuple[float, float]] = []
-        """Seconds and result of every measurement."""
+        self.results: list[tuple[float, int, float]] = []
+        """Seconds, moves and result of every measurement."""
         self._apart, self._start = 0.0, time.process_time()
 
-    def look(self, chances: Chances) -> bool:
-        """Measure a policy; return whether training is over."""
+    def look(self, moves: int, chances: Chances) -> bool:
+        """Measure a policy after that many moves; return whether training is over."""
         now = time.process_time()
         result, reached = measured(self.game, chances, self.seed)
-        self.results.append((now - self._start - self._apart, result))
+        self.results.append((now - self._start - self._apart, moves, result))
         self._apart += time.process_time() - now
         return reached or self.results[-1][0] >= self.limit
 
@@ -102,9 +102,11 @@ def time_ours(game: str, args: argparse.Namespace) -> ResultClock:
 
     class Look(Callback):
         def on_checkpoint(self, run: Any, path: Path) -> bool:
+            if not path.name.startswith("step_"):  # a snapshot or another copy of it
+                return False
             network: Any = load_seat_policy(path, None, "cpu").network
             legal = slice(network.features, network.obs_dim)
-            return clock.look(lambda rows: network.log_probabilities(rows)[0].exp() * rows[:, legal])
+            return clock.look(run.env_steps, lambda rows: network.log_probabilities(rows)[0].exp() * rows[:, legal])
 
     with tempfile.TemporaryDirectory() as folder:
         options = our_options(GAMES[game], sizes(GAMES[game], args), args.updates)
@@ -136,7 +138,7 @@ def time_peer(game: str, args: argparse.Namespace) -> ResultClock:
 
         def _on_rollout_start(self) -> None:
             if self.rollouts and self.rollouts % EVERY[game] == 0:
-                self.going_on = not clock.look(chances)
+                self.going_on = not clock.look(self.num_timesteps, chances)
             self.rollouts += 1
 
         def _on_step(self) -> bool:
@@ -156,7 +158,7 @@ def main() -> int:
     for game in args.games:
         for seed in args.seeds:
             for trainer in (OURS, PEER):
-                rows.append(row(game, trainer, seed, in_its_own_process(game, trainer, seed, args), args))
+                rows.append(row(game, trainer, seed, in_its_own_process(game, trainer, seed, args)))
                 print(" | ".join(rows[-1]), file=sys.stderr, flush=True)
     publish("\n".join([heading("Seconds to a result", packages()), table(COLUMNS, rows)]), args.out)
     return 0
@@ -172,31 +174,33 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--alone", choices=(OURS, PEER), help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, help="markdown file to write as well")
     parser.set_defaults(matches=64, steps=64, minibatch=512, hidden=128)
-    return parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
+    if args.updates < (fewest := max(EVERY[game] for game in args.games)):
+        parser.error(f"--updates={args.updates}: must be at least {fewest}, after which a policy is measured")
+    return args
 
 
-def in_its_own_process(game: str, trainer: str, seed: int, args: argparse.Namespace) -> list[tuple[float, float]]:
+def in_its_own_process(game: str, trainer: str, seed: int, args: argparse.Namespace) -> list[tuple[float, int, float]]:
     """Run one training in another process of this script; return its seconds and results."""
     command = [sys.executable, "-m", "benchmarks.imported_training.seconds", "--games", game, "--seeds", str(seed)]
     command += [f"--alone={trainer}", f"--limit={args.limit}", f"--updates={args.updates}"]
     command += ["--options", *args.options] if args.options else []
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT)
-    results: list[tuple[float, float]] = json.loads(done.stdout.splitlines()[-1])
+    results: list[tuple[float, int, float]] = json.loads(done.stdout.splitlines()[-1])
     return results
 
 
-def row(game: str, trainer: str, seed: int, results: list[tuple[float, float]], args: argparse.Namespace) -> list[str]:
+def row(game: str, trainer: str, seed: int, results: list[tuple[float, int, float]]) -> list[str]:
     """Return a row of the table: seconds, moves and the result at the end, or the best one."""
     four = game == "connect_four"
     reached = [
-        number for number, (_, result) in enumerate(results) if (result >= WON if four else result <= EXPLOITABILITY)
+        number for number, (*_, result) in enumerate(results) if (result >= WON if four else result <= EXPLOITABILITY)
     ]
     if reached:
-        seconds, result = results[reached[0]]
-        moves = (reached[0] + 1) * EVERY[game] * args.matches * args.steps
+        seconds, moves, result = results[reached[0]]
         return [game, trainer, str(seed), f"{seconds:.1f}", f"{moves:,}", f"{result:.3f}"]
-    best = (max if four else min)(result for _, result in results)
+    best = (max if four else min)(result for *_, result in results)
     return [game, trainer, str(seed), f"not in {results[-1][0]:.0f}", "", f"best {best:.3f}"]
 
 

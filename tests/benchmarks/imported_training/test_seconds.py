@@ -34,9 +34,15 @@ def test_a_training_ends_with_the_first_result_that_is_good_enough(monkeypatch):
     results = iter([0.4, 0.1, 0.05])
     monkeypatch.setattr(seconds, "exploitability", lambda chances: next(results))
     clock = seconds.ResultClock("leduc_poker", limit=1e9, seed=0)
-    assert [clock.look(None), clock.look(None)] == [False, True]
-    args = seconds.parse(["--games", "leduc_poker"])
-    row = seconds.row("leduc_poker", "ours", 1, [(1.0, 0.4), (2.5, 0.1), (3.0, 0.05)], args)
-    assert row == ["leduc_poker", "ours", "1", "2.5", "81,920", "0.100"]  # 20 updates of 64 matches, 64 moves of each
-    row = seconds.row("leduc_poker", "ours", 1, [(1.0, 0.4), (2.5, 0.2)], args)
+    assert [clock.look(1, None), clock.look(2, None)] == [False, True]
+    assert [(moves, result) for _, moves, result in clock.results] == [(1, 0.4), (2, 0.1)]
+    row = seconds.row("leduc_poker", "ours", 1, [(1.0, 4096, 0.4), (2.5, 8192, 0.1), (3.0, 12288, 0.05)])
+    assert row == ["leduc_poker", "ours", "1", "2.5", "8,192", "0.100"]
+    row = seconds.row("leduc_poker", "ours", 1, [(1.0, 4096, 0.4), (2.5, 8192, 0.2)])
     assert row == ["leduc_poker", "ours", "1", "not in 2", "", "best 0.200"]
+
+
+def test_a_training_without_a_measurement_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        seconds.parse(["--updates", "5"])
+    assert "--updates=5: must be at least 10" in capsys.readouterr().err
