@@ -107,6 +107,8 @@ def named_module(module: str, label: str) -> ModuleType:
             raise
         where = "install it, or put its folder on PYTHONPATH"
         raise InputError(f"{label}: cannot find the module {error.name}; {where}") from error
+    except SystemExit as error:
+        raise InputError(f"{label}: the module {module} exits when imported; put its calls into functions") from error
 
 
 def named_source(text: str, noun: str = "opponent") -> Any:

@@ -53,9 +53,14 @@ class TurnState:
 
 
 def check_copies(game: Any, label: str = "") -> None:
-    """Raise `InputError`, which begins with `label`, for hidden information without texts of information states."""
+    """Raise `InputError`, which begins with `label`, for a game that attacks on copies of states do not take.
+
+    It has one player, or hidden information without texts of information states.
+    """
+    begin = f"{label}: {game}" if label else str(game)
+    if game.num_players() < 2:
+        raise InputError(f"{begin}: the game has one player, so nobody can exploit another; choose one with more")
     if not has_text(game) and not is_open(game):
-        begin = f"{label}: {game}" if label else str(game)
         raise InputError(
             f"{begin}: the game gives no text of an information state, which attacks on copies of states need"
         )

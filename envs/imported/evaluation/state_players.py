@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import operator
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -64,7 +65,7 @@ class CheckedPlayer:
             answers = list(self._policy(states))
         except InputError:
             raise
-        except Exception as error:  # whatever a stranger's player raises is one line
+        except (Exception, SystemExit) as error:  # whatever a stranger's player raises is one line
             raise InputError(f"{self.name}: raised {raised_where(error)}; mend the player") from error
         self.seconds += time.perf_counter() - start
         self.decisions += len(states)
@@ -79,7 +80,7 @@ class CheckedPlayer:
     def _checked(self, state: Any, answer: Mapping[int, float]) -> Choices:
         where, legal = f"{self.name}: {text_of(state)!r}", set(state.legal_actions())
         try:
-            choices = [(int(action), float(probability)) for action, probability in answer.items()]
+            choices = [(action_number(action), probability_of(probability)) for action, probability in answer.items()]
         except (AttributeError, TypeError, ValueError, OverflowError) as error:
             raise InputError(f"{where}: expected probabilities by action, got {answer!r}; mend the player") from error
         if wrong := next((p for _, p in choices if not 0.0 <= p <= 1.0 + SUM_TOLERANCE), None):
@@ -113,6 +114,20 @@ class CheckedPlayer:
         return "" if each < SLOW else (
             f"{self.name} is slow: {each:.3f} seconds a decision, {self.seconds:.0f} seconds for {self.decisions:,}."
         )  # fmt: skip
+
+
+def action_number(action: Any) -> int:
+    """Return an action of a player. Raises `TypeError` for all that is not a whole number, True and "1" included."""
+    if isinstance(action, bool):
+        raise TypeError
+    return operator.index(action)
+
+
+def probability_of(value: Any) -> float:
+    """Return a probability of a player. Raises `TypeError` for text."""
+    if isinstance(value, str | bytes):
+        raise TypeError
+    return float(value)
 
 
 def table_of(tree: GameTree, policy: Callable[[Sequence[Any]], Sequence[Choices]]) -> np.ndarray:
@@ -290,13 +305,19 @@ def read_object(text: str, game: Any) -> TablePolicy:
     if inspect.isclass(source) or not (hasattr(source, "action_probabilities") or hasattr(source, "step")):
         source = made(text, source, game)
     if hasattr(source, "action_probabilities"):
-        return lambda states: [source.action_probabilities(*whole(state)) for state in states]
+        return lambda states: [source.action_probabilities(*copied(state)) for state in states]
     if type(source).__module__ == "pyspiel" and type(source).__name__ == "Bot":  # it crashes in another seat
         raise InputError(f"{text}: a bot of OpenSpiel in C++ plays one seat; write step(state) for all seats")
     if hasattr(source, "step"):
         refuse_unless(f"{text} with step(state)", game, dynamics="SEQUENTIAL")
-        return lambda states: [{source.step(whole(state)[0]): 1.0} for state in states]
+        return lambda states: [{source.step(copied(state)[0]): 1.0} for state in states]
     raise InputError(f"{text}: has neither action_probabilities(state, player) nor step(state); add one of them")
+
+
+def copied(state: Any) -> tuple[Any, int]:
+    """Return a copy of a state, which a player may change, and who decides in it."""
+    played, seat = whole(state)
+    return played.clone(), seat
 
 
 def made(text: str, source: Any, game: Any) -> Any:
@@ -309,7 +330,7 @@ def made(text: str, source: Any, game: Any) -> Any:
         needs = []
     try:
         return source(game) if any(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in needs) else source()
-    except Exception as error:  # whatever a stranger's class raises is one line
+    except (Exception, SystemExit) as error:  # whatever a stranger's class raises is one line
         raise InputError(f"{text}: raised {raised_where(error)} when made; mend the player") from error
 
 

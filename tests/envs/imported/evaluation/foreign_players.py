@@ -51,6 +51,45 @@ class Listing(Fold):
         return [0.5, 0.5]
 
 
+class Exiting(Fold):
+    def action_probabilities(self, state, player):
+        raise SystemExit(0)
+
+
+class ExitingWhenMade:
+    def __init__(self):
+        raise SystemExit(0)
+
+
+class Fraction(Fold):
+    def action_probabilities(self, state, player):
+        return {0.9: 1.0}
+
+
+class TextAction(Fold):
+    def action_probabilities(self, state, player):
+        return {"1": 1.0}
+
+
+class TextProbability(Fold):
+    def action_probabilities(self, state, player):
+        return {0: "0.5", 1: "0.5"}
+
+
+class SteppingByFlags:
+    def step(self, state):
+        return True
+
+
+class Moving(Fold):
+    """Plays on in the state that it is given."""
+
+    def action_probabilities(self, state, player):
+        (action, *_) = state.legal_actions()
+        state.apply_action(action)
+        return {action: 1.0}
+
+
 class Changing(Fold):
     def __init__(self):
         self.calls = itertools.count()

@@ -5,7 +5,7 @@ from sparring.agents.policies.networks import build_network, shape_for
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.imported.batch import make_batch
 
-DUEL = "tests.envs.imported.evaluation.own_game"
+DUEL = "tests.envs.imported.own_game"
 
 
 def save_run(folder, package, game_id, kwargs=None, *, outcome="", **network):

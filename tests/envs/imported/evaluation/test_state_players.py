@@ -117,6 +117,12 @@ def test_slow_player_is_told_how_long_it_takes(tmp_path):
         ("NotNumbers", ("nan is not in [0, 1]",)),
         ("Illegal", ("action 7 is not legal ([0, 1])",)),
         ("Listing", ("expected probabilities by action, got [0.5, 0.5]",)),
+        ("Exiting", ("Exiting: raised", "SystemExit")),
+        ("ExitingWhenMade", ("SystemExit", "when made")),
+        ("Fraction", ("expected probabilities by action, got {0.9: 1.0}",)),
+        ("TextAction", ("expected probabilities by action, got {'1': 1.0}",)),
+        ("TextProbability", ("expected probabilities by action, got {0: '0.5', 1: '0.5'}",)),
+        ("SteppingByFlags", ("expected probabilities by action, got {True: 1.0}",)),
         ("Changing", ("answers changed when asked again", "fix its seed")),
         ("Peeking", ("answers changed when asked again", "information state alone")),
         ("Empty", ("neither action_probabilities(state, player) nor step(state)",)),
@@ -130,6 +136,21 @@ def test_wrong_player_is_one_line(name, parts, tmp_path, capsys):
     error = capsys.readouterr().err.splitlines()[-1]
     for part in parts:
         assert part in error
+
+
+def test_player_that_plays_on_in_its_state_is_one_that_does_not(tmp_path):
+    """Both always take the first legal action, of which every game is won by betting."""
+    moving, fold = (
+        exploit_policy(f"{MINE}:{name}", id="kuhn_poker", moves=2000, out=tmp_path / name)
+        for name in ("Moving", "Fold")
+    )
+    assert moving.exact == fold.exact
+    assert moving.gain == fold.gain
+
+
+def test_game_of_one_player_is_refused_before_anything_is_searched(tmp_path, capsys):
+    assert main(["openspiel:uniform", "--env", "openspiel", "--id", "catch", "--out", str(tmp_path)]) == 2
+    assert "catch(): the game has one player" in capsys.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_exploit"), ids=messages.label)
