@@ -447,7 +447,7 @@ def test_facts_in_the_prose():
     assert f"of shape {SHAPE}" in text
     assert f"({SLOTS * MAX_ORDERS},), {SLOTS} times {MAX_ORDERS}" in text
     assert all(power in text for power in POWERS)
-    assert "For PettingZoo only" in text[:200]
+    assert "This environment is for PettingZoo" in text[:200]
     assert codes.ENV_ID not in gymnasium.registry
     assert [row["phase"] for row in tables("Actions")[0]] == [
         *("spring, fall", "spring retreats, fall retreats", "winter, builds due", "winter, disbands due")
