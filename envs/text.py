@@ -159,9 +159,9 @@ class Prompt:
         seed: determines the random draws, independently of the other prompts of a batch.
         position: the game's state in its own form, for scripted players, which read no text.
         game: number of the game among those played in parallel; `seat` is the player's seat in it.
-        number: number of the game among all of an evaluation.
         player: name of the model that plays the seat.
         facts: facts for grouping if the decision is used for training, else None.
+        number: number of the game among all of an evaluation.
 
     """
 
@@ -172,8 +172,8 @@ class Prompt:
     game: int = 0
     seat: int = 0
     player: str = ""
-    number: int = 0
     facts: GroupFacts | None = None
+    number: int = 0
 
     @property
     def is_open(self) -> bool:

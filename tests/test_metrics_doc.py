@@ -5,11 +5,14 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 from sparring.agents.language.grpo.matchmaking import CATEGORIES
+from sparring.agents.language.grpo.objective.advantages import role_advantages
 from sparring.agents.trainers import train as train_by_grpo
 from sparring.configs.core.session import LoggerConfig
 from sparring.configs.games import DIPLOMACY_BOTS
+from sparring.configs.load import load
 from sparring.configs.schema import (
     EvaluationConfig,
     NetworkConfig,
@@ -268,7 +271,9 @@ def test_what_the_page_says_of_imported_games(imported_rows):
 
 
 def test_trap_30_grpo_writes_every_key_that_an_analysis_may_read(grpo_rows):
-    written = set().union(*grpo_rows)
+    settings = load(["+run=diplomacy_quickstart", "grpo.baseline=role", "grpo.scale_advantages=false"])
+    by_role = role_advantages(torch.ones(2), torch.tensor([0, 1]), torch.zeros(2, dtype=torch.float64), settings.grpo)
+    written = set(by_role.metrics).union(*grpo_rows)
     assert [known for known in of_grpo() if not any(matches(known, key) for key in written)] == []
 
 

@@ -28,7 +28,7 @@ from sparring.envs.diplomacy.config import (
 )
 from sparring.envs.dogfight.config import DogfightRunConfig
 from sparring.envs.imported.config import GymnasiumRunConfig, ImportedRunConfig
-from sparring.envs.openspiel_text.config import OpenSpielGRPORunConfig
+from sparring.envs.openspiel_text.config import OpenSpielCloneRunConfig, OpenSpielGRPORunConfig
 from tests.configs.run_configs import run_config
 
 
@@ -79,7 +79,7 @@ def test_options_and_their_kinds():
     assert owners("self_play.promotion") == [*fights, ImportedRunConfig]
     assert owners("phases.3.stages.0.bots.1") == rated
     assert owners("network.encoder") == [ImportedRunConfig]
-    assert owners("env.kwargs.board_size") == [ImportedRunConfig, OpenSpielGRPORunConfig]
+    assert owners("env.kwargs.board_size") == [ImportedRunConfig, OpenSpielGRPORunConfig, OpenSpielCloneRunConfig]
     assert owners("network.memory") == owners("ppo.sequence_length") == [*fights, ImportedRunConfig]
     assert owners("env.flares") == [AirCombatRunConfig]
     assert owners("evaluation.every") == [kind for kind in run_kinds() if kind is not GymnasiumRunConfig]

@@ -378,6 +378,6 @@ def test_a_game_of_ours_is_chosen_as_gymnasium_is(name, game):
 def test_an_unknown_game_and_a_game_beside_a_run_are_refused():
     assert refusal("env=dogfigth") == (
         "unknown env 'dogfigth': choose from gymnasium, pettingzoo, openspiel, dogfight, diplomacy, chess, air_combat, "
-        "openspiel_text; did you mean 'dogfight'?"
+        "openspiel_text, kuhn_text, leduc_text; did you mean 'dogfight'?"
     )
     assert refusal("+run=quickstart", "env=diplomacy").startswith("env=diplomacy: run=quickstart has its game already")

@@ -126,7 +126,8 @@ def test_a_game_that_is_too_large_is_refused_in_one_line():
     with pytest.raises(InputError) as refused:
         TextDecisions.of("connect_four", {}, MENU)
     assert str(refused.value) == (
-        "connect_four: has too many positions for an exact policy; choose a smaller game, such as kuhn_poker"
+        "connect_four: has too many positions for an exact policy; choose a smaller game, such as kuhn_poker, or play "
+        "matches, with sparring eval without --exact"
     )
 
 

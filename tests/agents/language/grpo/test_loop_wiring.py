@@ -17,6 +17,7 @@ class Noting:
     """A learner that only notes what it is given."""
 
     version = 0
+    role_baseline = None
 
     def learn(self, samples, *, rate_scale):
         self.samples, self.rate_scale = samples, rate_scale

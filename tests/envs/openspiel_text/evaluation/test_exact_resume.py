@@ -31,7 +31,7 @@ def test_a_cut_policy_goes_on_and_is_not_asked_twice(tmp_path, capsys):
         host.faults.clear()
         assert main(words(host, tmp_path)) == 0
         kept = 12 * 2 - (len(host.bodies) - asked)
-        assert kept >= 10
+        assert kept >= 9  # of two requests at a time, one may be under way when the other fails
         assert f"{kept} answers are taken from {tmp_path / 'openspiel_text.answers.jsonl'}" in capsys.readouterr().err
     counted = json.loads((tmp_path / "openspiel_text.json").read_text())["endpoint"]
     assert counted["endpoint/decisions"] == 24
