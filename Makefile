@@ -32,7 +32,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check -c constr
 VLLM := $(or $(SPARRING_VLLM),$(CURDIR)/.venv-vllm/bin/python)
 
 .PHONY: help install setup demo docs test pytest slow lint style types bench gpu golden mutation torture kernels \
-	release-check
+	release-check report
 .DEFAULT_GOAL := help
 
 help:
@@ -42,6 +42,7 @@ help:
 	@echo "make test    the same, then lint, types and all tests; PART=dogfight: those of the core and one part"
 	@echo "make slow    long fuzzing of all stored files, many examples of properties, and the tests against vLLM, installed into .venv-vllm"
 	@echo "make docs    the documentation site, written to build/site"
+	@echo "make report  the report on exploitability as PDF, written to build/report/"
 	@echo "make lint    ruff, mypy and the prose of the pages"
 	@echo "make release-check  build wheel and sdist of HEAD, install each on its own, use it; RELEASE_ARGS=--pipx runs it by pipx, too"
 	@echo "make bench   speed of the simulators and of training, as ratios"
@@ -97,6 +98,13 @@ pytest:
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "Open build/site/index.html in a browser."
+
+# The tables of the report are read from docs/results/ when it is built.
+report: $(BASE_STAMP)
+	$(PIP_INSTALL) -qq typst
+	@mkdir -p build/report
+	$(BIN)/python -c "import typst; typst.compile('docs/report/report.typ', output='build/report/sparring.pdf', root='.')"
+	@echo "Open build/report/sparring.pdf."
 
 # vLLM needs other versions and, on a CPU, no torchvision, torchaudio or torchcodec; SPARRING_VLLM names another Python with vLLM.
 slow: kernels $(VLLM)
