@@ -23,6 +23,7 @@ FINISHED = [
     "CONTRIBUTING.md",
     "README.md",
     "docs/README.md",
+    "docs/agents.md",
     "docs/algorithms/cloning.md",
     "docs/algorithms/grpo.md",
     "docs/algorithms/legal_orders.md",

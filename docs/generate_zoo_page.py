@@ -1,4 +1,4 @@
-"""Write docs/model_zoo.md from checkpoints/released/: `python docs/generate_zoo_page.py`.
+"""Write docs/model_zoo.md and docs/agents.md from checkpoints/released/: `python docs/generate_zoo_page.py`.
 
 A policy NAME.pt has its card NAME.md beside it; a folder with a manifest.json is a language model. Sizes and training
 commands are read from the files, so a model that is added or replaced appears here; a test compares the page with them.
@@ -20,7 +20,7 @@ from safetensors import safe_open  # noqa: E402
 
 from sparring.eval.zoo.cards import NOT_MEASURED, NOT_RECORDED, columns  # noqa: E402
 
-PAGE = ROOT / "docs" / "model_zoo.md"
+PAGE, AGENTS = ROOT / "docs" / "model_zoo.md", ROOT / "docs" / "agents.md"
 RELEASED = ROOT / "checkpoints" / "released"
 STRENGTH = ("bots", "held out", "best response", "strongest attack", "other policies")
 HEAD = """\
@@ -69,13 +69,48 @@ In Python call `sparring.load("released/dogfight_quickstart").predict(obs)` ([fi
 """
 
 
+AGENTS_HEAD = """\
+<!-- Written by docs/generate_zoo_page.py from checkpoints/released/. -->
+
+# The agents
+
+Copy a line to watch, play, load or exploit a released agent. The [model zoo](model_zoo.md) has their figures. `watch`
+writes a replay, which opens in a browser. `exploit` prints what a made opponent gains, with an interval; stop it with
+Ctrl-C, and the same line goes on.
+"""
+LINES = {
+    "watch": "sparring eval --ckpt {name} {options}--replay match.html",
+    "play": "sparring play --opponent {name}",
+    "load": "python -c \"import sparring; print(sparring.load('{name}'))\"",
+    "exploit": "sparring exploit {name}",
+}
+GAME_OPTIONS = {"diplomacy": "--games 7 ", "dogfight": "--games 20 ", "air_combat": "--games 20 "}
+LANGUAGE_LINES = """\
+sparring eval --env diplomacy --ckpt {name} --opponents dumbbot --games 7 --replay match.html  # watch
+sparring play --env diplomacy --opponent {name}                                                # play
+"""
+
+
 def page() -> str:
-    """Return the page."""
+    """Return the page of figures."""
     models = [policy(path) for path in sorted(RELEASED.glob("*.pt"))]
     models += [language_model(path.parent) for path in sorted(RELEASED.glob("*/manifest.json"))]
     strength = [[name, rows["game"], rows["weights"], *(rows[key] for key in STRENGTH)] for name, rows, _ in models]
     origin = [[name, rows["minutes"], rows["command"], rows["licence"], card] for name, rows, card in models]
     return HEAD + _rows(strength) + SECOND + _rows(origin) + TAIL
+
+
+def agents() -> str:
+    """Return the page of lines to copy: of each policy all, of a language model those that it has."""
+    blocks = []
+    for path in sorted(RELEASED.glob("*.pt")):
+        options = next(value for game, value in GAME_OPTIONS.items() if path.stem.startswith(game))
+        lines = {what: line.format(name=f"released/{path.stem}", options=options) for what, line in LINES.items()}
+        width = max(map(len, lines.values()))
+        blocks.append((path.stem, "".join(f"{line:<{width}}  # {what}\n" for what, line in lines.items())))
+    for manifest in sorted(RELEASED.glob("*/manifest.json")):
+        blocks.append((manifest.parent.name, LANGUAGE_LINES.format(name=manifest.parent.name)))
+    return AGENTS_HEAD + "".join(f"\n## `{name}`\n\n```bash\n{lines}```\n" for name, lines in blocks)
 
 
 def policy(path: Path) -> tuple[str, dict[str, str], str]:
@@ -108,5 +143,6 @@ def _rows(rows: list[list[str]]) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
-    print(PAGE.relative_to(ROOT))
+    for path, text in ((PAGE, page()), (AGENTS, agents())):
+        path.write_text(text, encoding="utf-8")
+        print(path.relative_to(ROOT))

@@ -190,6 +190,7 @@ def test_every_diagram_is_drawn_and_nothing_else():
 def test_the_model_zoo_is_what_the_generator_makes():
     generator = script("generate_zoo_page")
     assert PAGES["docs/model_zoo.md"] == generator.page(), "run `python docs/generate_zoo_page.py`"
+    assert PAGES["docs/agents.md"] == generator.agents(), "run `python docs/generate_zoo_page.py`"
 
 
 def test_the_page_of_a_league_is_what_the_generator_makes():
