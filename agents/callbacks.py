@@ -59,13 +59,10 @@ class CallbackDispatcher:
 
     def __init__(self, callbacks: Sequence[Callback] = (), request_stop: Callable[[], None] = lambda: None) -> None:
         self._callbacks, self._request_stop = tuple(callbacks), request_stop
-        self._written: dict[Path, None] = {}
+        self.written: dict[Path, None] = {}
+        """Policies written since the last call."""
         self.error: BaseException | None = None
         """The exception of a callback, to raise once everything is saved."""
-
-    def add_written(self, path: Path) -> None:
-        """Remember a policy that was written, for the next call."""
-        self._written[path] = None
 
     def after_update(self, run: RunProgress, metrics: Mapping[str, float]) -> None:
         """Call every callback after an update."""
@@ -78,7 +75,7 @@ class CallbackDispatcher:
 
     def report_written(self, run: RunProgress) -> None:
         """Call `on_checkpoint` for the policies written since the last call."""
-        written, self._written = list(self._written), {}
+        written, self.written = list(self.written), {}
         for path in written:
             for callback in self._callbacks:
                 self._call(partial(callback.on_checkpoint, run, path))

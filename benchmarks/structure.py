@@ -1,8 +1,8 @@
 """Structure of the code in figures: `python benchmarks/structure.py`, or with `--root` those of another checkout.
 
 Counts lines, imports, names and words in the product (`agents`, `configs`, `curriculum`, `envs`, `eval`, `train.py`),
-and with `--traced` runs a PPO update, a GRPO step and an evaluation of a checkpoint under a tracer to count the files
-that they enter.
+the options and those that no run or sweep file sets, and with `--traced` runs a PPO update, a GRPO step and an
+evaluation of a checkpoint under a tracer to count the files and functions that they enter.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import tempfile
 import tokenize
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[1])
@@ -54,7 +55,11 @@ TARGETS = {
     "files with one importer": "<= 90",
     "files with one importer and at most 80 lines": "<= 10",
     "vague names, per 1,000 lines": "<= 5",
+    "options": "<= 230",
+    "options that no run or sweep file sets": "<= 40",
     "files entered by a PPO update": "<= 30",
+    "functions entered by a PPO update": "<= 190",
+    "deepest call of a PPO update": "<= 16",
     "files entered by a GRPO step": "<= 50",
     "files entered by an evaluation": "<= 26",
     "test lines": "<= 60,000",
@@ -82,7 +87,9 @@ TRACED = {
 
 def main() -> int:
     args = parse()
-    figures = counts(args.root) | (traced(args.root, args.files) if args.traced or args.files else {})
+    figures = counts(args.root) | options(args.root, args.files)
+    if args.traced or args.files:
+        figures |= traced(args.root, args.files)
     rows = [(name, figures.get(name, "-"), target) for name, target in TARGETS.items()]
     publish(table(("", "measured", "target"), rows), args.out)
     return 0
@@ -215,12 +222,25 @@ def _comments(source: str) -> int:
     return len({token.start[0] for token in tokens if token.type == tokenize.COMMENT})
 
 
+def options(root: Path, show: bool = False) -> dict[str, str]:
+    """Number of options of a checkout that can be imported, and of those that no run or sweep file sets."""
+    done = _part("options.py", root)
+    number, *unset = done.split()
+    if show:
+        print("options that no run or sweep file sets:", *unset, sep="\n  ")
+    return {"options": number, "options that no run or sweep file sets": str(len(unset))}
+
+
 def traced(root: Path, show: bool = False) -> dict[str, str]:
-    """Number of files that each command of `TRACED` enters, by name; "failed" where one does not run."""
+    """What each command of `TRACED` enters; "failed" where one does not run."""
     figures = {}
     for name, command in TRACED.items():
-        files = entered(root, command)
+        calls = trace(root, command)
+        files = files_of(calls)
         figures[name] = str(len(files)) if files else "failed"
+        if "PPO" in name and files:
+            figures["functions entered by a PPO update"] = str(len(calls["functions"]))
+            figures["deepest call of a PPO update"] = str(calls["depth"])
         if show:
             print(f"{name}:", *files, sep="\n  ")
     return figures
@@ -228,15 +248,30 @@ def traced(root: Path, show: bool = False) -> dict[str, str]:
 
 def entered(root: Path, command: str) -> list[str]:
     """Files of the checkout whose functions the command calls; "{out}" in it is a temporary folder."""
-    tracer = Path(__file__).parent / "structure_parts" / "entered_files.py"
+    return files_of(trace(root, command))
+
+
+def files_of(calls: Mapping[str, Any]) -> list[str]:
+    """Files of the functions that a command calls."""
+    return sorted({file for file, _ in calls["functions"]})
+
+
+def trace(root: Path, command: str) -> dict[str, Any]:
+    """Functions of the checkout that the command calls, and the depth of the deepest call."""
     with tempfile.TemporaryDirectory() as out:
-        words = [word.format(out=out) for word in command.split()]
-        done = subprocess.run(
-            [sys.executable, str(tracer), str(root), *words], cwd=root, capture_output=True, text=True, check=False
-        )
+        printed = _part("entered_files.py", root, *(word.format(out=out) for word in command.split()))
+    return json.loads(printed) if printed.strip() else {"functions": [], "depth": 0}
+
+
+def _part(name: str, root: Path, *words: str) -> str:
+    """Run a script of `structure_parts` in the checkout and return what it prints."""
+    script = Path(__file__).parent / "structure_parts" / name
+    done = subprocess.run(
+        [sys.executable, str(script), str(root), *words], cwd=root, capture_output=True, text=True, check=False
+    )
     if not done.stdout.strip():
         print(done.stderr[-2000:], file=sys.stderr)
-    return done.stdout.split()
+    return done.stdout
 
 
 if __name__ == "__main__":

@@ -80,7 +80,8 @@ def drift(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:
     for key, (was, value) in changed.items():
         if before.may_change(key, now):
             continue
-        if isinstance(before, PPORunConfig) and _is_length(key, before, now):
+        phases = len(getattr(now, "phases", ()))
+        if isinstance(before, PPORunConfig) and LENGTH.fullmatch(key) and len(before.phases) == phases:
             _check_length(key, was, value, before)
         elif not f"{key}.".startswith(tuple(f"{name}." for name in HARMLESS)):
             # A differing scale is usually missing; other differing options are given and should not be.
@@ -124,12 +125,6 @@ def moved_by_length(config: RunConfig, changed: Mapping[str, Any]) -> list[str]:
         "the exploiters": turn == 0 or turn > play.exploiter_every > 0,
     }
     return [name for name, moves in annealed.items() if moves]
-
-
-def _is_length(key: str, before: PPORunConfig, now: RunConfig) -> bool:
-    """Return True if `key` is the length of a phase, and both configurations have the same number of phases."""
-    same = isinstance(now, PPORunConfig) and len(before.phases) == len(now.phases)
-    return same and LENGTH.fullmatch(key) is not None
 
 
 def _check_length(key: str, was: int, value: int, before: PPORunConfig) -> None:

@@ -10,10 +10,11 @@ those after the start of the very last stage, which are lost with the end of the
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
+from operator import itemgetter
 
 import numpy as np
 
@@ -83,6 +84,7 @@ class Schedule:
         self.total_updates = self._starts[-1]
         """Updates of the whole schedule, if no stage ends early."""
         self._stretches = _stretches(self._phases, self._starts)
+        self._begins = [stretch.start for stretch in self._stretches]
         self._levels = [
             (start + entry.at, entry)
             for start, phase in zip(self._starts, phases, strict=False)
@@ -102,6 +104,7 @@ class Schedule:
         """Return the plan of the update at `position`, given the learner's recent win rate per bot, in [0, 1]."""
         stretch = self._stretch(position)
         phase, phase_update = self._phases[stretch.phase], position.clock - self._starts[stretch.phase]
+        done = phase_update / max(phase.updates - 1, 1)  # 0 at the first update, 1 at the last
         return TrainingPlan(
             update=position.update,
             phase=phase.name,
@@ -117,7 +120,7 @@ class Schedule:
                 adaptive=phase.adaptive,
                 win_rates=win_rates,
             ),
-            scripted_share=_ramp(phase, phase_update),
+            scripted_share=phase.scripted_start + done * (phase.scripted_end - phase.scripted_start),
             randomization=self._randomization(position.clock),
             events=tuple(event for at, event in self._events if position.since <= at <= position.clock),
         )
@@ -136,10 +139,10 @@ class Schedule:
         return SchedulePosition(update=position.update + 1, clock=clock, since=position.clock + 1)
 
     def _stretch(self, position: SchedulePosition) -> _Stretch:
-        return self._stretches[bisect_right(self._stretches, position.clock, key=lambda stretch: stretch.start) - 1]
+        return self._stretches[bisect_right(self._begins, position.clock) - 1]
 
     def _randomization(self, clock: int) -> Randomization:
-        reached = bisect_right(self._levels, clock, key=lambda level: level[0])
+        reached = bisect_right(self._levels, clock, key=itemgetter(0))
         if reached == 0:
             return Randomization()
         # Ranges move from the whole previous level, even if it was not reached, to the latest one.
@@ -164,12 +167,6 @@ def _stretches(phases: Sequence[PhaseConfig], starts: Sequence[int]) -> list[_St
     return stretches
 
 
-def _ramp(phase: PhaseConfig, phase_update: int) -> float:
-    """Return the scripted share: linear from `scripted_start` at the first update to `scripted_end` at the last."""
-    done = phase_update / max(phase.updates - 1, 1)  # 0 at the first update, 1 at the last.
-    return phase.scripted_start + done * (phase.scripted_end - phase.scripted_start)
-
-
 def _fraction(entry: RandomizationConfig, elapsed: int) -> float:
     """Return the fraction, in (0, 1], of a level that is reached `elapsed` updates after its start.
 
@@ -190,23 +187,22 @@ class Randomization:
 
     def ranges(self) -> np.ndarray:
         """Return the lower and upper bound of every parameter of the game with these levels, float32 [K, 2]."""
-        bounds: np.ndarray = _physics()(self.previous, self.level, self.fraction)
-        return bounds
+        return _bounds(self.previous, self.level, self.fraction).copy()
 
     @property
     def width(self) -> float:
         """Mean width of the ranges relative to the level full, 0 to 1; logged as a metric."""
         if self.previous == self.level == "none":
             return 0.0
-        sizes, full = np.diff(self.ranges().astype(np.float64)), np.diff(_physics()("full", "full", 1.0).astype(float))
-        return float((sizes / full).mean())
+        full = _bounds("full", "full", 1.0).astype(np.float64)
+        return float((np.diff(self.ranges().astype(np.float64)) / np.diff(full)).mean())
 
     def __str__(self) -> str:
         return self.level if self.fraction == 1.0 else f"{self.previous} to {self.level} {self.fraction:.0%}"
 
 
 @cache
-def _physics() -> Callable[[str, str, float], np.ndarray]:
+def _bounds(previous: str, level: str, fraction: float) -> np.ndarray:
     """Return the ranges between two levels of the game whose physics can be randomized."""
-    physics: Callable[[str, str, float], np.ndarray] = load(next(game.physics for game in games() if game.physics))
-    return physics
+    bounds: np.ndarray = load(next(game.physics for game in games() if game.physics))(previous, level, fraction)
+    return bounds

@@ -139,6 +139,8 @@ class Game:
     """Payoff matrix of `eval/payoff.py` and `sparring.payoff`: a `GamePayoff`, its options and what plays them."""
     exploit: str = ""
     """Best responses of `eval/exploit.py`, where `response_run` does not say all: fields of a `ResponseGame`."""
+    attackers: tuple[str, ...] = ()
+    """Its attacks where none is named, in place of those that train."""
     play: str = ""
     """Page for people of `eval/play.py` and `sparring.play`: a `BrowserGame`, its options and what serves it."""
     speeds: str = ""

@@ -139,7 +139,9 @@ class LearnerEnv(Copyable):
         self.itself = len(self.bots) + slots
         """Number of the opponent that is the learner itself, where seats take turns."""
         self.lanes = n * self.seats if gaps else n
-        self.memory = torch.zeros(self.lanes, _memory_size(network_shape or {}), device=self.device)
+        shape = network_shape or {}
+        columns = 2 * state_size(shape.get("memory", NONE), shape.get("hidden", 0))  # of actor and critic; 0 without
+        self.memory = torch.zeros(self.lanes, columns, device=self.device)
         self.fresh = torch.ones(self.lanes, dtype=torch.bool, device=self.device)
         self._remembers = gaps or bool(self.memory.shape[1] + self.opponent_seats.memory.shape[1])
         self._match = torch.arange(n, device=self.device)
@@ -388,8 +390,3 @@ def result_columns(outcome: Tensor, bit: Tensor) -> Tensor:
     won = outcome == bit
     lost = ~won & (outcome & bit == 0) & (outcome != 0)
     return torch.stack([won, ~won & ~lost, lost], dim=1).double()
-
-
-def _memory_size(network_shape: Mapping[str, Any]) -> int:
-    """Return the columns of a network's memory, of actor and critic; 0 without."""
-    return 2 * state_size(network_shape.get("memory", NONE), network_shape.get("hidden", 0))

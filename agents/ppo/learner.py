@@ -103,10 +103,6 @@ class PPOLearner:
         config = self.config
         return Rollout(self.network, steps, env, sequence_length=config.sequence_length, capture=config.capture)
 
-    def finish(self, rollout: Rollout, number: int) -> None:
-        """Compute a rollout's values, advantages and returns, in the precision of update `number`."""
-        rollout.finish(partial(self._judge, number=number), self.config.gamma, self.config.gae_lambda)
-
     def values(self, obs: Tensor, number: int) -> Tensor:
         """Return V(s) [...] of obs [..., D] in the precision of update `number`, half of it in the second thread."""
         chunks = obs.flatten(0, -2).split(VALUE_CHUNK)
@@ -239,10 +235,10 @@ class PPOLearner:
         self._halves.close()
 
     @torch.no_grad()
-    def _judge(
+    def judge(
         self, obs: Tensor | Sequences, final_obs: Tensor, final_rows: Tensor, *, number: int
     ) -> tuple[Tensor, Tensor]:
-        """See `rollout.Critic`."""
+        """See `rollout.Critic`; in the precision of update `number`."""
         if not self._recurrent:
             return self.values(cast(Tensor, obs), number), self.values(final_obs, number)
         with self.autocast.context(number):
@@ -287,7 +283,7 @@ class PPOLearner:
 
     def _captured(self, samples: Samples, size: int, number: int) -> Captured[Tensor]:
         """Return the graph of the gradient of `size` samples by their rows, recorded once for a precision."""
-        key = (size, self.autocast.active(number), tuple(tensor.data_ptr() for tensor in samples))
+        key = (size, number >= self.autocast.warmup_updates, tuple(tensor.data_ptr() for tensor in samples))
         if key not in self._graphs:
 
             def gradient(rows: Tensor, coefficient: Tensor) -> Tensor:
@@ -457,13 +453,13 @@ class Autocast:
         self.warmup_updates = warmup_updates
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.dtype == torch.float16)
 
-    def active(self, update: int) -> bool:
-        """Return True if update number `update` (from 0) runs in lower precision."""
-        return self.dtype is not None and update >= self.warmup_updates
-
     def context(self, update: int) -> AbstractContextManager[object]:
-        """Create a context for forward passes; leave it before weights change: it caches low-precision copies."""
-        return torch.autocast(self.device.type, dtype=self.dtype or torch.bfloat16, enabled=self.active(update))
+        """Create a context for the forward passes of update number `update` (from 0).
+
+        Leave it before weights change: it caches low-precision copies.
+        """
+        lower = self.dtype is not None and update >= self.warmup_updates
+        return torch.autocast(self.device.type, dtype=self.dtype or torch.bfloat16, enabled=lower)
 
 
 def resolve(precision: str, device: torch.device) -> torch.dtype | None:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -57,7 +58,7 @@ def estimate_seconds(
         start = time.perf_counter()
         with autocast.context(0):
             trial.collect(task.env, twin, generator)
-        learner.finish(trial, 0)
+        trial.finish(partial(learner.judge, number=0), ppo.gamma, ppo.gae_lambda)
         collected = time.perf_counter()
         learner.update(trial.flat(), number=0, learning_rate=0.0, entropy_coefficient=0.0)
         return collected - start, time.perf_counter() - collected

@@ -340,7 +340,7 @@ class PPOTrainer:
         hold = (ppo.gsde_every or ppo.rollout_steps) if self.config.network.gsde else 0
         with self.autocast.context(self.plan.update):
             self.rollout.collect(self.task.env, self.network, self.noise, hold=hold)
-        self.learner.finish(self.rollout, self.plan.update)
+        self.rollout.finish(partial(self.learner.judge, number=self.plan.update), ppo.gamma, ppo.gae_lambda)
         return self.task.env.simulator_seconds
 
     def _learn(self, position: SchedulePosition) -> dict[str, float]:

@@ -254,7 +254,7 @@ class RunSession:
         if repaired := repair_manifest(self.folder.path, self._policies):
             self.alert(repaired)
         save()
-        self.callbacks.add_written(path)
+        self.callbacks.written[path] = None
 
     def state_is_due(self, update: int) -> bool:
         """Return True if enough updates or minutes have passed for a state, and the last update was sound."""

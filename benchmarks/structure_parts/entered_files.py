@@ -1,4 +1,6 @@
-"""Run a command line of a checkout and print the files of that checkout whose functions it calls, one per line.
+"""Run a command line of a checkout and print the functions of that checkout that it calls, as JSON.
+
+`functions` are a file and a name each, `depth` the functions of the checkout in the deepest chain of calls.
 
 `python entered_files.py ROOT WINDOW SCRIPT ARGUMENT...`. WINDOW `update` counts calls between the first and second row
 of metrics, which is one whole update; `all` counts every call. Calls during imports do not count. This file imports
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import json
 import os
 import runpy
 import sys
@@ -25,10 +28,11 @@ PACKAGES = ("gymnasium", "hydra", "omegaconf", "pydantic", "tensorboard", "torch
 
 
 class CallTrace:
-    """Profile function: collects the files entered within the window."""
+    """Profile function: collects the functions entered within the window, and the depth of the deepest."""
 
     def __init__(self, root: str, *, whole: bool) -> None:
-        self.entered: set[str] = set()
+        self.entered: set[tuple[str, str]] = set()
+        self.depth = 0
         self.rows: set[object] = set()
         self._whole, self._imports = whole, threading.local()
         self._file = cache(lambda code: _file_of(code, root))
@@ -49,9 +53,17 @@ class CallTrace:
         if code.co_name == "log" and file.endswith("logger.py"):
             self.rows.add(frame.f_locals[code.co_varnames[1]])  # the number of steps, which differs from row to row
         if self._whole or len(self.rows) == 1:
-            self.entered.add(file)
+            self.entered.add((file, code.co_qualname))
+            self.depth = max(self.depth, self._depth_of(frame))
         elif self.rows:  # the update is over, and what follows need not be seen
             sys.setprofile(None)
+
+    def _depth_of(self, frame: FrameType | None) -> int:
+        depth = 0
+        while frame:
+            depth += self._file(frame.f_code) is not None
+            frame = frame.f_back
+        return depth
 
 
 def _file_of(code: CodeType, root: str) -> str | None:
@@ -81,7 +93,7 @@ def main() -> None:
         with contextlib.suppress(SystemExit), contextlib.redirect_stdout(sys.stderr):
             runpy.run_path(path, run_name="__main__")
         sys.setprofile(None)
-    print("\n".join(sorted(trace.entered)))
+    print(json.dumps({"functions": sorted(trace.entered), "depth": trace.depth}))
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ GAME = Game(
     runs="sparring.envs.chess.config:RUNS",
     open_player="sparring.envs.chess.evaluation.games:open_player",
     evaluation="sparring.envs.chess.evaluation.command:EVALUATION",
+    exploit="sparring.envs.chess.evaluation.responses:RESPONSES",
     payoff="sparring.envs.chess.evaluation.command:PAYOFF",
     results=("chess", 2),
     comparable=("plies", "opening_plies", "illegal", "temperature"),

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from sparring.configs.core.errors import InputError
 from sparring.configs.schema import NamedOpponentsRunConfig
 from sparring.envs.game import Game
@@ -203,6 +205,11 @@ class ResponseGame:
     """`(options, targets, sampled)`: the game with copies of states, which attacks by sampling need."""
     seated: Callable[[Any, Path], StatePolicy] | None = None
     """`(options, file)`: the policy of a file in such a game."""
+    attacks: Mapping[str, Callable[[Any, Sequence[Target]], Any]] = field(default_factory=dict)
+    """`(options, targets)`: the response of an attack of the game's own, which takes no moves."""
+    play: Callable[[Any, Sequence[Target], bool, Any, int], np.ndarray] | None = None
+    """`(options, targets, sampled, response, seed)`: the returns [G, P] of fresh games in which a response, the file of
+    a policy or that of such an attack, has seat i % P of game i; with None the policy has all seats."""
     clone: Callable[[Any, Sequence[Target], bool, Path], str] = no_clone
     """`(options, targets, sampled, folder)`: a checkpoint in the folder that imitates the policy's own play."""
     facts: Callable[..., tuple[dict[str, Any], str]] = no_facts

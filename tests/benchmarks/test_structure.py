@@ -2,8 +2,9 @@
 
 import pytest
 
-from benchmarks.structure import TARGETS, counts, entered
+from benchmarks.structure import TARGETS, counts, entered, trace
 from benchmarks.structure_parts.entered_files import PACKAGES
+from benchmarks.structure_parts.options import unset
 
 FILES = {
     "__init__.py": "",
@@ -62,3 +63,19 @@ def test_files_entered_by_a_run_are_counted(checkout, tmp_path_factory, monkeypa
         "curriculum/steps.py",
         "train.py",
     ]
+    calls = trace(checkout, "update train.py")
+    assert calls["functions"] == [["agents/logger.py", "Logger.log"], ["curriculum/steps.py", "advance"]]
+    assert calls["depth"] == 2  # main, and one of them
+
+
+def test_options_that_no_run_or_sweep_file_sets(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "sweep").mkdir()
+    (tmp_path / "run" / "a.yaml").write_text("seed: 1\nphases: [{at: 1}, {stages: [{bots: [ace]}]}]\n")
+    (tmp_path / "run" / "empty.yaml").write_text("# nothing\n")
+    (tmp_path / "sweep" / "b.yaml").write_text(
+        "defaults: {ppo: {clip: 0.1}}\nruns: {A: {}, B: {changes: {ppo: {epochs: 2}}}}\n"
+    )
+    (tmp_path / "sweep" / "c.yaml").write_text("search: {space: {ppo.gamma: [0.9]}}\nenv: {kwargs: {size: 3}}\n")
+    options = ("seed", "phases.at", "phases.stages.bots", "phases.stages.at", "ppo.clip", "ppo.epochs", "ppo.gamma")
+    assert unset(dict.fromkeys((*options, "env.kwargs")), tmp_path) == ["phases.stages.at", "env.kwargs"]

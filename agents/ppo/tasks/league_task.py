@@ -23,7 +23,7 @@ from sparring.configs.core.errors import ConfigError
 from sparring.configs.schema import NamedOpponentsRunConfig
 from sparring.curriculum.league.file import read_league
 from sparring.curriculum.league.league import CHALLENGER, known_win_rates
-from sparring.curriculum.schedule import TrainingPlan
+from sparring.curriculum.schedule import Randomization, TrainingPlan
 from sparring.envs.game import WIN_RATE
 
 
@@ -61,6 +61,7 @@ class LeagueTask(ABC):
         self._win_rates: dict[str, float] = {}  # broadcast by process 0, in the others
         self._share: float | None = None  # of playing time, of the opponents outside the kernels
         self._best = self.lowest
+        self._physics: Randomization | None = None
 
     # ---- what a game says
 
@@ -76,8 +77,12 @@ class LeagueTask(ABC):
         return None
 
     def measured(self, plan: TrainingPlan, network: PolicyNetwork, seed: int) -> tuple[dict[str, float], float]:
-        """Play the bots of the plan; return metrics, and the score by which a policy is the best."""
-        raise NotImplementedError
+        """Play the bots of the plan; return metrics, and the score by which a policy is the best.
+
+        Raises `ConfigError` for a game without evaluations.
+        """
+        section = f"evaluation.every={self.config.evaluation.every}"
+        raise ConfigError(f"{section}: {self.config.env.id} has no evaluation in training; give evaluation.every=0")
 
     def divided(self, tally: MatchTally) -> tuple[MatchTally, dict[str, float]]:
         """Return the results that count in the league, and metrics of the others; every process calls it."""
@@ -116,7 +121,9 @@ class LeagueTask(ABC):
 
     def prepare(self, plan: TrainingPlan, network: PolicyNetwork) -> None:
         """Set the physics and assign the opponents."""
-        self.set_physics(plan)
+        if plan.randomization != self._physics:
+            self.set_physics(plan)
+            self._physics = plan.randomization
         if self.processes.first:
             self.self_play.deal(plan, network)
         else:

@@ -1,5 +1,7 @@
 """Evaluations that are due in training, and the metrics of rollouts and of the curriculum."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,8 @@ from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo import evaluation as module
 from sparring.agents.ppo.evaluation import BotEvaluation
 from sparring.agents.ppo.self_play import curriculum_metrics, rollout_metrics
+from sparring.agents.ppo.tasks.league_task import LeagueTask
+from sparring.configs.core.errors import ConfigError
 from sparring.configs.schema import EvaluationConfig, NetworkConfig, PhaseConfig, RandomizationConfig, StageConfig
 from sparring.curriculum.schedule import Schedule, SchedulePosition
 from sparring.envs.dogfight.batch import DogfightBatch
@@ -178,3 +182,10 @@ def test_shares_count_self_play_and_randomization_is_a_number():
     assert rows[0]["curriculum/ace/share"] == pytest.approx(0.2)
     assert rows[0]["curriculum/ace/win_rate"] == 0.9
     assert "curriculum/do_nothing/win_rate" not in rows[0]
+
+
+def test_a_game_without_evaluations_names_the_option():
+    config = SimpleNamespace(evaluation=EvaluationConfig(every=5), env=SimpleNamespace(id="mine/Game-v0"))
+    task = SimpleNamespace(config=config)
+    with pytest.raises(ConfigError, match=r"evaluation\.every=5: mine/Game-v0 .*; give evaluation\.every=0"):
+        LeagueTask.measured(task, None, None, 0)

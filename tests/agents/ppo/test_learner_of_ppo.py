@@ -1,6 +1,7 @@
 """The update's parts by hand, its stops, its determinism, and that it learns."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -333,7 +334,7 @@ def train(seed, updates=15):
     rewards = []
     for number in range(updates):
         rollout.collect(env, net, generator)
-        learner.finish(rollout, number)
+        rollout.finish(partial(learner.judge, number=number), learner.config.gamma, learner.config.gae_lambda)
         learner.update(rollout.flat(), number=number, learning_rate=1e-2, entropy_coefficient=0.0)
         rewards.append(rollout.reward.mean().item())
     return rewards, net
