@@ -1,4 +1,4 @@
-"""The facts recorded from the bots of the seed's system (`record_seed_bots.py`), read for the tests."""
+"""The facts recorded from the bots of the seed's system (docs/original_bots.md says how), read for the tests."""
 
 import json
 import lzma
