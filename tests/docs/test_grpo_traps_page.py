@@ -4,7 +4,7 @@ import re
 from fnmatch import fnmatch
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 HOME = ROOT / "tests" / "agents" / "language" / "grpo"
 PAGE = (ROOT / "docs" / "grpo_traps.md").read_text(encoding="utf-8")
 ROWS = {int(number): cells for number, cells in re.findall(r"^\| (\d+) \| (.*) \|$", PAGE, re.MULTILINE)}
