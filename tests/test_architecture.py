@@ -270,7 +270,7 @@ CEILINGS = {
     "chess": 4_551,
     "diplomacy": 18_416,
     "dogfight": 6_411,
-    "exploitability": 3_414,
+    "exploitability": 3_416,
     "imported": 8_270,
     "language": 10_844,
     "openspiel_text": 1_961,

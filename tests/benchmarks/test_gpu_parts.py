@@ -151,7 +151,7 @@ def test_every_precision_passes_its_probes(precision):
 
 
 def test_an_autocast_that_is_never_entered_is_found(monkeypatch):
-    monkeypatch.setattr(Autocast, "active", lambda self, update: False)
+    monkeypatch.setattr(Autocast, "context", lambda self, update: torch.autocast("cpu", enabled=False))
     assert not precision_probe.probe("bf16", "cpu", 1)["after the warm-up layers compute in it"]
 
 
