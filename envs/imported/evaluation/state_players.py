@@ -326,7 +326,7 @@ def acting(text: str, source: Any, game: Any) -> TablePolicy:
     refuse_unless(f"{text} with step(state)", game, dynamics="SEQUENTIAL")
     if isinstance(source, spiel_bots()):
         if source.provides_policy():
-            return lambda states: [dict(source.get_policy(copied(state)[0])) for state in states]
+            return lambda states: [dict(source.step_with_policy(copied(state)[0])[0]) for state in states]
         return lambda states: [{stepped(source, copied(state)[0]): 1.0} for state in states]
     return lambda states: [{source.step(copied(state)[0]): 1.0} for state in states]
 
