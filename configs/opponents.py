@@ -18,7 +18,7 @@ from sparring.configs.core.errors import InputError, suggestion
 from sparring.configs.kinds import run_kinds
 from sparring.configs.schema import LABEL, NamedOpponentsRunConfig, RunConfig
 
-REFERENCE = re.compile(r"(?!bot:|held_out:|stochastic:)[A-Za-z_]\w*(\.\w+)*:[A-Za-z_]\w*")
+REFERENCE = re.compile(r"(?!bot:|held_out:|stochastic:)[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 """`module:Name`; `bot:NAME` is a bot, `held_out:NAME` a held-out opponent, `stochastic:NAME` a checkpoint."""
 ACTING = ("act", "action_probabilities", "step")
 """Methods of players: for rows of observations, and for a state as in OpenSpiel."""

@@ -333,7 +333,7 @@ def options_of(kind: type[CommandOptions]) -> tuple[CommandOption, ...]:
 def parse(kind: type[Given], words: Sequence[str]) -> Given:
     """Return the options that a command line gives. Raises `InputError`, in one line; exits after --help."""
     parser = _Parser(kind, helps=bool({*HELP} & {*words}))
-    values, unknown = parser.parse_known_args(words)
+    values, unknown = parser.parse_known_intermixed_args(words)
     for text in unknown:
         if text.startswith("-"):
             _refuse(text.partition("=")[0], kind)

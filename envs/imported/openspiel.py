@@ -8,8 +8,12 @@ of their current observation. Both have the same shape and meaning for every pla
 from __future__ import annotations
 
 import math
+import os
 import random
-from collections.abc import Mapping, Sequence
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from itertools import chain
 from typing import Any
@@ -24,6 +28,8 @@ from sparring.envs.imported.names import found_elsewhere, module_of
 
 CHANCE, SIMULTANEOUS = -1, -2
 """Values of `State.current_player` beside the players; others mean the end."""
+PLACE = re.compile(r"^/\S+:\d+ ")
+"""Of OpenSpiel's source, before a message."""
 
 
 def make(
@@ -106,7 +112,8 @@ def _load(pyspiel: Any, game_id: str, kwargs: dict[str, Any]) -> Any:
         module_of(game_id, module)
         own = game_id.removeprefix(f"{module}:")
     try:
-        options = {**pyspiel.game_parameters_from_string(own), **kwargs}
+        with _silent():
+            options = {**pyspiel.game_parameters_from_string(own), **kwargs}
         name = options.pop("name", own)
         if str(name).startswith("python_"):  # those in Python are registered by their import
             import_module("open_spiel.python.games")
@@ -114,11 +121,33 @@ def _load(pyspiel: Any, game_id: str, kwargs: dict[str, Any]) -> Any:
         if name not in registered:
             near = suggestion(str(name), registered) or found_elsewhere(str(name))
             raise ConfigError(f"env.id={game_id}: is not a game of OpenSpiel{near}")
-        return pyspiel.load_game(name, options)
+        with _silent():
+            return pyspiel.load_game(name, options)
     except ConfigError:
         raise
     except Exception as error:  # of several types: SpielError, TypeError for a parameter of another type
-        raise ConfigError(f"env.id={game_id}: cannot be made with {kwargs or 'no options'}: {raised(error)}") from error
+        with_options = f" with {kwargs}" if kwargs else ""
+        raise ConfigError(f"env.id={game_id}: cannot be made{with_options}: {_spoken(error)}") from error
+
+
+def _spoken(error: Exception) -> str:
+    """Return an exception in one line without the place in OpenSpiel's own source, and with the values it compared."""
+    lines = [PLACE.sub("", line) for line in str(error).strip().splitlines()]
+    return f"{type(error).__name__}: {', but '.join(lines[:2])}" if lines else type(error).__name__
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Keep what OpenSpiel writes to stderr before it raises: the exception says the same."""
+    sys.stderr.flush()
+    stderr, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(null, 2)
+        yield
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        os.close(null)
 
 
 def seat_rows(asked: Sequence[tuple[SpielMatch, int]]) -> tuple[np.ndarray, np.ndarray]:

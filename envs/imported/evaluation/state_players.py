@@ -1,7 +1,8 @@
 """Players of others in OpenSpiel's games: each a function from states to the probabilities of its actions.
 
     openspiel:uniform   openspiel:cfr:ITERATIONS   openspiel:cfr+:ITERATIONS   openspiel:mcts:SIMULATIONS
-    openspiel:ismcts:SIMULATIONS   module:Name   http://HOST:PORT/PATH   model.zip   model.onnx   RUN   tiny   smollm2
+    openspiel:ismcts:SIMULATIONS   rlcard:MODEL   module:Name   http://HOST:PORT/PATH   model.zip   model.onnx   RUN
+    tiny   smollm2
 
 `READERS` has one for each kind. A reader gets the text and the game, and returns the function. What it answers is
 checked at every decision, and `CheckedPlayer.replay` asks twice: the attack is on one policy, which does not change.
@@ -16,6 +17,7 @@ import math
 import operator
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -30,6 +32,7 @@ from sparring.configs.opponents import is_code, named_source
 from sparring.envs.game import Game, games, load
 from sparring.envs.imported.evaluation.http_player import HttpPlayer
 from sparring.envs.imported.evaluation.network_states import TablePolicy, read_model, read_policy
+from sparring.envs.imported.evaluation.rlcard_player import read_rule
 from sparring.envs.imported.evaluation.sb3_player import read_sb3
 from sparring.envs.imported.match import raised_where
 from sparring.envs.imported.states import first_state, text_of, whole
@@ -299,19 +302,59 @@ def read_saved(text: str, game: Any) -> TablePolicy:
 def read_object(text: str, game: Any) -> TablePolicy:
     """Return an object of the user's module with `action_probabilities(state, player)` or `step(state)`.
 
-    A class or function that makes the player is called, with the game if it takes an argument.
+    A class or function that makes the player is called, with the game if it takes an argument. One that takes two
+    arguments makes a player for each seat: it gets the game and the seat, as bots of OpenSpiel do.
     """
     source = named_source(text, "player")
     if inspect.isclass(source) or not (hasattr(source, "action_probabilities") or hasattr(source, "step")):
-        source = made(text, source, game)
+        if needed(text, source) == 2:
+            seats = [acting(text, made(text, source, game, seat), game) for seat in range(game.num_players())]
+            return lambda states: [seats[state.current_player()]([state])[0] for state in states]
+        source = made(text, source, *[game][: needed(text, source)])
+    if isinstance(source, spiel_bots()):  # it crashes, or passes, in another seat
+        raise InputError(f"{text}: a bot of OpenSpiel plays one seat; name a function (game, seat) that makes it")
+    return acting(text, source, game)
+
+
+def acting(text: str, source: Any, game: Any) -> TablePolicy:
+    """Return what a player answers; of a bot of OpenSpiel its probabilities if it tells them."""
     if hasattr(source, "action_probabilities"):
-        return lambda states: [source.action_probabilities(*copied(state)) for state in states]
-    if type(source).__module__ == "pyspiel" and type(source).__name__ == "Bot":  # it crashes in another seat
-        raise InputError(f"{text}: a bot of OpenSpiel in C++ plays one seat; write step(state) for all seats")
-    if hasattr(source, "step"):
-        refuse_unless(f"{text} with step(state)", game, dynamics="SEQUENTIAL")
-        return lambda states: [{source.step(copied(state)[0]): 1.0} for state in states]
-    raise InputError(f"{text}: has neither action_probabilities(state, player) nor step(state); add one of them")
+        compiled = type(source).__module__ == "pyspiel"  # whose policies take the state alone
+        return lambda states: [source.action_probabilities(*copied(state)[: 2 - compiled]) for state in states]
+    if not hasattr(source, "step"):
+        raise InputError(f"{text}: has neither action_probabilities(state, player) nor step(state); add one of them")
+    refuse_unless(f"{text} with step(state)", game, dynamics="SEQUENTIAL")
+    if isinstance(source, spiel_bots()):
+        if source.provides_policy():
+            return lambda states: [dict(source.step_with_policy(copied(state)[0])[0]) for state in states]
+        return lambda states: [{stepped(source, copied(state)[0]): 1.0} for state in states]
+    return lambda states: [{source.step(copied(state)[0]): 1.0} for state in states]
+
+
+def stepped(bot: Any, state: Any) -> int:
+    """Return the action of a bot that is told where the game stands."""
+    with suppress(Exception):  # bots of which nobody can say where the game stands remember nothing, or change
+        bot.restart_at(state)
+    return int(bot.step(state))
+
+
+def spiel_bots() -> Any:
+    """Return the class of OpenSpiel's bots."""
+    import pyspiel
+
+    return pyspiel.Bot
+
+
+def needed(text: str, source: Any) -> int:
+    """Return the arguments that making a player takes, 0 to 2. Raises `InputError` for what cannot be called."""
+    if not callable(source):
+        raise InputError(f"{text}: expected an object with action_probabilities or step, got {type(source).__name__}")
+    try:
+        parameters = inspect.signature(source).parameters.values()
+    except (TypeError, ValueError):  # of classes in C++
+        return 0
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return min(sum(p.default is p.empty and p.kind in kinds for p in parameters), 2)
 
 
 def copied(state: Any) -> tuple[Any, int]:
@@ -320,26 +363,12 @@ def copied(state: Any) -> tuple[Any, int]:
     return played.clone(), seat
 
 
-def made(text: str, source: Any, game: Any) -> Any:
-    """Call what makes a player. Raises `InputError` for what cannot be called."""
-    if not callable(source):
-        raise InputError(f"{text}: expected an object with action_probabilities or step, got {type(source).__name__}")
+def made(text: str, source: Any, *arguments: Any) -> Any:
+    """Call what makes a player. Raises `InputError` for all that this raises."""
     try:
-        needs = [p for p in inspect.signature(source).parameters.values() if p.default is p.empty]
-    except (TypeError, ValueError):  # of classes in C++
-        needs = []
-    try:
-        return source(game) if any(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in needs) else source()
+        return source(*arguments)
     except (Exception, SystemExit) as error:  # whatever a stranger's class raises is one line
         raise InputError(f"{text}: raised {raised_where(error)} when made; mend the player") from error
-
-
-def refuse_rlcard(text: str, game: Any) -> TablePolicy:
-    """Refuse models of rlcard, whose rules are those of none of OpenSpiel's games; its trained ones are pickles."""
-    raise InputError(
-        f"{text}: rlcard's poker has blinds of 1 and 2 chips, and {game.get_type().short_name} has other rules; "
-        "write the player's rule as module:Name for this game"
-    )
 
 
 PLAYERS: dict[str, Any] = {
@@ -354,7 +383,7 @@ READERS: dict[str, Callable[[str, Any], TablePolicy]] = {
     "openspiel": read_named,
     "http": HttpPlayer,
     "https": HttpPlayer,
-    "rlcard": refuse_rlcard,
+    "rlcard": read_rule,
 }
 FILES: dict[str, Callable[[str, Any], TablePolicy]] = {
     ".json": read_saved,

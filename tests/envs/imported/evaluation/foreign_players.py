@@ -117,3 +117,38 @@ class Empty:
 
 
 NUMBER = 3
+
+
+def bots_in_c(game, seat):
+    import pyspiel
+
+    return pyspiel.make_uniform_random_bot(seat, 1)
+
+
+def bots_in_python(game, seat):
+    import numpy as np
+    from open_spiel.python.bots.uniform_random import UniformRandomBot
+
+    return UniformRandomBot(seat, np.random.RandomState(0))
+
+
+def policy_in_c(game):
+    import pyspiel
+
+    return pyspiel.UniformRandomPolicy(game)
+
+
+def stubborn(game, seat):
+    import pyspiel
+
+    class Stubborn(pyspiel.Bot):
+        """It bets as first player and passes as second one."""
+
+        def __init__(self):
+            pyspiel.Bot.__init__(self)
+
+        def step(self, state):
+            assert state.current_player() == seat
+            return 1 - seat
+
+    return Stubborn()

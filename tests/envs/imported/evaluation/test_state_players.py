@@ -8,6 +8,7 @@ import pytest
 import sparring
 from sparring.configs.core.errors import InputError
 from sparring.configs.opponents import forget_opponent, register_opponent
+from sparring.envs.imported.evaluation.rlcard_player import REFUSED, RULES
 from sparring.envs.imported.evaluation.state_players import open_player, read_object, table_of
 from sparring.envs.imported.states import first_state
 from sparring.envs.imported.tree import game_tree
@@ -15,6 +16,10 @@ from sparring.eval.exploit import exploit_policy, main
 from tests.configs import messages
 
 pyspiel = pytest.importorskip("pyspiel")
+LIMIT = (
+    "universal_poker(betting=limit,numPlayers=2,numRounds=4,blind=1 2,firstPlayer=1 1 1 1,raiseSize=2 2 4 4,"
+    "maxRaises=4 4 4 4,numSuits=4,numRanks=13,numHoleCards=2,numBoardCards=0 3 1 1)"
+)
 MINE = "tests.envs.imported.evaluation.foreign_players"
 
 
@@ -206,7 +211,51 @@ def test_bot_of_one_seat_is_refused_before_it_crashes_in_another():
     """OpenSpiel's own random bot in C++ ends the process when it is asked in the other seat."""
     register_opponent("one_seat")(pyspiel.make_uniform_random_bot(0, 1))
     try:
-        with pytest.raises(InputError, match=r"one_seat: a bot of OpenSpiel in C\+\+ plays one seat; write step"):
+        with pytest.raises(InputError, match=r"one_seat: a bot of OpenSpiel plays one seat; name a function \(game, s"):
             read_object("one_seat", pyspiel.load_game("kuhn_poker"))
     finally:
         forget_opponent("one_seat")
+
+
+@pytest.mark.parametrize("name", ["bots_in_c", "bots_in_python", "policy_in_c"])
+def test_bots_of_openspiel_made_for_each_seat_and_its_policies_in_c_are_players(name):
+    """Uniform play in Kuhn poker loses 11/24; a bot that tells its probabilities does not draw."""
+    game = pyspiel.load_game("kuhn_poker")
+    player = open_player(f"{MINE}:{name}", game)
+    player.replay(game)
+    assert game_tree("kuhn_poker", {}).exploitability(table_of(game_tree("kuhn_poker", {}), player)) == pytest.approx(
+        11 / 24
+    )
+
+
+def test_bot_of_openspiel_that_tells_no_probabilities_steps_in_its_seat():
+    """It bets as first player and passes as second one."""
+    state = first_state(game := pyspiel.load_game("kuhn_poker")).child(0).child(1)
+    player = open_player(f"{MINE}:stubborn", game)
+    assert [player([each])[0] for each in (state, state.child(0))] == [[(1, 1.0)], [(0, 1.0)]]
+
+
+@pytest.mark.parametrize(
+    ("model", "game_id", "actions", "expected"),
+    [
+        ("leduc-holdem-rule-v1", "leduc_poker", (0, 2), 2),  # it raises
+        ("leduc-holdem-rule-v1", "leduc_poker", (0, 2, 2, 2), 1),  # the two raises of a round are made
+        ("leduc-holdem-rule-v2", "leduc_poker", (4, 0), 1),  # rlcard folds for free, which is a check here
+        ("leduc-holdem-rule-v2", "leduc_poker", (0, 4, 2), 0),
+        ("leduc-holdem-rule-v2", "leduc_poker", (4, 0, 1, 1, 5), 2),  # a pair of kings
+        ("limit-holdem-rule-v1", LIMIT, (0, 1, 2, 7), 2),  # 2c2d against 2h3s: a pair raises
+        ("limit-holdem-rule-v1", LIMIT, (0, 21, 2, 7), 0),  # 2c7d
+        ("limit-holdem-rule-v1", LIMIT, (48, 20, 2, 7), 2),  # Ac7c
+    ],
+)
+def test_rule_models_of_rlcard_act_by_the_cards(model, game_id, actions, expected):
+    pytest.importorskip("rlcard")
+    state = first_state(game := pyspiel.load_game(game_id))
+    for action in actions:
+        state = state.child(action)
+    assert open_player(f"rlcard:{model}", game)([state]) == [[(expected, 1.0)]]
+
+
+def test_every_model_that_rlcard_registers_is_played_or_refused_with_the_reason():
+    models = pytest.importorskip("rlcard.models.registration").model_registry.model_specs
+    assert {*models} == {*RULES, *REFUSED}
