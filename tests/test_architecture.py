@@ -271,7 +271,7 @@ CEILINGS = {
     "diplomacy": 18_416,
     "dogfight": 6_411,
     "exploitability": 3_416,
-    "imported": 8_270,
+    "imported": 8_419,
     "language": 10_844,
     "openspiel_text": 1_961,
     "population": 417,
