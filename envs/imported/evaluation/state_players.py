@@ -32,10 +32,10 @@ from sparring.configs.opponents import is_code, named_source
 from sparring.envs.game import Game, games, load
 from sparring.envs.imported.evaluation.http_player import HttpPlayer
 from sparring.envs.imported.evaluation.network_states import TablePolicy, read_model, read_policy
-from sparring.envs.imported.evaluation.rlcard_player import read_rule
 from sparring.envs.imported.evaluation.sb3_player import read_sb3
 from sparring.envs.imported.match import raised_where
 from sparring.envs.imported.states import first_state, text_of, whole
+from sparring.envs.imported.training.rlcard_player import read_rule
 from sparring.envs.imported.tree import GameTree
 from sparring.eval.paired.response_game import FORMAT, Choices
 

@@ -8,9 +8,9 @@ import pytest
 import sparring
 from sparring.configs.core.errors import InputError
 from sparring.configs.opponents import forget_opponent, register_opponent
-from sparring.envs.imported.evaluation.rlcard_player import REFUSED, RULES
 from sparring.envs.imported.evaluation.state_players import open_player, read_object, table_of
 from sparring.envs.imported.states import first_state
+from sparring.envs.imported.training.rlcard_player import REFUSED, RULES
 from sparring.envs.imported.tree import game_tree
 from sparring.eval.exploit import exploit_policy, main
 from tests.configs import messages
