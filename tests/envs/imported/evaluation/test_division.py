@@ -118,6 +118,12 @@ def test_responses_of_another_game_in_the_folder_are_not_taken(tmp_path):
     assert "**Best gain of 2 attacks: " in report.markdown
 
 
+def test_learned_value_is_refused_in_a_game_without_tensors(tmp_path):
+    message = "--id cribbage: does not offer a tensor of its information_state or observation; choose another game"
+    with pytest.raises(InputError, match=message):
+        sparring.exploit("openspiel:uniform", start="value", moves=4000, out=tmp_path, **{**KUHN, "id": "cribbage"})
+
+
 @pytest.mark.parametrize("suffix", [".json", ".pt"])
 def test_damaged_earlier_response_is_refused_by_its_file(tmp_path, suffix):
     sparring.exploit("openspiel:uniform", moves=4000, out=tmp_path, **KUHN)
