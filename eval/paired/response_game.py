@@ -16,7 +16,7 @@ from sparring.eval.stats.tables import MatchRecord
 
 FORMAT = "sparring response"
 """Of the file of a response that was found."""
-COLD, WARM, CLONE, SAMPLING, SEARCH, LOCAL = "cold", "warm", "clone", "sampling", "search", "local"
+COLD, WARM, CLONE, SAMPLING, SEARCH, LOCAL, VALUE = "cold", "warm", "clone", "sampling", "search", "local", "value"
 DETERMINISTIC, STOCHASTIC = "deterministic", "stochastic"
 """How the policy acts that is exploited."""
 

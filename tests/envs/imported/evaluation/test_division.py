@@ -46,14 +46,14 @@ def division(report):
 
 
 def test_budget_is_divided_and_attacks_that_need_weights_are_left_out_with_a_line(tmp_path):
-    """Five attacks share 16,384 moves in three rounds, of which half stay each time."""
+    """Six attacks share 16,384 moves in three rounds, of which half stay each time."""
     report = sparring.exploit("openspiel:cfr:3", SMALL, start="all", moves=16_384, out=tmp_path, **KUHN)
     rows = division(report)
-    assert [attack for _, attack, _ in rows[:5]] == ["sampling", "search", "local", "cold", "clone"]
-    assert [round_ for round_, _, _ in rows] == [1] * 5 + [2] * 3 + [3] * 2
+    assert [attack for _, attack, _ in rows[:6]] == ["sampling", "search", "value", "local", "cold", "clone"]
+    assert [round_ for round_, _, _ in rows] == [1] * 6 + [2] * 3 + [3] * 2
     assert sum({attack: moves for _, attack, moves in rows}.values()) <= 16_384
     assert "--attacker warm: openspiel-cfr-3-in-kuhn_poker does not show its weights" in report.markdown
-    assert "**Best gain of 5 attacks: " in report.markdown
+    assert "**Best gain of 6 attacks: " in report.markdown
     assert report.interval[0] < report.exact == pytest.approx(7 / 36)
     final, rounds = report.data["maximum"]["gain_interval"], report.data["divisions"][0]["rounds"]
     assert all(final != each["interval"] for each in rounds)  # the final figure is of other games
@@ -116,6 +116,12 @@ def test_responses_of_another_game_in_the_folder_are_not_taken(tmp_path):
     report = sparring.exploit("openspiel:uniform", **how, **{**KUHN, "id": "kuhn_poker(players=3)"})
     assert {attack for _, attack, _ in division(report)} == {"sampling", "search"}
     assert "**Best gain of 2 attacks: " in report.markdown
+
+
+def test_learned_value_is_refused_in_a_game_without_tensors(tmp_path):
+    message = "--id cribbage: does not offer a tensor of its information_state or observation; choose another game"
+    with pytest.raises(InputError, match=message):
+        sparring.exploit("openspiel:uniform", start="value", moves=4000, out=tmp_path, **{**KUHN, "id": "cribbage"})
 
 
 @pytest.mark.parametrize("suffix", [".json", ".pt"])
