@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from sparring.configs.core.errors import InputError
 from sparring.envs.imported.evaluation.state_players import open_player
 from sparring.envs.imported.tree import game_tree
 from sparring.eval.exploit import exploit_policy, main
@@ -45,6 +46,12 @@ def test_of_two_ways_to_act_the_stronger_response_is_kept(tmp_path):
     how = {"env": "openspiel", "id": "kuhn_poker", "moves": 4000, "target": "all"}
     report = exploit_policy("openspiel:cfr:3", save=path, out=tmp_path, **how)
     assert json.loads(path.read_text())["gain"] == report.gain == max(r["gain"] for r in report.data["sampled"])
+
+
+def test_missing_gpu_is_refused_before_the_attack(tmp_path):
+    with pytest.raises(InputError, match=r"device=cuda:99: this machine has \d+ CUDA devices; use device=cpu"):
+        exploit_policy("openspiel:uniform", id="kuhn_poker", device="cuda:99", out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
