@@ -141,8 +141,8 @@ class CommandOption:
         try:
             return self.type(str(value))
         except ValueError as error:
-            what = f"argument {'/'.join(self.flags)}: invalid {self.type.__name__} value: {str(value)!r}"
-            raise InputError(f"{what}; --help lists the options") from error
+            allowed = f", in {self.form.allowed}" if self.form.allowed else ""
+            raise InputError(f"{self.flag} {str(value)!r}: must be of type {self.type.__name__}{allowed}") from error
 
     def _text(self, value: Any) -> str:
         return self._usable(text_of(value))

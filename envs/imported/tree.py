@@ -123,12 +123,17 @@ class GameTree:
 
     def nash_conv(self, table: np.ndarray) -> float:
         """Return the sum over players of what a best response gains over `table`, float64 [I, K]."""
-        gains = [self.best_response(table, player) for player in range(self.returns.shape[1])] - self.values(table)
-        return float(gains.sum())
+        return float(self.gains(table).sum())
 
-    def exploitability(self, table: np.ndarray) -> float:
-        """Return the mean over players of what a best response gains over `table`, float64 [I, K]."""
-        return self.nash_conv(table) / self.returns.shape[1]
+    def exploitability(self, table: np.ndarray, seat: int | None = None) -> float:
+        """Return the mean over players, or over one `seat`, of what a best response gains over `table` [I, K]."""
+        return float(self.gains(table, seat).mean())
+
+    def gains(self, table: np.ndarray, seat: int | None = None) -> np.ndarray:
+        """Return what a best response of each player, or in one `seat`, gains over `table` [I, K], float64 [S]."""
+        seats = [*range(self.returns.shape[1])] if seat is None else [seat]
+        gains: np.ndarray = np.array([self.best_response(table, each) for each in seats]) - self.values(table)[seats]
+        return gains
 
     def uniform(self) -> np.ndarray:
         """Return the table of a player that draws uniformly among the legal actions, float64 [I, K]."""

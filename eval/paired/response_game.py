@@ -25,10 +25,6 @@ class ResponseOptions(Protocol):
     """Options of the command that a game reads."""
 
     @property
-    def players(self) -> tuple[str, ...]:
-        """Policies to exploit, as the user names them."""
-
-    @property
     def start(self) -> tuple[str, ...]:
         """Attackers."""
 
@@ -51,6 +47,10 @@ class ResponseOptions(Protocol):
     @property
     def id(self) -> str:
         """Game of players that do not name it themselves; empty for policies' files."""
+
+    @property
+    def seat(self) -> int | None:
+        """The only seat to attack; None is all."""
 
     @property
     def device(self) -> str:

@@ -41,7 +41,7 @@ def test_a_python_object_is_exploited(tmp_path, capsys):
     with pytest.raises(InputError, match=r"--steps 150: must be a multiple of 100"):
         sparring.exploit(Idle, TINY, out=tmp_path / "idle", **options | {"steps": 150})
     with pytest.raises(InputError, match="bot:ace: only a checkpoint has weights to begin with"):
-        sparring.exploit("bot:ace")
+        sparring.exploit("bot:ace", start="warm")
 
 
 def test_a_payoff_matrix_is_that_of_the_command(make_checkpoint, tmp_path):

@@ -275,8 +275,8 @@ def extras(options: ImportedOptions, opened: PairedPlayers, plan: Plan, played: 
     played.notes, played.tables, played.about = notes, tables, fields
 
 
-def exact_values(player: NetworkSeats, game: ImportedGame) -> dict[str, Any]:
-    """Return the exploitability of the policy and of uniform play in a game that can be traversed, else nothing."""
+def exact_values(player: NetworkSeats, game: ImportedGame, seat: int | None = None) -> dict[str, Any]:
+    """Return the exploitability of the policy and of uniform play, or of one seat; {} unless it can be traversed."""
     if game.package != "openspiel":
         return {}
     from sparring.agents.play.exploitability import policy_table
@@ -286,8 +286,9 @@ def exact_values(player: NetworkSeats, game: ImportedGame) -> dict[str, Any]:
     if tree is None:
         return {}
     kinds = {"deterministic": True} | ({"sampled": False} if player.network.samples else {})
-    values = {kind: tree.exploitability(policy_table(player, tree, deterministic=sure)) for kind, sure in kinds.items()}
-    return {"exploitability": values | {"uniform": tree.exploitability(tree.uniform())}}
+    tables = {kind: policy_table(player, tree, deterministic=sure) for kind, sure in kinds.items()}
+    tables["uniform"] = tree.uniform()
+    return {"exploitability": {kind: tree.exploitability(each, seat) for kind, each in tables.items()}}
 
 
 def repeated(records: Sequence[SeatRecord]) -> list[str]:

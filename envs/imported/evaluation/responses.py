@@ -135,7 +135,7 @@ def facts(
     for run in runs:
         rewards.setdefault(run.start, []).append(_last_reward(run.folder, labels))
     about: dict[str, Any] = {"env": game.name, "kwargs": dict(game.kwargs), "mean_rewards": rewards}
-    about |= exact_values(player, game) if len(targets) == 1 else exact_mixture(options, targets, game)
+    about |= exact_values(player, game, options.seat) if len(targets) == 1 else exact_mixture(options, targets, game)
     if game.package == "openspiel" and is_zero_sum(game.id, game.kwargs):  # the policy alone returns 0, over all seats
         means = {attack: [value for value in values if value is not None] for attack, values in rewards.items()}
         about["gains"] = {attack: float(np.mean(values)) for attack, values in means.items() if values}
@@ -144,7 +144,7 @@ def facts(
         for attack, values in rewards.items()
     ]
     text = f"\nMean reward of the best response at the end, by seed. {'; '.join(lines)}.\n" if lines else ""
-    return about, text + exact_text(about, "policy")
+    return about, text + exact_text(about, "policy", options.seat)
 
 
 def exact_mixture(options: ResponseOptions, targets: Sequence[Target], game: ImportedGame) -> dict[str, Any]:
@@ -155,15 +155,16 @@ def exact_mixture(options: ResponseOptions, targets: Sequence[Target], game: Imp
     tree = game_tree(game.id, game.kwargs, game.observation, game.roles) if game.package == "openspiel" else None
     if tree is None:
         return {}
-    exact = {"uniform": tree.exploitability(tree.uniform())}
+    exact = {"uniform": tree.exploitability(tree.uniform(), options.seat)}
     ways = {"sampled": True, "deterministic": False}
     for way, sampled in ways.items():
         with suppress(InputError):
-            exact[way] = tree.exploitability(table_of(tree, states(options, targets, sampled).policy))
+            table = table_of(tree, states(options, targets, sampled).policy)
+            exact[way] = tree.exploitability(table, options.seat)
     return {"exploitability": exact}
 
 
-def exact_text(about: Mapping[str, Any], noun: str) -> str:
+def exact_text(about: Mapping[str, Any], noun: str, seat: int | None) -> str:
     """Return exact values in words, empty without any."""
     exact = about.get("exploitability", {})
     ways = {
@@ -172,7 +173,8 @@ def exact_text(about: Mapping[str, Any], noun: str) -> str:
         "uniform": "on uniform play",
     }
     values = ", ".join(f"{exact[way]:.4f} {words}" for way, words in ways.items() if way in exact)
-    return f"\nExact: a best response gains {values}, the mean over seats.\n" if values else ""
+    where = "the mean over seats" if seat is None else f"in seat {seat}"
+    return f"\nExact: a best response gains {values}, {where}.\n" if values else ""
 
 
 def _last_reward(folder: Path, labels: Sequence[str]) -> float | None:
@@ -225,7 +227,8 @@ def foreign_facts(options: ResponseOptions, targets: Sequence[Target]) -> tuple[
     if slow := {player.name: player.seconds / player.decisions for player in players if player.remark}:
         about["seconds_a_decision"] = slow
     about |= exact_mixture(options, targets, ImportedGame("openspiel", options.id))
-    return about, "".join(f"\n{player.remark}\n" for player in players if player.remark) + exact_text(about, "player")
+    remarks = "".join(f"\n{player.remark}\n" for player in players if player.remark)
+    return about, remarks + exact_text(about, "player", options.seat)
 
 
 RESPONSES = ResponseGame(

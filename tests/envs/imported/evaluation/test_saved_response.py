@@ -4,9 +4,11 @@ import json
 
 import pytest
 
+from sparring.configs.core.errors import InputError
 from sparring.envs.imported.evaluation.state_players import open_player
 from sparring.envs.imported.tree import game_tree
 from sparring.eval.exploit import exploit_policy, main
+from tests.eval.exploitability.schema import check_schema
 
 pyspiel = pytest.importorskip("pyspiel")
 
@@ -44,6 +46,38 @@ def test_of_two_ways_to_act_the_stronger_response_is_kept(tmp_path):
     how = {"env": "openspiel", "id": "kuhn_poker", "moves": 4000, "target": "all"}
     report = exploit_policy("openspiel:cfr:3", save=path, out=tmp_path, **how)
     assert json.loads(path.read_text())["gain"] == report.gain == max(r["gain"] for r in report.data["sampled"])
+
+
+def test_missing_gpu_is_refused_before_the_attack(tmp_path):
+    with pytest.raises(InputError, match=r"device=cuda:99: this machine has \d+ CUDA devices; use device=cpu"):
+        exploit_policy("openspiel:uniform", id="kuhn_poker", device="cuda:99", out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("attacks", "seat", "exact"), [(("sampling", "local"), 0, 3 / 8), ("search", 1, 13 / 24), ("cold", 1, 13 / 24)]
+)
+def test_one_seat_alone_is_attacked_measured_and_saved(tmp_path, attacks, seat, exact):
+    """Kuhn poker: uniform play returns 1/8 to the first seat, a best response 1/2 there and 5/12 in the second."""
+    path, how = tmp_path / "one.json", {"id": "kuhn_poker", "moves": 6000, "out": tmp_path / "out", "device": "cpu"}
+    save = {"save": path} if "sampling" in attacks else {}
+    found = exploit_policy("openspiel:uniform", start=attacks, seat=seat, **save, **how)
+    check_schema(found.data)
+    low, high = found.interval
+    assert found.exact == pytest.approx(exact)
+    assert found.data["exploitability"]["deterministic"] == pytest.approx(1.0)
+    assert found.gains == (found.gain,) == (found.nash_conv,)
+    assert low < high
+    assert found.data["seat"] == seat
+    (record,) = found.data["sampled"]
+    assert len(record["returns"]) == 1
+    assert "mean over seats" not in found.markdown
+    assert f"in seat {seat}" in found.markdown.splitlines()[0]
+    assert f"on uniform play, in seat {seat}." in found.markdown
+    if "sampling" in attacks:
+        assert low < exact < high
+        assert record["games"] == 1_000  # of one seat
+        assert [bool(actions) for actions in json.loads(path.read_text())["seats"]] == [True, False]
 
 
 @pytest.mark.parametrize(
