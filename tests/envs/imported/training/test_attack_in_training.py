@@ -93,7 +93,10 @@ def test_scalars_are_in_tensorboard(attacked):
     [
         (["+run=quickstart"], r"not of sparring/Dogfight-v\d; .* `sparring exploit RUN` trains best responses$"),
         (["+run=air_combat_quickstart"], r"not of sparring/AirCombat-v\d; .* `sparring exploit RUN` trains"),
-        (["+run=diplomacy_quickstart"], r"not of sparring/Diplomacy-v\d; .* `sparring exploit RUN` trains best responses$"),
+        (
+            ["+run=diplomacy_quickstart"],
+            r"not of sparring/Diplomacy-v\d; .* `sparring exploit RUN` trains best responses$",
+        ),
         (["env=pettingzoo"], r"copies of a game's states, which pettingzoo .* `sparring exploit RUN` trains"),
         (["env=openspiel", "env.id=laser_tag"], r"evaluation\.exploit_every=.*gives no text of an information state"),
     ],
