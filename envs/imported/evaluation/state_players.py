@@ -333,7 +333,7 @@ def acting(text: str, source: Any, game: Any) -> TablePolicy:
 
 def stepped(bot: Any, state: Any) -> int:
     """Return the action of a bot that is told where the game stands."""
-    with suppress(Exception):  # bots of which nobody can say where the game stands remember nothing, or change
+    with suppress(Exception):  # a bot without restart_at has no memory, or is refused when it changes
         bot.restart_at(state)
     return int(bot.step(state))
 
