@@ -27,6 +27,7 @@ GAME = Game(
     open_player="sparring.envs.chess.evaluation.games:open_player",
     evaluation="sparring.envs.chess.evaluation.command:EVALUATION",
     exploit="sparring.envs.chess.evaluation.responses:RESPONSES",
+    attackers=("search",),
     payoff="sparring.envs.chess.evaluation.command:PAYOFF",
     results=("chess", 2),
     comparable=("plies", "opening_plies", "illegal", "temperature"),

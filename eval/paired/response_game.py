@@ -210,6 +210,8 @@ class ResponseGame:
     play: Callable[[Any, Sequence[Target], bool, Any, int], np.ndarray] | None = None
     """`(options, targets, sampled, response, seed)`: the returns [G, P] of fresh games in which a response, the file of
     a policy or that of such an attack, has seat i % P of game i; with None the policy has all seats."""
+    bounds: tuple[float, float] = (0.0, 1.0)
+    """The lowest and the highest return of `play`."""
     clone: Callable[[Any, Sequence[Target], bool, Path], str] = no_clone
     """`(options, targets, sampled, folder)`: a checkpoint in the folder that imitates the policy's own play."""
     facts: Callable[..., tuple[dict[str, Any], str]] = no_facts

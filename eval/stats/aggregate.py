@@ -48,6 +48,18 @@ def mean_estimate(values: np.ndarray, *, least: float = -math.inf, most: float =
     return Estimate(mean, (max(mean - half, least), min(mean + half, float(most))))
 
 
+def bounded_estimate(values: np.ndarray, least: float, most: float) -> Estimate:
+    """Return `mean_estimate` of independent values [N] in [`least`, `most`], which are games, not seeds.
+
+    N equal values have no spread, but their mean is not certain: another value may have a probability of up to
+    1 - 0.025^(1/N), the end of the exact binomial interval.
+    """
+    if len(values) and np.all(values == values[0]):
+        mean, other = float(values[0]), 1.0 - 0.025 ** (1.0 / len(values))
+        return Estimate(mean, (mean + other * (least - mean), mean + other * (most - mean)))
+    return mean_estimate(values, least=least, most=most)
+
+
 def kendall_tau(values: Sequence[float] | np.ndarray) -> float:
     """Return Kendall's tau-b of `values` [N] and their order; NaN where all are equal.
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from sparring.curriculum.student import student_95
 from sparring.envs.diplomacy.board.codes import NUM_POWERS
-from sparring.eval.stats.aggregate import Estimate, mean_estimate
+from sparring.eval.stats.aggregate import Estimate, bounded_estimate
 from sparring.eval.stats.tables import percent, table
 
 FEWEST = 2 * NUM_POWERS
@@ -66,7 +66,7 @@ def paired_rows(player: str, reference: str, six: str, shares: np.ndarray, their
     if len(shares) < FEWEST:
         return []
     estimates = {
-        f"{player}, every game alone": (mean_estimate(shares, least=0.0, most=1.0), float(shares.std(ddof=1))),
+        f"{player}, every game alone": (bounded_estimate(shares, 0.0, 1.0), float(shares.std(ddof=1))),
         f"{player}, by power": stratified(shares),
     }
     if reference == six:

@@ -38,7 +38,7 @@ from sparring.envs.diplomacy.rewards.sample_rewards import ranks
 from sparring.envs.diplomacy.rewards.scoring import count_centres, draw_size, solos, sum_of_squares
 from sparring.envs.diplomacy.rollouts.games import one_of_seven
 from sparring.eval.options import WIDTH
-from sparring.eval.stats.aggregate import Estimate, mean_estimate
+from sparring.eval.stats.aggregate import Estimate, bounded_estimate
 from sparring.eval.stats.payoff import MEANING, rated_tables
 from sparring.eval.stats.tables import Report, conditions, percent, table
 
@@ -222,7 +222,7 @@ def _share(happened: Tensor) -> Estimate:
 
 def _mean(scores: Tensor, *, least: float = 0.0, most: float = 1.0) -> Estimate:
     """Return the mean of [G, n] and its interval over games."""
-    return mean_estimate(scores.mean(dim=1).numpy(), least=least, most=most)
+    return bounded_estimate(scores.mean(dim=1).numpy(), least, most)
 
 
 def to_markdown(

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from sparring.curriculum.student import student_95
-from sparring.eval.stats.aggregate import improvement, interquartile_mean, kendall_tau, spread
+from sparring.eval.stats.aggregate import bounded_estimate, improvement, interquartile_mean, kendall_tau, spread
 
 RESAMPLES = 1000
 
@@ -71,6 +71,15 @@ def test_improvement_at_its_ends():
     assert improvement(high, low, 0, RESAMPLES).value == 1.0
     assert improvement(low, high, 0, RESAMPLES).interval == (0.0, 0.0)
     assert improvement(low, low, 0, RESAMPLES).value == 0.5
+
+
+@pytest.mark.parametrize("n", [1, 2, 20, 400])
+def test_equal_games_have_the_exact_binomial_interval(n):
+    """Of games that return -1 or 1: all won, all lost; a value in the middle has both ends."""
+    low = stats.binomtest(n, n).proportion_ci(method="exact").low
+    assert bounded_estimate(np.ones(n), -1.0, 1.0).interval == pytest.approx((2 * low - 1, 1.0))
+    assert bounded_estimate(-np.ones(n), -1.0, 1.0).interval == pytest.approx((-1.0, 1 - 2 * low))
+    assert bounded_estimate(np.zeros(n), -1.0, 1.0).interval == pytest.approx((low - 1, 1 - low))
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 7, 30, 101, 1000])
