@@ -33,7 +33,7 @@ function show() {
   $("#memory").hidden = !game.remembered;
   $("#remembered").textContent = game.remembered;
   $("#retry").hidden = !game.problem || game.thinking;
-  $("#hidden").hidden = over;
+  $("#hidden").hidden = game.told;
   $("#actions").replaceChildren(...game.legal.map(([action, name], index) => {
     const button = element("button", "", name);
     if (KEYS[index]) button.prepend(element("kbd", "", KEYS[index]));

@@ -50,7 +50,11 @@ def last_game(told):
 
 def act(name):
     """Take the action of that name."""
-    return lambda game: {"kind": "act", "action": next(a for a, n in game["legal"] if n == name), "count": game["count"]}
+    return lambda game: {
+        "kind": "act",
+        "action": next(a for a, n in game["legal"] if n == name),
+        "count": game["count"],
+    }
 
 
 def table_of(game, opponent="openspiel:uniform", seat=0):
