@@ -24,6 +24,7 @@ from sparring.eval.options import CommandOptions, CommandText, Pairs, argument, 
 from sparring.eval.run import env_of_player
 
 COMMANDS = {game.name: game.play for game in games() if game.play}
+COMMANDS["openspiel"] = "sparring.envs.imported.browser.command:BROWSER"
 """Allowed values of `--env`, each with its game for people."""
 FIRST = next(iter(COMMANDS))
 
@@ -62,6 +63,8 @@ def _serve(words: Sequence[str]) -> int:
 def _game_of(opponent: str) -> str:
     """Return the game of an opponent; that of an unknown name is empty, for the game's own list of choices."""
     bot = opponent.removeprefix(BOT_PREFIX).partition(":")[0]  # stockfish:3 is stockfish at depth 3
+    if bot in COMMANDS:
+        return bot  # openspiel:mcts:100
     for game in games():
         if bot in game.bots:
             return game.name

@@ -1,0 +1,251 @@
+"""The game of a server: one person in one seat, a player in all others, and the messages of the pages.
+
+The page gets what the person's seat may see: OpenSpiel's text of the observation, and of all that this seat remembers.
+What others did is shown where nothing is hidden, and everything once the game is over. The player is asked in a thread;
+what it answers is dropped if a new game has begun meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from html import escape
+from pathlib import Path
+from random import Random
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.serving import in_thread
+from sparring.configs.core.typed import Count, read, require
+from sparring.envs.imported.evaluation.state_players import open_player
+from sparring.envs.imported.states import first_state, has_text, is_open
+from sparring.eval.browser.server import Send
+from sparring.eval.command import fill_page, join_files
+
+CHANCE, YOU = "chance", "you"
+FOLDER = Path(__file__).parent
+Action = Annotated[int, Field(strict=True, ge=0)]
+
+
+class Played(NamedTuple):
+    """An action of the game so far."""
+
+    who: str
+    """`chance`, `you`, or the seat in words."""
+    action: str
+    after: Any
+    """The state after it."""
+
+
+class Table:
+    """The game, which every open page shows. Raises `InputError` for an unknown player, as `open_player`.
+
+    Attributes:
+        thinking: True while the player is asked.
+        problem: why it did not answer; empty if nothing failed.
+
+    """
+
+    def __init__(self, game: Any, opponent: str, seat: int, seed: int) -> None:
+        self.game, self.opponent, self.seat = game, opponent, seat
+        self._player = open_player(opponent, game)
+        self._random = Random(seed)
+        self._watchers: set[Callable[[], None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._begin()
+
+    def _begin(self) -> None:
+        self.state, self.played = first_state(self.game), list[Played]()
+        self.thinking, self.problem = False, ""
+
+    @property
+    def yours(self) -> bool:
+        """Whether the person decides."""
+        return not (self.state.is_terminal() or self.state.is_chance_node()) and (
+            self.state.current_player() == self.seat
+        )
+
+    def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
+        """Call `changed` after every change of the game, until the returned function is called."""
+        self._watchers.add(changed)
+        return lambda: self._watchers.discard(changed)
+
+    def begin(self, seat: int) -> None:
+        """Start a game in a seat. Raises `InputError` for a seat that does not exist."""
+        require(seat < self.game.num_players(), f"message.seat {seat}: must be below {self.game.num_players()}")
+        self.seat = seat
+        self._begin()
+        self.go_on()
+
+    def act(self, action: int) -> None:
+        """Take an action of the person. Raises `InputError` if it is not legal, or others decide."""
+        require(self.yours, "others decide now")
+        require(action in self.state.legal_actions(), f"action {action} is not legal here")
+        self._apply(action)
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Draw what chance decides, and ask the player in the background where it decides."""
+        while not self.state.is_terminal() and self.state.is_chance_node():
+            self._apply(self._drawn(self.state.chance_outcomes()))
+        if not (self.state.is_terminal() or self.yours or self.thinking):
+            self.thinking, self.problem = True, ""
+            task = asyncio.get_running_loop().create_task(self._ask(self.state))
+            self._tasks.add(task)  # the loop holds weak references only
+            task.add_done_callback(self._tasks.discard)
+        self._tell()
+
+    async def _ask(self, state: Any) -> None:
+        problem, choices = "the player failed; the terminal says how", None
+        try:
+            (choices,) = await in_thread(lambda: self._player([state]))
+        except InputError as error:
+            problem = str(error)
+        finally:
+            if self.state is state:  # else a new game has begun
+                self.thinking, self.problem = False, "" if choices else problem
+                if choices:
+                    self._apply(self._drawn(choices))
+                    self.go_on()
+                else:
+                    self._tell()
+
+    def _drawn(self, choices: Sequence[tuple[int, float]]) -> int:
+        actions, weights = zip(*choices, strict=True)
+        return int(self._random.choices(actions, weights)[0])
+
+    def _apply(self, action: int) -> None:
+        state, seat = self.state, self.state.current_player()
+        who = CHANCE if state.is_chance_node() else YOU if seat == self.seat else f"seat {seat}"
+        text = state.action_to_string(seat, action)
+        self.state = state.child(action)
+        self.played.append(Played(who, text, self.state))
+
+    def message(self) -> dict[str, Any]:
+        """Return what the page shows."""
+        over = self.state.is_terminal()
+        shown, remembered = self._seen(over)
+        legal = self.state.legal_actions() if self.yours else []
+        names = [[action, self.state.action_to_string(self.seat, action)] for action in legal]
+        told = over or is_open(self.game)
+        return {
+            "kind": "game",
+            "game": str(self.game),
+            "opponent": self.opponent,
+            "seat": self.seat,
+            "seats": self.game.num_players(),
+            "shown": shown,
+            "remembered": remembered,
+            "legal": names,
+            "count": len(self.played),
+            "thinking": self.thinking,
+            "problem": self.problem,
+            "played": [[one.who, one.action] for one in self.played if told or one.who == YOU],
+            "returns": [*self.state.returns()] if over else [],
+        }
+
+    def _seen(self, over: bool) -> tuple[str, str]:
+        """Return the state as the person may see it, and what its seat remembers where that says more."""
+        state = getattr(self.state, "whole", self.state)
+        if over or is_open(self.game):
+            return str(state), ""
+        remembered = state.information_state_string(self.seat) if has_text(self.game) else ""
+        if not self.game.get_type().provides_observation_string:
+            return remembered, ""
+        shown = state.observation_string(self.seat)
+        return shown, "" if remembered == shown else remembered
+
+    def replay(self) -> str:
+        """Return the game as a page, once it is over; until then a page that says so."""
+        rows = [
+            f"<details><summary>{escape(one.who)}: <b>{escape(one.action)}</b></summary>"
+            f"<pre>{escape(str(one.after))}</pre></details>"
+            for one in self.played
+        ]
+        over = self.state.is_terminal()
+        returns = ", ".join(f"{value:+g}" for value in self.state.returns()) if over else ""
+        end = (
+            f"<p>Returns by seat: {returns}</p>"
+            if over
+            else "<p>The game goes on; its actions are shown at the end.</p>"
+        )
+        body = (
+            f"<p>You have seat {self.seat}, {escape(self.opponent)} all others.</p>{''.join(rows) if over else ''}{end}"
+        )
+        return fill_page(FOLDER / "replay.html", title=f"Sparring · {self.game}", data={}, body=body)
+
+    def _tell(self) -> None:
+        for changed in [*self._watchers]:
+            changed()
+
+
+class TableMessage(TypedDict):
+    """A message of the page; the keys beside `kind` depend on it."""
+
+    kind: Literal["begin", "act", "retry"]
+    seat: NotRequired[Count]
+    action: NotRequired[Action]
+    count: NotRequired[Count]
+    """Actions of the game that the page knows."""
+
+
+class HostedTable:
+    """The pages and connections of a server, which all show the game of one table."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    def page(self, path: str, socket: str) -> str | None:
+        """Return the page to play on at "/", and the replay at "/replay"."""
+        if path == "/replay":
+            return self.table.replay()
+        title = f"Sparring · {self.table.game.get_type().long_name}"
+        script = join_files(FOLDER, "page.js")
+        return (
+            fill_page(FOLDER / "page.html", title=title, data={}, script=script, connect=socket)
+            if path == "/"
+            else None
+        )
+
+    def connect(self, send: Send) -> TableSession:
+        """Return a new connection."""
+        return TableSession(self.table, send)
+
+
+class TableSession:
+    """One open page. `receive` takes its messages, `run` sends the game after every change."""
+
+    def __init__(self, table: Table, send: Send) -> None:
+        self._table, self._send = table, send
+        self._changed = asyncio.Event()
+        self._changed.set()
+        self._leave = table.watch(self._changed.set)
+
+    async def receive(self, message: Any) -> None:
+        """Apply one message. Raises `InputError` for a wrong one, and an action that is not legal."""
+        action = read(TableMessage, message, "message")
+        table = self._table
+        match action["kind"]:
+            case "begin":
+                table.begin(action.get("seat", table.seat))
+            case "act":
+                require("action" in action, "message.action is missing")
+                require(action.get("count", len(table.played)) == len(table.played), "the game has changed; look again")
+                table.act(action["action"])
+            case "retry":
+                table.go_on()
+
+    async def run(self) -> None:
+        """Send the game now and after every change, until cancelled."""
+        self._table.go_on()
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            await self._send(self._table.message())
+
+    def close(self) -> None:
+        """Stop watching the game, which goes on."""
+        self._leave()
