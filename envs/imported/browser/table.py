@@ -144,6 +144,7 @@ class Table:
             "thinking": self.thinking,
             "problem": self.problem,
             "played": [[one.who, one.action] for one in self.played if told or one.who == YOU],
+            "told": told,
             "returns": [*self.state.returns()] if over else [],
         }
 
