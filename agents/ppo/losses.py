@@ -260,10 +260,10 @@ class Magnet:
         if self._old is not None:
             self._old.load_state_dict(self.network.state_dict())
 
-    def evaluate(self, obs: Tensor | Sequences, actions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def evaluate(self, obs: Tensor | Sequences, actions: Tensor) -> tuple[Tensor, ...]:
         """Return log pi(a | s), the entropy of pi(. | s), and a KL(pi, rho) + b KL(pi, pi_old), [n] each."""
         targets = [(weight, other) for weight, other in ((self.pull, self._copy), (self.hold, self._old)) if weight]
-        return self.network.evaluate_near(obs, actions, targets)
+        return self.network.evaluate(obs, actions, targets)
 
     def record(self, penalty: Tensor) -> None:
         """Count the mean penalty of a minibatch, or of a piece of it, for `follow`."""
