@@ -200,7 +200,8 @@ class PPOTrainer:
         """Play the evaluations and save the checkpoints that are due, and measure the speed."""
         plan, folder = self.plan, self.session.folder
         metrics, improved = ({}, False) if self.exploiting else self.task.evaluate(plan, self.released)
-        self._report_evaluation(metrics)
+        if metrics:
+            self._report_evaluation(metrics)
         if (plan.update + 1) % self.config.checkpoint_every == 0:
             self._keep(folder.step(self.env_steps))
         if improved:
