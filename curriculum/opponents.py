@@ -155,16 +155,6 @@ def deal(share: Sequence[float] | np.ndarray, n: int, current: np.ndarray | None
     return dealt
 
 
-def deal_seats(share: Sequence[float] | np.ndarray, seats: int, current: np.ndarray) -> np.ndarray:
-    """Deal as `deal`, so that the learner has every one of `seats` against each opponent equally often.
-
-    With more than two seats the matches are dealt in sets of that many, one for each seat.
-    """
-    if seats <= 2:
-        return deal(share, len(current), current)
-    return np.repeat(deal(share, len(current) // seats, current[::seats]), seats)
-
-
 def _count_matches(dealt: np.ndarray, opponents: int) -> np.ndarray:
     """Count the matches of each opponent, int64 [K]."""
     return np.bincount(dealt[(dealt >= 0) & (dealt < opponents)], minlength=opponents)

@@ -18,7 +18,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from sparring.configs.schema import EventConfig, PhaseConfig, RandomizationConfig, StageConfig
+from sparring.configs.schema import EventConfig, PhaseConfig, StageConfig
 from sparring.curriculum.opponents import shares
 from sparring.envs.game import games, load
 
@@ -53,11 +53,6 @@ class TrainingPlan:
     randomization: Randomization
     events: tuple[EventConfig, ...]
     """Events to carry out once before this update."""
-
-    def headline(self, rates: Mapping[str, float]) -> str:
-        """Return the bots that are played in a few words, each with its win rate, if enough games were played."""
-        bots = self.bots if self.scripted_share > 0.0 else {}
-        return ", ".join(f"{bot} {rates[bot]:.0%}" if bot in rates else f"{bot} not yet" for bot in bots)
 
 
 @dataclass(frozen=True)
@@ -148,7 +143,11 @@ class Schedule:
         # Ranges move from the whole previous level, even if it was not reached, to the latest one.
         start, entry = self._levels[reached - 1]
         previous = self._levels[reached - 2][1].level if reached > 1 else "none"
-        return Randomization(previous, entry.level, _fraction(entry, clock - start))
+        if entry.over == 0:
+            return Randomization(previous, entry.level)
+        # Step k of `steps` begins k / steps of the way through `over`, so that the last is used before `over` ends.
+        step = min((clock - start) * entry.steps // entry.over + 1, entry.steps)
+        return Randomization(previous, entry.level, step / entry.steps)
 
 
 def _stretches(phases: Sequence[PhaseConfig], starts: Sequence[int]) -> list[_Stretch]:
@@ -165,16 +164,6 @@ def _stretches(phases: Sequence[PhaseConfig], starts: Sequence[int]) -> list[_St
         stretches.append(_Stretch(start, end, phase_index, number, stage, met))
         met = tuple(dict.fromkeys([*met, *stage.bots]))
     return stretches
-
-
-def _fraction(entry: RandomizationConfig, elapsed: int) -> float:
-    """Return the fraction, in (0, 1], of a level that is reached `elapsed` updates after its start.
-
-    Step k of `steps` begins k / steps of the way through `over`, so that the last step is used before `over` ends.
-    """
-    if entry.over == 0:
-        return 1.0
-    return min(elapsed * entry.steps // entry.over + 1, entry.steps) / entry.steps
 
 
 @dataclass(frozen=True)
@@ -194,8 +183,8 @@ class Randomization:
         """Mean width of the ranges relative to the level full, 0 to 1; logged as a metric."""
         if self.previous == self.level == "none":
             return 0.0
-        full = _bounds("full", "full", 1.0).astype(np.float64)
-        return float((np.diff(self.ranges().astype(np.float64)) / np.diff(full)).mean())
+        bounds, full = _bounds(self.previous, self.level, self.fraction), _bounds("full", "full", 1.0)
+        return float((np.diff(bounds.astype(np.float64)) / np.diff(full.astype(np.float64))).mean())
 
     def __str__(self) -> str:
         return self.level if self.fraction == 1.0 else f"{self.previous} to {self.level} {self.fraction:.0%}"

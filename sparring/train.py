@@ -40,27 +40,23 @@ INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, `sys.argv` unless given, and return the exit code; a stopped process ends in here."""
-    if arguments is not None:
-        return _exit_code(arguments)
-    try:
-        code = _exit_code(sys.argv[1:])
-    except Stopped as stop:
-        end_now(int(stop.code or 0))
-    return end_now(code) if code == INTERRUPTED else code
-
-
-def _exit_code(arguments: Sequence[str]) -> int:
+    process = arguments is None
     try:
         with stopping_at_once():
-            return quiet_on_closed_pipe(_run, arguments)
+            code = quiet_on_closed_pipe(_run, sys.argv[1:] if arguments is None else arguments)
     except InputError as error:
         if _first():
             say(f"train.py: {error}")
-        return BAD_INPUT
+        code = BAD_INPUT
+    except Stopped as stop:
+        if not process:
+            raise
+        end_now(int(stop.code or 0))
     except KeyboardInterrupt:  # `StopRequest` says more, where a run has a folder
         if _first():
             say("\nstopped by Ctrl-C; the same command starts or continues the run")
-        return INTERRUPTED
+        code = INTERRUPTED
+    return end_now(code) if process and code == INTERRUPTED else code
 
 
 def _run(arguments: Sequence[str]) -> int:

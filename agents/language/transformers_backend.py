@@ -103,6 +103,12 @@ class TransformersBackend:
         other.temperature = temperature
         return other
 
+    def of_player(self, name: str, playing: Callable[[], AbstractContextManager[Any]]) -> TransformersBackend:
+        """Return a backend of the same model for the player `name`, in whose context `playing` it decides."""
+        other = copy(self)
+        other.name, other.counts, other._playing = name, CacheCounts(), playing
+        return other
+
     def policies(self, requests: Sequence[Prompt]) -> list[np.ndarray]:
         """Return the probabilities of the options of each menu of one line, float64 [n], in the menu's order.
 

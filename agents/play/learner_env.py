@@ -59,10 +59,6 @@ class MatchTally:
         """Number of finished matches per opponent."""
         return self.wins + self.draws + self.losses
 
-    def result(self, opponent: int) -> tuple[int, int, int]:
-        """Return the learner's (wins, draws, losses) against one opponent."""
-        return int(self.wins[opponent]), int(self.draws[opponent]), int(self.losses[opponent])
-
 
 class StepReward(Protocol):
     """Rewards of the learner in place of the batch's."""

@@ -165,28 +165,20 @@ class ActorCritic(PolicyNetwork):
         values: Tensor = self.critic(obs)
         return values.float().squeeze(-1)
 
-    def evaluate(self, obs: Any, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """See `PolicyNetwork`."""
-        return self._densities(self.answer(obs), actions)
-
-    def evaluate_near(
-        self, obs: Any, actions: Tensor, targets: Sequence[tuple[float, Any]]
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def evaluate(self, obs: Any, actions: Tensor, targets: Sequence[tuple[float, Any]] = ()) -> tuple[Tensor, ...]:
         """See `PolicyNetwork`; the targets are networks of this shape."""
-        with torch.no_grad():
-            answers = [(weight, other.answer(obs)) for weight, other in targets]
-        answer = self.answer(obs)
-        penalty = torch.stack([weight * divergence(answer, other) for weight, other in answers]).sum(0)
-        return *self._densities(answer, actions), penalty
-
-    def _densities(self, answer: ActorOutput, actions: Tensor) -> tuple[Tensor, Tensor]:
-        output, log_std, choices, _ = answer
+        answer = output, log_std, choices, _ = self.answer(obs)
+        penalty = []
+        if targets:
+            with torch.no_grad():
+                answers = [(weight, other.answer(obs)) for weight, other in targets]
+            penalty = [torch.stack([weight * divergence(answer, other) for weight, other in answers]).sum(0)]
         count = self.continuous + self.binary
         log_prob, spread = Density.apply(output, log_std, actions[..., :count])  # type: ignore[no-untyped-call]
         for column, choice in enumerate(choices, start=count):
             log_prob = log_prob + choice_log_probability(choice, actions[..., column : column + 1])
             spread = spread - (choice.exp() * choice).sum(-1)
-        return log_prob, spread
+        return log_prob, spread, *penalty
 
     def answer(self, obs: Tensor) -> ActorOutput:
         """Return the actor's distributions for observations [B, D]."""
@@ -355,13 +347,14 @@ class Density(torch.autograd.Function):
         (mean, logit), (chosen, taken) = split(output, log_std), split(actions, log_std)
         inverse = (-log_std).exp()
         z = (chosen - mean) * inverse
-        log_prob, spread = gaussian_log_probability(z, log_std), gaussian_entropy(log_std)
+        log_prob = gaussian_log_probability(z, log_std)
+        spread = (log_std + (0.5 + HALF_LOG_TWO_PI)).sum(-1)
         saved = [log_std, z, inverse]
         if logit.shape[-1]:
             logit = logit.contiguous()  # softplus of a strided view takes four times as long
             p = logit.sigmoid()
             log_prob = log_prob + bernoulli_log_probability(logit, taken)
-            spread = spread + bernoulli_entropy(logit, p)
+            spread = spread + (F.softplus(logit) - p * logit).sum(-1)  # -p log p - (1 - p) log(1 - p)
             saved += [logit, p, taken - p]
         ctx.save_for_backward(*saved)
         return log_prob, spread.expand_as(log_prob)
@@ -394,19 +387,9 @@ def gaussian_log_probability(z: Tensor, log_std: Tensor) -> Tensor:
     return -0.5 * z.square().sum(-1) - (log_std + HALF_LOG_TWO_PI).sum(-1)
 
 
-def gaussian_entropy(log_std: Tensor) -> Tensor:
-    """Return the entropy of the Gaussians, log sigma + log(2 pi e) / 2 summed over the last dimension."""
-    return (log_std + (0.5 + HALF_LOG_TWO_PI)).sum(-1)
-
-
 def bernoulli_log_probability(logit: Tensor, taken: Tensor) -> Tensor:
     """Return log p or log(1 - p) of values 0.0 or 1.0, summed over the last dimension."""
     return F.logsigmoid((2.0 * taken - 1.0) * logit).sum(-1)
-
-
-def bernoulli_entropy(logit: Tensor, p: Tensor) -> Tensor:
-    """Return -p log p - (1 - p) log(1 - p), summed over the last dimension, from l and p = sigmoid(l)."""
-    return (F.softplus(logit) - p * logit).sum(-1)
 
 
 def divergence(output: ActorOutput, other: ActorOutput) -> Tensor:

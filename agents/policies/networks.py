@@ -50,7 +50,7 @@ class PolicyNetwork(nn.Module, ABC):
     log_std: nn.Parameter
     """Log standard deviations of continuous actions; its device is the network's."""
     uniform_play: bool | None = None
-    """Whether actions have a uniform play; None if the network has no divergence from another, `evaluate_near`."""
+    """Whether actions have a uniform play; None if the network has no divergence from another, for `evaluate`."""
     masked, roles, samples = False, 1, True
     """Whether rows have a mask of legal alternatives, the number of roles, and whether actions can be drawn."""
     routed = False
@@ -111,17 +111,14 @@ class PolicyNetwork(nn.Module, ABC):
         self._lacks("noise that depends on the state")
 
     @abstractmethod
-    def evaluate(self, obs: Tensor | Sequences, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """Return log pi(a | s) and the entropy of pi(. | s), float32 [B], of actions [B, A]."""
+    def evaluate(
+        self, obs: Tensor | Sequences, actions: Tensor, targets: Sequence[tuple[float, PolicyNetwork | None]] = ()
+    ) -> tuple[Tensor, ...]:
+        """Return log pi(a | s) and the entropy of pi(. | s), float32 [B], of actions [B, A].
 
-    def evaluate_near(
-        self, obs: Tensor | Sequences, actions: Tensor, targets: Sequence[tuple[float, PolicyNetwork | None]]
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return what `evaluate` does, and sum_i w_i KL(pi, q_i), [B], of pairs (w_i, q_i); None is uniform play.
-
-        Raises `TypeError` for a network without a divergence, whose `uniform_play` is None.
+        With `targets`, pairs (w_i, q_i), there follows sum_i w_i KL(pi, q_i), [B]; None is uniform play. A network
+        whose `uniform_play` is None raises `TypeError` for them.
         """
-        self._lacks("divergence from another")
 
     @abstractmethod
     def value(self, obs: Tensor | Sequences) -> Tensor:

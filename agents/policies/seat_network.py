@@ -176,17 +176,16 @@ class SeatNetwork(ActorCritic):
         after = self.critic.step(final.features, final.role, states.index_select(0, final_rows))
         return self._value(states, columns.flat()), self._value(after, final)
 
-    def evaluate(self, obs: Tensor | Sequences, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """See `PolicyNetwork`."""
-        return self.evaluate_with(obs, actions, ())[:2]
-
-    def evaluate_with(
-        self, obs: Tensor | Sequences, actions: Tensor, scores: Sequence[Tensor]
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return what `evaluate` does, and sum_k pi(k | s) score_k over all choices, [n] or 0 without scores.
-
-        `scores` are finite, of every choice [n, K_i]; those of illegal alternatives do not count.
-        """
+    def evaluate(
+        self, obs: Tensor | Sequences, actions: Tensor, targets: Sequence[tuple[float, Any]] = ()
+    ) -> tuple[Tensor, ...]:
+        """See `PolicyNetwork`: over the legal alternatives the penalty is -<pi, t> - (sum of w) H(pi), t = w log q."""
+        terms = []
+        with torch.no_grad():
+            for weight, other in targets:
+                logs = (other or self).log_probabilities(obs, uniform=other is None)
+                terms.append([weight * log_p for log_p in logs])
+        scores = [sum(parts[1:], start=parts[0]) for parts in zip(*terms, strict=True)]
         state, columns = self._read(self.actor, obs)
         output = self._output(self.actor, state, columns)
         count = self.continuous + self.binary
@@ -198,20 +197,9 @@ class SeatNetwork(ActorCritic):
             score = scores[number] if scores else None
             parts = ChoiceDensity.apply(logits, illegal, chosen, score)  # type: ignore[no-untyped-call]
             log_prob, spread, expected = log_prob + parts[0], spread + parts[1], expected + parts[2]
-        return log_prob, spread, expected
-
-    def evaluate_near(
-        self, obs: Tensor | Sequences, actions: Tensor, targets: Sequence[tuple[float, Any]]
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """See `PolicyNetwork`: over the legal alternatives the penalty is -<pi, t> - (sum of w) H(pi), t = w log q."""
-        terms = []
-        with torch.no_grad():
-            for weight, other in targets:
-                logs = (other or self).log_probabilities(obs, uniform=other is None)
-                terms.append([weight * log_p for log_p in logs])
-        scores = [sum(parts[1:], start=parts[0]) for parts in zip(*terms, strict=True)]
-        log_prob, entropy, expected = self.evaluate_with(obs, actions, scores)
-        return log_prob, entropy, -expected - sum(weight for weight, _ in targets) * entropy
+        if not targets:
+            return log_prob, spread
+        return log_prob, spread, -expected - sum(weight for weight, _ in targets) * spread
 
     def plausible(self, obs: Tensor) -> Tensor:
         """Return the rows with all actions legal, and every role in turn."""

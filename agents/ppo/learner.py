@@ -36,12 +36,12 @@ from sparring.agents.ppo.losses import (
     Magnet,
     Minibatch,
     Samples,
+    Surrogate,
+    ValueLoss,
     explained_variance,
     gathered,
     orders,
     parts,
-    surrogate,
-    value_loss,
 )
 from sparring.agents.ppo.rollout import BatchEnv, Rollout, SequenceSamples
 from sparring.agents.run.fidelity import first_cpu
@@ -247,7 +247,7 @@ class PPOLearner:
     @torch.no_grad()
     def _values(self, chunks: Sequence[Tensor], number: int) -> list[Tensor]:
         with self.autocast.context(number):
-            return [self.network.value(chunk) for chunk in chunks]
+            return list(map(self.network.value, chunks))
 
     def _gradients(
         self, samples: Samples | SequenceSamples, joint: Joint | None, number: int, entropy_coefficient: float
@@ -303,7 +303,8 @@ class PPOLearner:
                 obs = cast(Tensor, piece.obs)
                 judge = self.magnet or self.network
                 log_prob, entropy, *penalty = judge.evaluate(obs, piece.actions)
-            loss, rest = surrogate(log_prob, piece, self.config, piece.size)
+            options = piece.log_prob, piece.advantage, self.config.clip, piece.size
+            loss, *rest = Surrogate.apply(log_prob, *options)  # type: ignore[no-untyped-call]
             mean_entropy = piece.mean(entropy)
             total = loss - entropy_coefficient * mean_entropy
             if self.magnet:
@@ -322,7 +323,8 @@ class PPOLearner:
         for piece in batch.pieces(self._piece):
             with self.autocast.context(number):
                 value = self.network.value(cast(Tensor, piece.obs))
-            loss = value_loss(value, piece.value, piece.returns, self.config.value_clip, piece.size)
+            options = piece.value, piece.returns, self.config.value_clip, piece.size
+            loss = ValueLoss.apply(value, *options)  # type: ignore[no-untyped-call]
             self.autocast.scaler.scale(self.config.value_coefficient * loss).backward()
             losses.append(loss.detach())
         return sum(losses[1:], losses[0]), next(batches, None)

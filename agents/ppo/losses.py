@@ -144,16 +144,19 @@ def parts(total: int, config: PPOConfig) -> int:
 
 
 class Surrogate(torch.autograd.Function):
-    """The clipped policy loss and, without gradient, KL, clipped fraction and largest ratio."""
+    """`Surrogate.apply(log_prob, old, advantage, clip, N)`: the clipped policy loss of a minibatch.
+
+    With it, without gradient, KL, clipped fraction and largest ratio. Advantages must have mean 0 and deviation 1.
+    """
 
     @staticmethod
     def forward(
-        ctx: Any, log_prob: Tensor, old: Tensor, advantage: Tensor, clip: float, clamp: float, size: int
+        ctx: Any, log_prob: Tensor, old: Tensor, advantage: Tensor, clip: float, size: int
     ) -> tuple[Tensor, ...]:
         """Compute all four, and keep d L / d log pi [B]."""
         change = log_prob - old
         # In nats; the clamp keeps exp finite (float32 overflows at 88) when one action has become very likely.
-        log_ratio = change.clamp(-clamp, clamp)
+        log_ratio = change.clamp(-LOG_RATIO_CLAMP, LOG_RATIO_CLAMP)
         ratio = log_ratio.exp()
         near = ratio.clamp(1.0 - clip, 1.0 + clip)
         gain, bounded = ratio * advantage, near * advantage
@@ -171,11 +174,14 @@ class Surrogate(torch.autograd.Function):
     def backward(ctx: Any, by_loss: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradient of log_prob [B]."""
         (slope,) = ctx.saved_tensors
-        return slope * (by_loss / -ctx.size), None, None, None, None, None
+        return slope * (by_loss / -ctx.size), None, None, None, None
 
 
 class ValueLoss(torch.autograd.Function):
-    """Mean squared error; with `clip` > 0 the larger of it and that of V within `clip` of its old value."""
+    """`ValueLoss.apply(value, old, returns, clip, N)`: the mean squared error of a minibatch.
+
+    With `clip` > 0 the larger of it and that of V within `clip` of its old value.
+    """
 
     @staticmethod
     def forward(ctx: Any, value: Tensor, old: Tensor, returns: Tensor, clip: float, size: int) -> Tensor:
@@ -199,25 +205,6 @@ class ValueLoss(torch.autograd.Function):
         """Return the gradient of V [B]."""
         (error,) = ctx.saved_tensors
         return error * (2.0 / ctx.size * by_loss), None, None, None, None
-
-
-def surrogate(
-    log_prob: Tensor, batch: Samples | Minibatch, config: PPOConfig, size: int = 0
-) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
-    """Return the clipped policy loss of a minibatch and, without gradient, (KL, clipped fraction, largest ratio).
-
-    The advantages must have mean 0 and standard deviation 1. `size` is N, by default B.
-    """
-    options = (config.clip, LOG_RATIO_CLAMP, size or len(log_prob))
-    loss, *measured = Surrogate.apply(log_prob, batch.log_prob, batch.advantage, *options)  # type: ignore[no-untyped-call]
-    kl, clip_fraction, largest = measured
-    return loss, (kl, clip_fraction, largest)
-
-
-def value_loss(value: Tensor, old: Tensor, returns: Tensor, clip: float, size: int = 0) -> Tensor:
-    """Return the loss of values [B] with returns [B]; `clip` > 0 holds them near the old ones. `size` is N, or B."""
-    loss: Tensor = ValueLoss.apply(value, old, returns, clip, size or len(value))  # type: ignore[no-untyped-call]
-    return loss
 
 
 def explained_variance(value: Tensor, returns: Tensor) -> Tensor:
@@ -260,10 +247,10 @@ class Magnet:
         if self._old is not None:
             self._old.load_state_dict(self.network.state_dict())
 
-    def evaluate(self, obs: Tensor | Sequences, actions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def evaluate(self, obs: Tensor | Sequences, actions: Tensor) -> tuple[Tensor, ...]:
         """Return log pi(a | s), the entropy of pi(. | s), and a KL(pi, rho) + b KL(pi, pi_old), [n] each."""
         targets = [(weight, other) for weight, other in ((self.pull, self._copy), (self.hold, self._old)) if weight]
-        return self.network.evaluate_near(obs, actions, targets)
+        return self.network.evaluate(obs, actions, targets)
 
     def record(self, penalty: Tensor) -> None:
         """Count the mean penalty of a minibatch, or of a piece of it, for `follow`."""

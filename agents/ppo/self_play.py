@@ -33,7 +33,7 @@ from sparring.curriculum.league import league as rules
 from sparring.curriculum.league.file import LeagueFile, read_league, write_league
 from sparring.curriculum.league.league import CHALLENGER, known_win_rates, new_league, win_rates
 from sparring.curriculum.league.matchmaking import draw, weights
-from sparring.curriculum.opponents import deal_seats
+from sparring.curriculum.opponents import deal
 from sparring.curriculum.pool import Pool, PoolError, read_rows
 from sparring.curriculum.ratings import GameResult, head_to_head
 from sparring.curriculum.schedule import TrainingPlan
@@ -67,7 +67,8 @@ class SelfPlay:
     """Assignment of opponents to `env`, and the `league` in `file`, which only this run changes.
 
     `alert` is called when a snapshot cannot be written or read. `seed` seeds the draws from the pool. With a
-    `promotion`, snapshots after the first must pass its test; `refused` counts those that did not.
+    `promotion`, snapshots after the first must pass its test; `refused` counts those that did not. With more than two
+    `seats`, so many matches in a row have the same opponent: the learner has every seat against it equally often.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class SelfPlay:
         seats: int = 2,
     ) -> None:
         self.env, self.pool, self.file, self.config, self.alert = env, pool, file, config, alert
-        self._seats = seats
+        self._together = seats if seats > 2 else 1
         self.league = self._new_league()
         self.slots = [""] * env.slots
         """Name of the snapshot in each slot; empty until self-play starts."""
@@ -96,11 +97,18 @@ class SelfPlay:
         """Assign every match of the run its opponent under `plan`."""
         if plan.scripted_share < 1.0:
             self._refill(plan, network)
-        self.env.assign(deal_seats(self._shares(plan), self._seats, self.env.opponents))
+        now, together = self.env.opponents, self._together
+        dealt = deal(self._shares(plan), len(now) // together, now[::together])
+        self.env.assign(np.repeat(dealt, together))
 
     def record(self, tally: MatchTally) -> None:
-        """Add an update's results to the league."""
-        self.league = rules.record(self.league, self._games(tally), k=K)
+        """Add an update's results to the league, except against a snapshot in a slot that has left it."""
+        games: list[GameResult] = []
+        for number, name in enumerate([*self.env.bots, *self.slots]):
+            if name in self.league.agents:
+                result = int(tally.wins[number]), int(tally.draws[number]), int(tally.losses[number])
+                games += head_to_head(CHALLENGER, name, result)
+        self.league = rules.record(self.league, games, k=K)
 
     def win_rates(self) -> dict[str, float]:
         """Return the learner's recent win rate against every opponent with enough games."""
@@ -264,14 +272,6 @@ class SelfPlay:
         pool = rest * self.config.pool_share
         return np.array([*bots, *[pool / slots] * slots, rest - pool])
 
-    def _games(self, tally: MatchTally) -> list[GameResult]:
-        """Return the learner's finished matches, except against a snapshot in a slot that has left the league."""
-        games: list[GameResult] = []
-        for number, name in enumerate([*self.env.bots, *self.slots]):
-            if name in self.league.agents:
-                games += head_to_head(CHALLENGER, name, tally.result(number))
-        return games
-
 
 def open_self_play(
     env: OpponentsEnv,
@@ -352,11 +352,12 @@ def curriculum_metrics(plan: TrainingPlan, rates: dict[str, float]) -> dict[str,
 
 
 def standing(plan: TrainingPlan, rates: dict[str, float], cost: str = "", *, win: str = WIN_RATE) -> str:
-    """Return the bots of `plan` with rates of `win`, the share of self-play and `cost`.
+    """Return the bots that `plan` plays with rates of `win`, if enough games were played, its self-play and `cost`.
 
     Every figure is named, since rates and shares are percentages alike.
     """
-    bots = plan.headline(rates)
+    played = plan.bots if plan.scripted_share > 0.0 else {}
+    bots = ", ".join(f"{bot} {rates[bot]:.0%}" if bot in rates else f"{bot} not yet" for bot in played)
     selfplay = f"self-play {1.0 - plan.scripted_share:.0%} of matches" if plan.scripted_share < 1.0 else ""
     return "; ".join(filter(None, [f"{win}: {bots}" if bots else "", selfplay, cost]))
 

@@ -77,6 +77,8 @@ class PPOTrainer:
         self.task = make_task(config, self.device, self.threads, seeds=seeds, processes=processes)
         self.cannot_save = self.task.env.unsaved
         self.game = game_of(config.env.id)
+        self.randomizes = self.game is not None and bool(self.game.physics)
+        """Whether this game has physics that a plan can randomize."""
         self.shard = processes.share(config.env.num_envs)
         self.network = build_network(shape_for(self.task.env.contract, config.network), seed=seeds["network"])
         self.network.to(self.device)
@@ -198,7 +200,8 @@ class PPOTrainer:
         """Play the evaluations and save the checkpoints that are due, and measure the speed."""
         plan, folder = self.plan, self.session.folder
         metrics, improved = ({}, False) if self.exploiting else self.task.evaluate(plan, self.released)
-        self._report_evaluation(metrics)
+        if metrics:
+            self._report_evaluation(metrics)
         if (plan.update + 1) % self.config.checkpoint_every == 0:
             self._keep(folder.step(self.env_steps))
         if improved:
@@ -215,7 +218,7 @@ class PPOTrainer:
 
     def headline(self, metrics: Mapping[str, float]) -> tuple[str, str]:
         """Return phase and physics, and the task's standing, what moves in any game, and the speed."""
-        physics = f" ({self.plan.randomization})" if self._randomized else ""
+        physics = f" ({self.plan.randomization})" if self.randomizes else ""
         parts = [self.task.status(self.plan).headline]
         parts += [form.format(metrics[key]) for key, form in MOVES.items() if key in metrics]
         parts.append(f"{metrics['time/steps_per_second']:,.0f} steps/s")
@@ -309,16 +312,11 @@ class PPOTrainer:
 
     # ---- the parts of an update
 
-    @property
-    def _randomized(self) -> bool:
-        """True if this game has physics that a plan can randomize."""
-        return self.game is not None and bool(self.game.physics)
-
     def _prepare(self) -> None:
         """Apply the plan's events, then set up the game."""
         plan = self.plan
         if plan.bots and (plan.phase_update == 0 or plan.events):
-            physics = f", physics {plan.randomization}" if self._randomized else ""
+            physics = f", physics {plan.randomization}" if self.randomizes else ""
             self.session.say(f"phase {plan.phase}, update {plan.update}: {', '.join(plan.bots)}{physics}")
         for event in plan.events:
             self._apply(event)

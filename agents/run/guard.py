@@ -118,7 +118,8 @@ class Guard:
         """Judge the `train/...` metrics of update number `update`, and revert it if it broke the policy."""
         self.counts["skipped_steps"] += int(metrics["train/skipped_steps"])
         self.counts["kl_stops"] += int(metrics["train/kl_stop"])
-        self._follow_kl(metrics["train/approx_kl"])
+        if self._adaptive_kl > 0:
+            self._follow_kl(metrics["train/approx_kl"])
         wrong = self._what_broke(metrics)
         self.sound = wrong is None
         self.verdict = self._climb(update, wrong) if wrong and self.config.enabled else GuardVerdict.GO_ON
@@ -165,17 +166,13 @@ class Guard:
             return "no step of it was finite"
         if not math.isfinite(metrics["train/weight_norm"]):
             return "its weights are not finite"
-        if not self._moments_are_finite():
+        states = self.learner.optimizer.state.values()
+        moments = [value for state in states for value in state.values() if isinstance(value, Tensor)]
+        if moments and not math.isfinite(float(get_total_norm(moments))):  # an infinite one silently freezes its weight
             return "the optimizer's moments are not finite"
         if self.learner.config.target_kl > 0 and metrics["train/kl_max"] > limit:
             return f"its KL reached {metrics['train/kl_max']:.3g}, over {limit:.3g}"
         return None
-
-    def _moments_are_finite(self) -> bool:
-        """Test the optimizer's moments: an infinite second moment silently freezes its weight."""
-        states = self.learner.optimizer.state.values()
-        moments = [value for state in states for value in state.values() if isinstance(value, Tensor)]
-        return not moments or math.isfinite(float(get_total_norm(moments)))
 
     def _climb(self, update: int, wrong: str) -> GuardVerdict:
         """Revert the update; the number of reverts within the window decides the verdict."""
@@ -191,11 +188,10 @@ class Guard:
         return verdict
 
     def _follow_kl(self, kl: float) -> None:
-        if self._adaptive_kl > 0:
-            if kl > 2.0 * self._adaptive_kl:
-                self.rate_scale = max(self.rate_scale / FACTOR, SLOWEST)
-            elif kl < 0.5 * self._adaptive_kl:
-                self.rate_scale = min(self.rate_scale * FACTOR, FASTEST)
+        if kl > 2.0 * self._adaptive_kl:
+            self.rate_scale = max(self.rate_scale / FACTOR, SLOWEST)
+        elif kl < 0.5 * self._adaptive_kl:
+            self.rate_scale = min(self.rate_scale * FACTOR, FASTEST)
 
 
 Metrics = Mapping[str, float]

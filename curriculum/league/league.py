@@ -184,9 +184,13 @@ def record(league: League, games: Sequence[GameResult], *, k: float = K) -> Leag
 
 
 def win_rates(league: League, hero: str, names: Sequence[str]) -> np.ndarray:
-    """Return the hero's recent share of points against each of `names`, float64 [K]; 0.5 without games."""
-    counts = np.array([_seen_by(league, hero, name) for name in names]).reshape(-1, 3)
-    return win_rate(counts[:, 0], counts[:, 1], counts[:, 2])
+    """Return the hero's recent share of points against each of `names`, float64 [K].
+
+    It is (wins + draws / 2 + 1) / (games + 2). The added win and loss are a prior (Laplace): without games a rate
+    is 0.5, and a single game moves it little.
+    """
+    wins, draws, losses = np.array([_seen_by(league, hero, name) for name in names]).reshape(-1, 3).T
+    return (wins + 0.5 * draws + 1.0) / (wins + draws + losses + 2.0)
 
 
 def known_win_rates(league: League, hero: str) -> dict[str, float]:
@@ -217,15 +221,6 @@ def _added(before: PairRecord, result: Result) -> PairRecord:
     wins, draws, losses = (old + new for old, new in zip(before.total, result, strict=True))
     won, drawn, lost = decayed(before.recent, result).tolist()
     return PairRecord((wins, draws, losses), (won, drawn, lost))
-
-
-def win_rate(wins: ArrayLike, draws: ArrayLike, losses: ArrayLike) -> np.ndarray:
-    """Return the share of points, (wins + draws / 2 + 1) / (games + 2), elementwise, as float64.
-
-    The added win and loss are a prior (Laplace): without games a rate is 0.5, and a single game moves it little.
-    """
-    won, drawn, lost = (np.asarray(count, dtype=np.float64) for count in (wins, draws, losses))
-    return (won + 0.5 * drawn + 1.0) / (won + drawn + lost + 2.0)
 
 
 def decayed(before: ArrayLike, result: Sequence[int], memory: float = MEMORY) -> np.ndarray:

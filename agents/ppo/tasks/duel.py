@@ -112,7 +112,7 @@ class DuelTask(LeagueTask):
 
     @property
     def seats(self) -> int:
-        """Matches in a row that have the same opponent, as in `deal_seats`."""
+        """Matches in a row that have the same opponent, where more than two; see `SelfPlay`."""
         return 2
 
     def league_options(self) -> dict[str, Any]:

@@ -58,7 +58,7 @@ class LeagueTask(ABC):
                 fix = f"start it without torchrun, or give network.{name}={default}"
                 raise ConfigError(f"network.{name}={value}: learns in one process; {fix}")
         self.config, self.processes, self._seeds = config, processes, seeds
-        self._win_rates: dict[str, float] = {}  # broadcast by process 0, in the others
+        self._win_rates: dict[str, float] = {}  # as they were after the last rollout, in every process
         self._share: float | None = None  # of playing time, of the opponents outside the kernels
         self._best = self.lowest
         self._physics: Randomization | None = None
@@ -136,7 +136,8 @@ class LeagueTask(ABC):
             if metrics := self.self_play.exploiter_metrics(tally):
                 return metrics
             self.self_play.record(tally)
-        rates = self._win_rates = self.processes.broadcast(self._rates())
+            self._win_rates = self.self_play.win_rates()
+        rates = self._win_rates = self.processes.broadcast(self._win_rates)
         if not self.processes.first:
             return {}
         metrics = self_play.rollout_metrics(tally, self.league_env.bots) | self_play.curriculum_metrics(plan, rates)
@@ -160,7 +161,7 @@ class LeagueTask(ABC):
 
     def status(self, plan: TrainingPlan | None = None) -> TaskStatus:
         """Return the opponents with win rates, the share of self-play, and the rating."""
-        rates, headline = self._rates(), ""
+        rates, headline = self._win_rates, ""
         if plan:
             cost = "" if self._share is None else f"opponents {self._share:.0%} of play"
             headline = self_play.standing(plan, rates, cost, win=self.win)
@@ -188,12 +189,10 @@ class LeagueTask(ABC):
             return
         weights = stored[self.matches_key].get("slots")
         self.self_play.load_state_dict(stored["league"], weights if isinstance(weights, list) else ())
+        self._win_rates = self.self_play.win_rates()  # without those of lost snapshots
         if self.evaluation:
             self.evaluation.load_state_dict(stored["checks"])
         else:
             self._best = stored["best"]
         if not episodes:
             self.self_play.slots = [""] * len(self.self_play.slots)  # the next deal draws all of them
-
-    def _rates(self) -> dict[str, float]:
-        return self.self_play.win_rates() if self.processes.first else self._win_rates

@@ -9,7 +9,7 @@ adjacency lists a bare BUL, SPA or STP. Arrays are read-only, since all callers 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -120,6 +120,12 @@ def location_name(location: int) -> str:
     if not 0 <= location < len(locations):
         raise InputError(f"location {location}: must be in [0, {len(locations) - 1}]")
     return locations[location]
+
+
+def centre_names(owner: Sequence[int] | np.ndarray, power: int) -> list[str]:
+    """Return the codes of a power's centres, from the owners [34]."""
+    centres = standard_board().centres
+    return [location_name(int(centres[centre])) for centre, holder in enumerate(owner) if holder == power]
 
 
 def board_of(rows: MapFile) -> Board:

@@ -26,11 +26,11 @@ import numpy as np
 
 from sparring.configs.language import LanguageModelConfig
 from sparring.envs.diplomacy.board import codes
-from sparring.envs.diplomacy.board.board import NOTHING, POWERS, location_name, standard_board
+from sparring.envs.diplomacy.board.board import NOTHING, POWERS, centre_names, location_name, standard_board
 from sparring.envs.diplomacy.orders.choices import Choices
 from sparring.envs.diplomacy.orders.completion import OPENING
 from sparring.envs.diplomacy.orders.notation import LETTERS, unit_location, write_unit
-from sparring.envs.diplomacy.prompts.report import board_report, centre_names
+from sparring.envs.diplomacy.prompts.report import board_report
 from sparring.envs.text import Option
 
 COMPACT_PREFIX = "Diplomacy\n"

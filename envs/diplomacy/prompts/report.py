@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import torch
 
 from sparring.envs.diplomacy.board import codes
-from sparring.envs.diplomacy.board.board import NOTHING, POWERS, location_name, standard_board
+from sparring.envs.diplomacy.board.board import NOTHING, POWERS, centre_names, location_name
 from sparring.envs.diplomacy.board.tensors import due
 from sparring.envs.diplomacy.orders.notation import write_order, write_unit
 
@@ -71,12 +71,6 @@ def _holdings(row: Mapping[str, np.ndarray], power: int) -> str:
         return f"{POWERS[power]}: nothing"
     centres_text, units_text = f"{len(centres)} centres {' '.join(centres)}", f"{len(units)} units {', '.join(units)}"
     return f"{POWERS[power]}: {centres_text}; {units_text}".rstrip()
-
-
-def centre_names(owner: Sequence[int] | np.ndarray, power: int) -> list[str]:
-    """Return the codes of a power's centres, from the owners [34]."""
-    centres = standard_board().centres
-    return [location_name(int(centres[centre])) for centre, holder in enumerate(owner) if holder == power]
 
 
 def _dislodged(row: Mapping[str, np.ndarray], province: int) -> str:

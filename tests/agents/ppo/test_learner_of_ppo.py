@@ -15,8 +15,6 @@ from sparring.agents.ppo.losses import (
     ValueLoss,
     explained_variance,
     normalize,
-    surrogate,
-    value_loss,
 )
 from sparring.agents.ppo.rollout import Rollout
 from sparring.configs.schema import NetworkConfig, PPOConfig
@@ -53,6 +51,11 @@ def batch_of(advantage, old_log_prob):
     return Samples(empty, empty, torch.tensor(old_log_prob), empty[:, 0], torch.tensor(advantage), empty[:, 0])
 
 
+def surrogate(log_prob, batch, clip=0.2, size=0):
+    loss, *statistics = Surrogate.apply(log_prob, batch.log_prob, batch.advantage, clip, size or len(log_prob))
+    return loss, statistics
+
+
 def weights(net):
     return torch.cat([parameter.detach().flatten() for parameter in net.parameters()])
 
@@ -62,7 +65,7 @@ def test_clipped_surrogate_by_hand():
     # min(1.5, 1.2) = 1.2; min(-1.5, -1.2) = -1.5; min(0.5, 0.8) = 0.5; min(-0.5, -0.8) = -0.8. Mean -0.15.
     log_prob = torch.tensor([1.5, 1.5, 0.5, 0.5]).log()
     batch = batch_of([1.0, -1.0, 1.0, -1.0], [0.0] * 4)
-    loss, (kl, clip_fraction, ratio_max) = surrogate(log_prob, batch, PPOConfig(clip=0.2))
+    loss, (kl, clip_fraction, ratio_max) = surrogate(log_prob, batch)
     assert loss.item() == pytest.approx(0.15, abs=1e-4)
     assert kl.item() == pytest.approx((0.5 - math.log(1.5) - 0.5 - math.log(0.5)) / 2, abs=1e-6)
     assert clip_fraction.item() == 1.0
@@ -71,7 +74,7 @@ def test_clipped_surrogate_by_hand():
 
 def test_a_ratio_inside_the_clip_is_left_alone():
     batch = batch_of([1.0, -1.0], [0.0, 0.0])
-    loss, (_, clip_fraction, _) = surrogate(torch.tensor([1.1, 0.9]).log(), batch, PPOConfig(clip=0.2))
+    loss, (_, clip_fraction, _) = surrogate(torch.tensor([1.1, 0.9]).log(), batch)
     assert loss.item() == pytest.approx(-0.1, abs=1e-4)
     assert clip_fraction.item() == 0.0
 
@@ -79,14 +82,14 @@ def test_a_ratio_inside_the_clip_is_left_alone():
 def test_the_log_ratio_clamp_prevents_infinity(monkeypatch):
     batch = batch_of([1.0, -1.0], [-500.0, -500.0])
     log_prob = torch.zeros(2, requires_grad=True)
-    loss, (kl, _, ratio_max) = surrogate(log_prob, batch, PPOConfig())
+    loss, (kl, _, ratio_max) = surrogate(log_prob, batch)
     loss.backward()
     assert loss.isfinite()
     assert kl.isfinite()
     assert log_prob.grad.isfinite().all()
     assert ratio_max.item() == pytest.approx(math.exp(20.0), rel=1e-5)
     monkeypatch.setattr(losses, "LOG_RATIO_CLAMP", 1000.0)
-    assert not surrogate(log_prob, batch, PPOConfig())[0].isfinite()
+    assert not surrogate(log_prob, batch)[0].isfinite()
 
 
 def spaced(low, high):
@@ -98,10 +101,11 @@ def seeded(seed):
     return torch.Generator().manual_seed(seed)
 
 
-def test_the_gradients_of_the_losses_are_those_of_finite_differences():
+def test_the_gradients_of_the_losses_are_those_of_finite_differences(monkeypatch):
     """Ratios on both sides of the clip and of the clamp, values on both sides of theirs, part of a larger minibatch."""
     log_prob, old, advantage = spaced(-3.0, 3.0).requires_grad_(), torch.zeros(64).double(), spaced(-1.1, 1.3).flip(0)
-    policy = lambda x: Surrogate.apply(x, old, advantage, 0.2, 2.5, 100)[0]  # noqa: E731
+    monkeypatch.setattr(losses, "LOG_RATIO_CLAMP", 2.5)
+    policy = lambda x: Surrogate.apply(x, old, advantage, 0.2, 100)[0]  # noqa: E731
     assert torch.autograd.gradcheck(policy, (log_prob,))
     policy(log_prob).backward()
     slopes = (log_prob.grad != 0).double()
@@ -115,20 +119,20 @@ def test_a_part_of_a_minibatch_has_its_part_of_the_loss():
     log_prob, advantage = spaced(-1.0, 1.0), spaced(-2.0, 2.0).flip(0)
     batch = batch_of(advantage.tolist(), [0.0] * 64)
     halves = [batch_of(advantage[half].tolist(), [0.0] * 32) for half in (slice(32), slice(32, 64))]
-    whole = surrogate(log_prob, batch, PPOConfig())[0]
-    parts = [surrogate(p, half, PPOConfig(), 64)[0] for p, half in zip(log_prob.split(32), halves, strict=True)]
+    whole = surrogate(log_prob, batch)[0]
+    parts = [surrogate(p, half, size=64)[0] for p, half in zip(log_prob.split(32), halves, strict=True)]
     torch.testing.assert_close(sum(parts), whole)
-    empty = surrogate(log_prob[:0], batch_of([], []), PPOConfig(), 64)
+    empty = surrogate(log_prob[:0], batch_of([], []), size=64)
     assert [float(number) for number in (empty[0], *empty[1])] == [0.0] * 4
 
 
 def test_value_clip_by_hand():
     # V moved from 0 to 1 while R is 2: plain (1 - 2)^2 = 1, clipped (0.2 - 2)^2 = 3.24; the worse counts.
     value, old, returns = torch.tensor([1.0]), torch.tensor([0.0]), torch.tensor([2.0])
-    assert value_loss(value, old, returns, clip=0.2).item() == pytest.approx(3.24)
-    assert value_loss(value, old, returns, clip=0.0).item() == pytest.approx(1.0)
+    assert ValueLoss.apply(value, old, returns, 0.2, 1).item() == pytest.approx(3.24)
+    assert ValueLoss.apply(value, old, returns, 0.0, 1).item() == pytest.approx(1.0)
     # It moved past R = 0.1: plain 0.81, clipped 0.01; again the worse.
-    assert value_loss(value, old, torch.tensor([0.1]), clip=0.2).item() == pytest.approx(0.81)
+    assert ValueLoss.apply(value, old, torch.tensor([0.1]), 0.2, 1).item() == pytest.approx(0.81)
 
 
 def test_advantages_are_normalized_but_rounding_is_not_blown_up():
@@ -379,14 +383,14 @@ def test_a_step_whose_scaled_gradient_overflows_is_skipped():
 
 def test_the_largest_ratio_is_that_of_all_minibatches(monkeypatch):
     """The first has ratios of 1, those after large steps do not."""
-    found = []
+    found, apply = [], Surrogate.apply
 
     def noted(*arguments):
-        loss, measured = surrogate(*arguments)
-        found.append(float(measured[2]))
-        return loss, measured
+        result = apply(*arguments)
+        found.append(float(result[3]))
+        return result
 
-    monkeypatch.setattr(learner, "surrogate", noted)
+    monkeypatch.setattr(Surrogate, "apply", noted)
     metrics = run(network(), some_samples(), learning_rate=0.05)
     assert metrics["train/ratio_max"] == max(found) > 1.5
     assert min(found) == pytest.approx(1.0, abs=1e-5)

@@ -5,7 +5,7 @@ import pytest
 
 from sparring.configs.core.errors import UnknownNameError
 from sparring.curriculum.league import matchmaking as pfsp
-from sparring.curriculum.league.league import win_rate
+from sparring.curriculum.league.league import CHALLENGER, League, PairRecord, win_rates
 
 
 def test_hard_weights_are_one_minus_win_rate_plus_a_tenth():
@@ -16,13 +16,11 @@ def test_variance_weights_peak_at_even_matches_and_never_vanish():
     np.testing.assert_allclose(pfsp.weights([0.0, 0.5, 0.9, 1.0], "variance"), [0.01, 0.26, 0.10, 0.01])
 
 
-def test_win_rate_counts_draws_as_half_and_starts_even():
-    # (3 + 1/2 + 1) / (3 + 1 + 4 + 2) and, never met, 1 / 2.
-    np.testing.assert_allclose(win_rate([3, 0], [1, 0], [4, 0]), [0.45, 0.5])
-
-
-def test_one_lost_game_does_not_count_as_always_lost():
-    assert 0.0 < win_rate(0, 0, 1) < win_rate(0, 0, 0)
+def test_win_rate_counts_draws_as_half_starts_even_and_moves_little_by_one_game():
+    records = {(CHALLENGER, "met"): PairRecord(recent=(3, 1, 4)), ("a", CHALLENGER): PairRecord(recent=(1, 0, 0))}
+    # (3 + 1/2 + 1) / (3 + 1 + 4 + 2); never met, 1 / 2; lost once, 1 / 3.
+    rates = win_rates(League(records=records), CHALLENGER, ["met", "unknown", "a"])
+    np.testing.assert_allclose(rates, [0.45, 0.5, 1 / 3])
 
 
 @pytest.mark.parametrize("rates", [[-0.1], [1.2], [float("nan")]])

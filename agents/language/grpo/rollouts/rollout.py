@@ -241,17 +241,18 @@ class AdapterRolloutWorker:
     """Player of plans with the model that `config` names.
 
     `folder` is the run's, to which the paths of checkpoints in plans are relative. Raises `InputError` where it is
-    not seen, and what `load_model` raises.
+    not seen, and what `load_model` and `TransformersBackend` raise.
     """
 
     def __init__(self, config: GRPORunConfig, folder: Path) -> None:
         if not folder.is_dir():
             raise InputError(f"{folder}: is not on this machine; give a checkpoint_dir= on a disk that all nodes share")
-        self._config, self._folder = config.model, folder
-        model, self._tokenizer = load_model(config.model, device=config.device)
+        self._folder = folder
+        model, tokenizer = load_model(config.model, device=config.device)
         self._adapters = Adapters(model, LoraShape.of(config.model))
         game = text_game(config.game_id)
-        self._constraint = constraint_of(self._tokenizer, game.format)
+        constraint = constraint_of(tokenizer, game.format)
+        self._backend = TransformersBackend.of(config.model, model, tokenizer, constraint=constraint)
         self._rollouts = Rollouts(game.task(config), self._backend_of)
         self._paths: dict[str, str] = {}
         self._backends: dict[str, TransformersBackend] = {}
@@ -276,14 +277,7 @@ class AdapterRolloutWorker:
 
     def _backend_of(self, name: str) -> TransformersBackend:
         if name not in self._backends:
-            self._backends[name] = TransformersBackend.of(
-                self._config,
-                self._adapters.model,
-                self._tokenizer,
-                constraint=self._constraint,
-                playing=lambda: self._as(name),
-                name=name,
-            )
+            self._backends[name] = self._backend.of_player(name, lambda: self._as(name))
         return self._backends[name]
 
     def _as(self, name: str) -> AbstractContextManager[Any]:

@@ -12,7 +12,6 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import read_json
 from sparring.configs.load import load
 from sparring.configs.schema import PhaseConfig, SelfPlayConfig, StageConfig
-from sparring.curriculum.opponents import deal_seats
 from sparring.curriculum.schedule import Schedule, SchedulePosition
 from sparring.eval.exploit import main as exploit
 
@@ -74,9 +73,17 @@ def test_self_play_of_all_seats_has_its_share():
     plan = Schedule([phase]).plan(SchedulePosition(0, 0, 0), {})
     self_play = SelfPlay(env, None, None, SelfPlayConfig(both_seats=True, pool_share=0.25), seed=0)
     assert self_play._shares(plan).tolist() == pytest.approx([0.2, *[0.2 / 3] * 3, 0.6])
-    dealt = deal_seats([0.5, 0.25, 0.25], 3, np.zeros(24, dtype=np.int32))
-    for opponent, matches in enumerate((12, 6, 6)):
-        assert np.bincount(np.flatnonzero(dealt == opponent) % 3, minlength=3).tolist() == [matches // 3] * 3
+
+
+def test_the_learner_has_every_seat_of_three_against_each_opponent_equally_often():
+    dealt = []
+    stub = {"bots": ("random", "first"), "slots": 1, "opponents": np.zeros(24, dtype=np.int32)}
+    env = type("Env", (), stub | {"assign": lambda _, opponents: dealt.append(opponents)})()
+    plan = Schedule([PhaseConfig("p", 4, stages=[StageConfig(bots=["random", "first"], weights=[3.0, 1.0])])])
+    self_play = SelfPlay(env, None, None, SelfPlayConfig(), seed=0, seats=3)
+    self_play.deal(plan.plan(SchedulePosition(0, 0, 0), {}), None)
+    for opponent, matches in enumerate((18, 6)):
+        assert np.bincount(np.flatnonzero(dealt[0] == opponent) % 3, minlength=3).tolist() == [matches // 3] * 3
 
 
 @pytest.mark.parametrize(
