@@ -70,7 +70,7 @@ def test_hidden_cards_are_told_at_the_end_only():
     for one in table.played[:2]:
         state.apply_action(next(a for a in state.legal_actions() if state.action_to_string(-1, a) == one.action))
     assert (first["shown"], first["remembered"]) == (state.observation_string(0), state.information_state_string(0))
-    assert first["played"] == []
+    assert (first["played"], first["told"], last["told"]) == ([], False, True)
     assert [name for _, name in first["legal"]] == ["Pass", "Bet"]
     assert [who for who, _ in last["played"]] == ["chance", "chance", "you", "seat 1"]
     assert sum(last["returns"]) == 0
