@@ -136,8 +136,3 @@ def _check_length(key: str, was: int, value: int, before: PPORunConfig) -> None:
     if value < was:
         total = sum(phase.updates for phase in before.phases) - was + value
         raise ConfigError(f"{started}; leave it out, and give max_updates={total} to stop there")
-    if any(phase.success for phase in before.phases):
-        raise ConfigError(
-            f"{started}, and a schedule that advances on success cannot be extended; leave it out, or begin another "
-            f"run with another name= and init_from={before.name or 'NAME'}"
-        )

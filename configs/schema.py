@@ -128,15 +128,13 @@ class PPOConfig:
 
 @dataclass
 class StageConfig:
-    """These bots are current from update `at` of the phase on. `weights` defaults to equal shares."""
+    """These bots are current from update `at` of the phase on, with equal shares of the matches."""
 
     at: int = option(0, COUNT)
     """Update of the phase at which the stage starts."""
     bots: list[str] = field(default_factory=list, metadata={"allowed": OPPONENT})
     """By name: the dogfight's `BOTS`, or `DIPLOMACY_BOTS` and `SEED_BOTS`; also checkpoints, ONNX files (the dogfight)
     and Python objects (docs/opponents.md)."""
-    weights: list[float] = field(default_factory=list, metadata={"allowed": "(0, 1000]"})
-    """Shares of the bots, relative to each other; empty is equal shares."""
 
 
 @dataclass
@@ -184,10 +182,8 @@ class PhaseConfig:
     randomization: list[RandomizationConfig] = field(default_factory=list)
     """Before the first: the level at the end of the previous phase; the first phase starts without any."""
     events: list[EventConfig] = field(default_factory=list)
-    success: float = option(0.0, PROBABILITY)
-    """Win rate against every current bot at which a stage ends early; 0 ends each stage at its update."""
     adaptive: float = option(0.0, PROBABILITY)
-    """Degree to which shares of a stage's bots follow measured loss rates (0 keeps its weights)."""
+    """Degree to which shares of a stage's bots follow measured loss rates (0 keeps them equal)."""
 
 
 @dataclass
@@ -344,7 +340,7 @@ class PPORunConfig(RunConfig):
         "ppo.log_ratio_clamp": 20.0, "self_play.promotion_elo": 50.0,
         "self_play.eviction": "oldest", "self_play.elo_k": 32.0, "evaluation.check_alert": 0.8,
         "self_play.below_share": 0.6, "guard.restore_kl": 10.0, "guard.cut": 0.5, "guard.window": 50,
-        "phases.advance": Instead("phases.success above 0 ends a stage early"),
+        "phases.success": 0.0, "phases.advance": "on_update", "phases.stages.weights": [],
     })  # fmt: skip
 
     init_from: str = option("", TEXT)
@@ -368,7 +364,7 @@ class PPORunConfig(RunConfig):
 
     @classmethod
     def migrated(cls, plain: Mapping[str, Any]) -> dict[str, Any]:
-        """Return stored options with the former `phases.advance` as a value of `phases.success`."""
+        """Return stored options without the rate `phases.success` where the former `phases.advance` ignored it."""
         migrated, phases = dict(plain), plain.get("phases")
         if isinstance(phases, list):
             by_update = [isinstance(phase, Mapping) and phase.get("advance") == "on_update" for phase in phases]

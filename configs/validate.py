@@ -210,10 +210,7 @@ def _check_stage(key: str, stage: schema.StageConfig, config: schema.PPORunConfi
     for index, bot in enumerate(stage.bots):
         _check_opponent(f"{key}.bots.{index}", bot, config)
     if len(set(stage.bots)) < len(stage.bots):
-        raise ConfigError(f"{key}.bots=[{', '.join(stage.bots)}]: name each bot once and use weights for its share")
-    if stage.weights and len(stage.weights) != len(stage.bots):
-        fix = f"give {len(stage.bots)}, one for each of {', '.join(stage.bots)}, or none for equal shares"
-        raise ConfigError(f"{key}.weights={stage.weights}: {fix}")
+        raise ConfigError(f"{key}.bots=[{', '.join(stage.bots)}]: name each bot once")
 
 
 def _check_named(config: schema.PPORunConfig) -> None:

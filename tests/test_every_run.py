@@ -9,7 +9,7 @@ from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.trainers import train
 from sparring.configs.games import DOGFIGHT
 from sparring.configs.load import load
-from sparring.curriculum.schedule import Schedule, SchedulePosition
+from sparring.curriculum.schedule import Schedule
 from sparring.envs.dogfight.rules import REGIMES
 from sparring.eval import run as eval_run
 from tests.configs.run_configs import PPO, run_config, run_file, slow_but
@@ -89,7 +89,7 @@ def plans(config):
     """What every update of a configuration is scheduled to be."""
     schedule = Schedule(config.phases)
     updates = min(schedule.total_updates, config.max_updates or schedule.total_updates)
-    return [schedule.plan(SchedulePosition(update, update, update), {}) for update in range(updates)]
+    return [schedule.plan(update, {}) for update in range(updates)]
 
 
 def in_order(places):

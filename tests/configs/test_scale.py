@@ -17,7 +17,7 @@ from sparring.configs.resume import drift
 from sparring.configs.scale import INTERVALS, MOMENTS, SIZES, ScaleClock, shrink
 from sparring.configs.serialization import from_plain, options, to_plain
 from sparring.configs.validate import validate
-from sparring.curriculum.schedule import Schedule, SchedulePosition
+from sparring.curriculum.schedule import Schedule
 from sparring.envs.dogfight.config import DogfightRunConfig
 from tests.configs.run_configs import PPO, run_config
 
@@ -58,7 +58,7 @@ def course(config):
     """What a run comes to, in order: phase, stage, level and events, with repetitions left out."""
     schedule = Schedule(config.phases)
     total = min(schedule.total_updates, config.max_updates or schedule.total_updates)
-    plans = [schedule.plan(SchedulePosition(update, update, update), {}) for update in range(total)]
+    plans = [schedule.plan(update, {}) for update in range(total)]
     names = [
         (plan.phase_index, plan.stage, plan.randomization.level, tuple((e.snapshot, e.log_std) for e in plan.events))
         for plan in plans

@@ -1,8 +1,10 @@
 import math
+from functools import reduce
 
 import pytest
 import yaml
 
+from sparring.configs import kinds
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.load import runs
 from sparring.configs.schema import PhaseConfig
@@ -84,8 +86,31 @@ def test_removed_options_of_lists_and_inner_sections_are_found():
     assert from_stored({"trainer": "grpo", "env": env}).env.data.engine_share == 0.8
     with pytest.raises(ConfigError, match=r"^tasks\.analysis\.padded=False: is not an option any more; every run has"):
         from_stored({"trainer": "grpo", "env": env, "tasks": {"analysis": {"padded": False}}})
-    old = [{"name": "a", "advance": how, "success": 0.8} for how in ("on_update", "on_success")]
-    assert [phase.success for phase in from_stored({"phases": old}).phases] == [0.0, 0.8]
+    old = {"name": "a", "advance": "on_update", "success": 0.8, "stages": [{"bots": ["ace"], "weights": []}]}
+    assert from_stored({"phases": [old]}) == from_plain({"phases": [{"name": "a", "stages": [{"bots": ["ace"]}]}]})
+
+
+DOGFIGHT, LANGUAGE = {}, {"trainer": "grpo"}
+
+
+@pytest.mark.parametrize(
+    ("base", "key", "default", "other"),
+    [
+        (DOGFIGHT, "phases.0.success", 0.0, 0.9),
+        (DOGFIGHT, "phases.0.stages.0.weights", [], [1.0, 2.0]),
+    ],
+)
+def test_a_removed_option_is_read_with_its_former_default_alone(base, key, default, other):
+    def stored(value):
+        plain = to_plain(from_plain(base))
+        *sections, name = key.split(".")
+        reduce(lambda inner, at: inner[int(at)] if at.isdigit() else inner[at], sections, plain)[name] = value
+        return plain
+
+    assert from_stored(stored(default)) == from_plain(base)
+    with pytest.raises(ConfigError) as refused:
+        from_stored(stored(other))
+    assert str(refused.value) == f"{kinds.bare(key)}={other}: is not an option any more; every run has {default}"
 
 
 def test_a_removed_section_without_effect_is_dropped_with_any_value():
@@ -117,8 +142,9 @@ def test_a_removed_option_of_another_kind_of_run_is_dropped_with_any_value():
         ({"device": 1.5}, "device=1.5: must be text: auto, cpu, cuda or cuda:N such as cuda:1"),
         ({"env": {"mirror": "so"}}, "env.mirror=so: must be true or false"),
         (
-            {"phases": [{"stages": [{"weights": ["x"]}]}]},
-            "phases.0.stages.0.weights.0=x: must be a number in (0, 1000]",
+            {"phases": [{"stages": [{"bots": ["ace", 1.5]}]}]},
+            "phases.0.stages.0.bots.1=1.5: must be text: a bot, a checkpoint, an ONNX file, or module:Name of a Python "
+            "object",
         ),
     ],
 )

@@ -13,7 +13,7 @@ from sparring.configs.core.files import read_json
 from sparring.configs.load import load
 from sparring.configs.schema import PhaseConfig, SelfPlayConfig, StageConfig
 from sparring.curriculum.opponents import deal_seats
-from sparring.curriculum.schedule import Schedule, SchedulePosition
+from sparring.curriculum.schedule import Schedule
 from sparring.eval.exploit import main as exploit
 
 MODULE = "tests.envs.imported.foreign_game"
@@ -71,7 +71,7 @@ def test_kuhn_poker_is_learned(tmp_path):
 def test_self_play_of_all_seats_has_its_share():
     env = type("Env", (), {"bots": ("random",), "slots": 3, "device": "cpu"})()
     phase = PhaseConfig("p", 4, stages=[StageConfig(bots=["random"])], scripted_start=0.2, scripted_end=0.2)
-    plan = Schedule([phase]).plan(SchedulePosition(0, 0, 0), {})
+    plan = Schedule([phase]).plan(0, {})
     self_play = SelfPlay(env, None, None, SelfPlayConfig(both_seats=True, pool_share=0.25), seed=0)
     assert self_play._shares(plan).tolist() == pytest.approx([0.2, *[0.2 / 3] * 3, 0.6])
     dealt = deal_seats([0.5, 0.25, 0.25], 3, np.zeros(24, dtype=np.int32))
