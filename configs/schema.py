@@ -34,7 +34,6 @@ REGIMES = (
     "default", "high_gravity", "low_gravity", "glass_cannon", "tank_fight", "knife_fight", "energy_fighter", "sniper",
 )  # fmt: skip
 PRECISIONS = ("auto", "fp32", "fp16", "bf16")
-SAMPLINGS = ("hard", "variance")
 TRAINERS = part_names("trainers")
 
 DOGFIGHT_CHECKS = (
@@ -43,7 +42,7 @@ DOGFIGHT_CHECKS = (
 
 WITHOUT_POOL = (
     "phases.scripted_start=1.0 and phases.scripted_end=1.0",
-    tuple(f"self_play.{name}" for name in ("snapshot_every", "promotion", "sampling", "deal_every", "pool_size")),
+    tuple(f"self_play.{name}" for name in ("snapshot_every", "promotion_games", "deal_every", "pool_size")),
 )
 """Row of `RunConfig.idle` for games with a pool of snapshots."""
 
@@ -192,15 +191,11 @@ class SelfPlayConfig:
 
     snapshot_every: int = option(50, POSITIVE)
     """Updates between snapshots."""
-    promotion: str = option("always", ("always", "sprt"))
-    """always: a snapshot joins the pool when it is due. sprt: only if a sequential test of the learner against the
-    newest snapshot finds it 50 Elo stronger; else due again `snapshot_every` updates later."""
-    promotion_games: int = option(400, "[2, 1000000]", needs=["self_play.promotion=sprt"])
-    """Upper limit; undecided by then is not promoted."""
+    promotion_games: int = option(0, "[0, 1000000]")
+    """Above 0 a snapshot joins the pool only if a sequential test of the learner against the newest one, in at most so
+    many games, finds it 50 Elo stronger; else due again `snapshot_every` updates later. 0 is without a test."""
     pool_size: int = option(30, "[1, 10000]")
     """Largest number of snapshots in the pool."""
-    sampling: str = option("hard", SAMPLINGS)
-    """hard: 1 - p + 0.1; variance: p (1 - p) + 0.01, where p is the learner's win rate against the snapshot."""
     both_seats: bool = False
     """All seats of a match of self-play learn, the policy playing itself, in place of one seat against the pool."""
     pool_share: float = option(0.2, PROBABILITY, needs=["self_play.both_seats=true"])
@@ -237,9 +232,6 @@ class EvaluationConfig:
     """Updates between evaluations against `check_bot` alone; 0 is never."""
     regimes_every: int = option(0, COUNT)
     """Updates between evaluations against `check_bot` in every regime of physics; 0 is never."""
-    video_every: int = option(5, COUNT)
-    """Evaluations between videos of a match in TensorBoard and W&B, counted by `every`, or by `check_every` if that is
-    0; 0 is never."""
 
 
 class Instead(str):
@@ -341,6 +333,8 @@ class PPORunConfig(RunConfig):
         "self_play.eviction": "oldest", "self_play.elo_k": 32.0, "evaluation.check_alert": 0.8,
         "self_play.below_share": 0.6, "guard.restore_kl": 10.0, "guard.cut": 0.5, "guard.window": 50,
         "phases.success": 0.0, "phases.advance": "on_update", "phases.stages.weights": [],
+        "self_play.sampling": "hard", "self_play.promotion": Instead("self_play.promotion_games=400 tests snapshots"),
+        "evaluation.video_every": Instead("every fifth evaluation has a video"),
     })  # fmt: skip
 
     init_from: str = option("", TEXT)
@@ -364,8 +358,10 @@ class PPORunConfig(RunConfig):
 
     @classmethod
     def migrated(cls, plain: Mapping[str, Any]) -> dict[str, Any]:
-        """Return stored options without the rate `phases.success` where the former `phases.advance` ignored it."""
-        migrated, phases = dict(plain), plain.get("phases")
+        """Return stored options without values that a former `self_play.promotion` or `phases.advance` ignored."""
+        migrated, phases, self_play = dict(plain), plain.get("phases"), plain.get("self_play")
+        if isinstance(self_play, Mapping) and self_play.get("promotion") == "always":
+            migrated["self_play"] = {**self_play, "promotion_games": 0}
         if isinstance(phases, list):
             by_update = [isinstance(phase, Mapping) and phase.get("advance") == "on_update" for phase in phases]
             never = {"success": 0.0}

@@ -182,13 +182,14 @@ def test_promotion_is_tested_at_a_hundredth(tmp_path):
     Half of the hundredth has tests enough.
     """
     sizes = (*SECONDS, "env.num_envs=26", "ppo.rollout_steps=12")
-    config, folder, rows = rehearse("unified_dr_cpu", tmp_path, "self_play.promotion=sprt", "max_updates=30", *sizes)
+    config, folder, rows = rehearse(
+        "unified_dr_cpu", tmp_path, "self_play.promotion_games=40", "max_updates=30", *sizes
+    )
     _, updates = due_updates(config, rows)
     tests = len(updates) - 1
     promoted = len(list((folder / "pool").glob("*.pt"))) - 1
     assert tests > 0
     assert rows[-1]["league/refused"] + promoted == tests
-    assert config.self_play.promotion_games == 40
 
 
 @pytest.mark.parametrize("options", [["env.rules=challenge"], ["env.observe_physics=false", "env.bot_rate=agent"]])

@@ -23,7 +23,7 @@ class LanguageRunConfig(RunConfig):
 
     language_model: ClassVar[bool] = True
     foreign_names: ClassVar[Mapping[str, Any]] = BY_KEY
-    lacks: ClassVar[tuple[str, ...]] = ("env.num_envs", *DOGFIGHT_CHECKS, "evaluation.video_every", *EXPLOITED)
+    lacks: ClassVar[tuple[str, ...]] = ("env.num_envs", *DOGFIGHT_CHECKS, *EXPLOITED)
     removed: ClassVar[Mapping[str, Any]] = MappingProxyType(
         {
             "endpoint": Instead("evaluations take it in --set (docs/llm_endpoints.md)"),

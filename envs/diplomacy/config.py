@@ -73,7 +73,7 @@ class DiplomacyRunConfig(schema.NamedOpponentsRunConfig):
     game, title, bots, seats, multiple = DIPLOMACY, "Diplomacy", BOTS, 7, 7
     lacks = (
         "network.activation", "network.log_std_init", "network.log_std_min", "network.log_std_max", "network.gsde",
-        "ppo.gsde_every", "phases.randomization", "phases.events.log_std", "self_play.promotion",
+        "ppo.gsde_every", "phases.randomization", "phases.events.log_std",
         "self_play.promotion_games", *schema.DOGFIGHT_CHECKS, *MEMORY, *MAGNET, *STYLES,
         *ONLY_IMPORTED,
     )  # fmt: skip
@@ -110,7 +110,7 @@ class DiplomacyDistillRunConfig(schema.RunConfig):
     trainers = ("distill",)
     removed = MappingProxyType({"distill.weight_decay": 0.02, "distill.executor_address": "auto"})
     game, title, seats, multiple = DIPLOMACY, "Diplomacy", 7, 7
-    lacks = (*DiplomacyRunConfig.lacks, "network.all_phases", "self_play", "env.num_envs", "evaluation.video_every")
+    lacks = (*DiplomacyRunConfig.lacks, "network.all_phases", "self_play", "env.num_envs")
 
     trainer: str = option("distill", schema.TRAINERS)
     env: DiplomacyEnvConfig = field(default_factory=DiplomacyEnvConfig)

@@ -136,7 +136,7 @@ class ImportedRunConfig(NamedOpponentsRunConfig):
     game, title, bots, seats = IMPORTED, "imported games", (RANDOM,), 2
     ppo_task = "sparring.envs.imported.training.task:ImportedTask"
     lacks = (
-        "network.gsde", "ppo.gsde_every", "phases.randomization", *DOGFIGHT_CHECKS, "evaluation.video_every", *STYLES,
+        "network.gsde", "ppo.gsde_every", "phases.randomization", *DOGFIGHT_CHECKS, *STYLES,
     )  # fmt: skip
 
     env: ImportedEnvConfig = field(default_factory=ImportedEnvConfig)
@@ -155,8 +155,8 @@ class ImportedRunConfig(NamedOpponentsRunConfig):
 
     def check_opponents(self) -> None:
         """Refuse a test of promotion in a game that cannot have one; raises `ConfigError`."""
-        if self.self_play.promotion == "sprt":
-            load("sparring.envs.imported.match:check_promotion")(self.env)
+        if self.self_play.promotion_games:
+            load("sparring.envs.imported.match:check_promotion")(self.env, self.self_play.promotion_games)
 
 
 def module_of_game(package: str, game_id: str) -> str:

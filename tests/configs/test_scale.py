@@ -33,7 +33,7 @@ LEFT = {
         "network.blocks",
         "network.styles",
     ),
-    *("evaluation.video_every", "evaluation.exploit_moves", "ppo.epochs", "self_play.pool_size", "self_play.slots"),
+    *("evaluation.exploit_moves", "ppo.epochs", "self_play.pool_size", "self_play.slots"),
     *("model.max_prompt_tokens", "model.batch_size", "model.lora_rank", "env.answer.max_tokens"),
     *("clone.hidden", "clone.layers", "clone.heads", "clone.batch_tokens", "distill.batch_size", "distill.workers"),
     *("grpo.samples_per_group", "grpo.rollout_horizon_years", "grpo.rollout_long_horizon_years"),
@@ -265,7 +265,7 @@ def test_the_page_and_help_say_what_is_scaled():
     assert re.search(r"scale=1\.0 +\(0, 1\]", text)
 
 
-@pytest.mark.parametrize(("typed", "games"), [([], 400), (["self_play.promotion=sprt"], 126)])
-def test_scaling_leaves_inactive_options_unchanged(typed, games):
-    """400 games times the root of a tenth where they are played; otherwise the default, which is not refused."""
-    assert load(["+run=self_play", "scale=0.1", *typed]).self_play.promotion_games == games
+@pytest.mark.parametrize(("run", "updates"), [("self_play", 100), ("population", 38)])
+def test_scaling_leaves_inactive_options_unchanged(run, updates):
+    """120 updates times the root of a tenth where exploiters train; otherwise the default, which is not refused."""
+    assert load([f"+run={run}", "scale=0.1"]).self_play.exploiter_updates == updates

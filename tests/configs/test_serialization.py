@@ -86,6 +86,10 @@ def test_removed_options_of_lists_and_inner_sections_are_found():
     assert from_stored({"trainer": "grpo", "env": env}).env.data.engine_share == 0.8
     with pytest.raises(ConfigError, match=r"^tasks\.analysis\.padded=False: is not an option any more; every run has"):
         from_stored({"trainer": "grpo", "env": env, "tasks": {"analysis": {"padded": False}}})
+    tests = {"sprt": 400, "always": 0}  # games of a test
+    for promotion, games in tests.items():
+        pool = {"promotion": promotion, "promotion_games": 400}
+        assert from_stored({"self_play": pool}).self_play.promotion_games == games
     old = {"name": "a", "advance": "on_update", "success": 0.8, "stages": [{"bots": ["ace"], "weights": []}]}
     assert from_stored({"phases": [old]}) == from_plain({"phases": [{"name": "a", "stages": [{"bots": ["ace"]}]}]})
 
@@ -98,6 +102,7 @@ DOGFIGHT, LANGUAGE = {}, {"trainer": "grpo"}
     [
         (DOGFIGHT, "phases.0.success", 0.0, 0.9),
         (DOGFIGHT, "phases.0.stages.0.weights", [], [1.0, 2.0]),
+        (DOGFIGHT, "self_play.sampling", "hard", "variance"),
     ],
 )
 def test_a_removed_option_is_read_with_its_former_default_alone(base, key, default, other):

@@ -45,8 +45,8 @@ def phase(**entries):
             "phases.0.events.0.log_std=-1: is an option of sparring/Dogfight-v1",
         ),
         (
-            {"env": {"id": "sparring/Diplomacy-v0"}, "self_play": {"promotion": "sprt"}},
-            "self_play.promotion=sprt: is an option of sparring/Dogfight-v1",
+            {"env": {"id": "sparring/Diplomacy-v0"}, "self_play": {"promotion_games": 400}},
+            "self_play.promotion_games=400: is an option of sparring/Dogfight-v1",
         ),
         ({**LANGUAGE, "phases": []}, "phases=[]: is an option of ppo and sb3, not of trainer=grpo; leave it out"),
         ({**LANGUAGE, "env": {"num_envs": 7}}, "env.num_envs=7: is an option of ppo and sb3, not of trainer=grpo"),

@@ -43,7 +43,7 @@ LARGER_STEPS = [  # than the run file's, which takes ten times as many moves
     *("ppo.final_learning_rate_fraction=0.1", "ppo.final_entropy_fraction=0.3"),
     *("self_play.pool_share=0.2", "phases.0.scripted_start=0.1"),
 ]
-TESTED = ["self_play.promotion=sprt", "self_play.promotion_games=8"]
+TESTED = ["self_play.promotion_games=8"]
 
 
 @pytest.mark.parametrize(("game", "options"), [(KUHN, RECURRENT), (TICTACTOE, TESTED)])
