@@ -24,7 +24,6 @@ IDLE = [
     ),
     (["grpo.advantage_std=sample", "grpo.scale_advantages=false"], "grpo.scale_advantages=true"),
     (["grpo.advantage_std_floor=0.1", "grpo.scale_advantages=false"], "grpo.scale_advantages=true"),
-    (["grpo.baseline_decay=0.9", "grpo.scale_advantages=false"], "grpo.baseline=role"),
     (["grpo.ppo_delta=2", "grpo.use_ppo_clipping=false"], "grpo.use_ppo_clipping=true"),
     (["league.matchmaking=rating", "grpo.play=self_play"], "grpo.play=league"),
     (["league.rating_width=10"], "league.matchmaking=rating"),

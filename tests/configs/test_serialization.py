@@ -103,6 +103,9 @@ DOGFIGHT, LANGUAGE = {}, {"trainer": "grpo"}
         (DOGFIGHT, "phases.0.success", 0.0, 0.9),
         (DOGFIGHT, "phases.0.stages.0.weights", [], [1.0, 2.0]),
         (DOGFIGHT, "self_play.sampling", "hard", "variance"),
+        (LANGUAGE, "grpo.rollout_no_warmup_chance", 0.2, 0.0),
+        (LANGUAGE, "grpo.baseline_decay", 0.95, 0.9),
+        ({"trainer": "clone"}, "clone.minutes", 0.0, 30.0),
     ],
 )
 def test_a_removed_option_is_read_with_its_former_default_alone(base, key, default, other):
