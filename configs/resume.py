@@ -22,7 +22,7 @@ from sparring.configs.schema import PPORunConfig, RunConfig
 from sparring.configs.serialization import options
 
 HARMLESS = (
-    "name", "run", "resume", "checkpoint_dir", "checkpoint_every", "checkpoint_minutes", "keep_states", "grace_seconds",
+    "name", "run", "resume", "checkpoint_dir", "checkpoint_every", "keep_states", "grace_seconds",
     "patience_seconds", "max_updates", "device", "deterministic", "threads", "env.num_envs",
     "distill.workers", "distill.executor",
     "env.engine.processes", "env.engine.cache", "env.twin", "logger", "evaluation", "grpo.shard_model", "grpo.workers",

@@ -115,8 +115,6 @@ class PPOConfig:
     this, up by 1.5 when it is under half of it; 0 follows the schedule."""
     precision: str = option("auto", PRECISIONS)
     """fp32, fp16 (CUDA, with a gradient scaler), bf16, or auto: bf16 where the device is faster with it, else fp32."""
-    capture: bool = option(True)
-    """On a GPU, record a minibatch's gradient and the drawing of actions as CUDA graphs; false launches each kernel."""
     warmup_updates: int = option(10, COUNT)
     """Updates in full precision before autocast starts."""
     gsde_every: int = option(0, COUNT, needs=["network.gsde=true"])
@@ -286,9 +284,8 @@ class RunConfig:
     resume: str = option("", FOLDER)
     """Continue the run of this name, with its own configuration; an existing `name` is continued too."""
     checkpoint_every: int = option(50, POSITIVE)
-    """Updates between training states, and between the policies step_<env steps>.pt."""
-    checkpoint_minutes: float = option(10.0, "[0, 100000]")
-    """Most minutes between training states if updates are long; 0: only `checkpoint_every`."""
+    """Updates between training states, and between the policies step_<env steps>.pt. States are at most ten minutes
+    apart if updates are long."""
     keep_states: int = option(3, "[1, 1000]")
     """Training states kept; all policies stay."""
     grace_seconds: float = option(25.0, "(0, 86400]")
@@ -329,6 +326,8 @@ class PPORunConfig(RunConfig):
 
     trainers: ClassVar[tuple[str, ...]] = ("ppo", "sb3")
     removed = MappingProxyType({
+        "checkpoint_minutes": Instead("training states are at most ten minutes apart"),
+        "ppo.capture": Instead("a GPU always records graphs, with the same results"),
         "ppo.log_ratio_clamp": 20.0, "self_play.promotion_elo": 50.0,
         "self_play.eviction": "oldest", "self_play.elo_k": 32.0, "evaluation.check_alert": 0.8,
         "self_play.below_share": 0.6, "guard.restore_kl": 10.0, "guard.cut": 0.5, "guard.window": 50,

@@ -22,7 +22,7 @@ from sparring.configs.serialization import from_plain, options, to_plain
 IdleRow = tuple[type[schema.RunConfig], str, tuple[str, ...]]
 POLICY_IDLE: tuple[IdleRow, ...] = (
     (schema.PPORunConfig, "trainer=sb3", (
-        "evaluation.", "guard.", "checkpoint_minutes", "network.log_std_min", "network.log_std_max",
+        "evaluation.", "guard.", "network.log_std_min", "network.log_std_max",
         "ppo.final_entropy_fraction", "ppo.entropy_falls_from", "ppo.average_decay", "ppo.precision",
         "ppo.warmup_updates", "network.styles",
     )),

@@ -93,15 +93,14 @@ class PPOLearner:
         """Average of the weights over the updates, if configured."""
         self._halves = ParallelHalves(parallel=threads > 1 and device.type == "cpu")
         self._recurrent = network.memory_size > 0
-        self._captures = config.capture and device.type == "cuda" and not (self.magnet or self._recurrent)
+        self._captures = device.type == "cuda" and not (self.magnet or self._recurrent)
         self._graphs: dict[tuple[object, ...], Captured[Tensor]] = {}
         whole = self._recurrent or device.type != "cpu"  # sequences cannot be cut
         self._piece = sys.maxsize if whole else max(1, PIECE_BYTES // (4 * network.config.hidden))
 
     def new_rollout(self, env: BatchEnv, steps: int) -> Rollout:
         """Create the storage for `steps` steps of an environment."""
-        config = self.config
-        return Rollout(self.network, steps, env, sequence_length=config.sequence_length, capture=config.capture)
+        return Rollout(self.network, steps, env, sequence_length=self.config.sequence_length)
 
     def values(self, obs: Tensor, number: int) -> Tensor:
         """Return V(s) [...] of obs [..., D] in the precision of update `number`, half of it in the second thread."""
