@@ -192,7 +192,7 @@ def test_promotion_is_tested_at_a_hundredth(tmp_path):
     assert rows[-1]["league/refused"] + promoted == tests
 
 
-@pytest.mark.parametrize("options", [["env.rules=challenge"], ["env.observe_physics=false", "env.bot_rate=agent"]])
+@pytest.mark.parametrize("options", [["env.rules=challenge"], ["env.observe_physics=false"]])
 def test_other_observations_train_and_meet_themselves(options, tmp_path):
     selfplay = ["phases.0.scripted_start=0.5", "phases.0.scripted_end=0.5", "evaluation.every=2", "evaluation.games=2"]
     final = train(load(["+run=quickstart", *SMALL, *options, *selfplay, f"checkpoint_dir={tmp_path}"]))

@@ -137,8 +137,7 @@ PARTS = (
                 "unified_dr_cpu",
                 "run",
                 _SELF_PLAY,
-                "self_play.promotion=sprt self_play.promotion_games=10 env.observe_physics=false env.bot_rate=agent "
-                "env.mirror=false",
+                "self_play.promotion=sprt self_play.promotion_games=10 env.observe_physics=false env.mirror=false",
             ),
         ),
     ),
