@@ -99,13 +99,6 @@ class PPOConfig:
     average_decay: float = option(0.0, "[0, 0.9999]")
     """Part of the averaged weights that an update keeps; policies that are saved and evaluated have the average. 0 is
     the weights of the last update."""
-    magnet_coefficient: float = option(0.0, "[0, 10]")
-    """Weight of KL(policy, magnet) in the loss, in loss per nat: magnetic mirror descent."""
-    magnet_rate: float = option(0.0, PROBABILITY)
-    """Part of the way to the policy that the magnet's weights go after each update; 0 is uniform play as the magnet,
-    where all actions are choices."""
-    proximal_coefficient: float = option(0.0, "[0, 10]")
-    """Weight of KL(policy, policy before the update) in the loss, in loss per nat."""
     max_grad_norm: float = option(0.5, "(0, 1000]")
     """Gradients with a larger norm are scaled down to it."""
     target_kl: float = option(0.05, "[0, 100]")
@@ -190,8 +183,8 @@ class SelfPlayConfig:
     snapshot_every: int = option(50, POSITIVE)
     """Updates between snapshots."""
     promotion_games: int = option(0, "[0, 1000000]")
-    """Above 0 a snapshot joins the pool only if a sequential test of the learner against the newest one, in at most so
-    many games, finds it 50 Elo stronger; else due again `snapshot_every` updates later. 0 is without a test."""
+    """Most games of a sequential test of the learner against the newest snapshot: a new one joins the pool only if it
+    is found 50 Elo stronger, else it is due again `snapshot_every` updates later. 0 is no test."""
     pool_size: int = option(30, "[1, 10000]")
     """Largest number of snapshots in the pool."""
     both_seats: bool = False
@@ -328,6 +321,7 @@ class PPORunConfig(RunConfig):
     removed = MappingProxyType({
         "checkpoint_minutes": Instead("training states are at most ten minutes apart"),
         "ppo.capture": Instead("a GPU always records graphs, with the same results"),
+        "ppo.magnet_coefficient": 0.0, "ppo.magnet_rate": 0.0, "ppo.proximal_coefficient": 0.0,
         "ppo.log_ratio_clamp": 20.0, "self_play.promotion_elo": 50.0,
         "self_play.eviction": "oldest", "self_play.elo_k": 32.0, "evaluation.check_alert": 0.8,
         "self_play.below_share": 0.6, "guard.restore_kl": 10.0, "guard.cut": 0.5, "guard.window": 50,

@@ -30,7 +30,6 @@ POLICY_IDLE: tuple[IdleRow, ...] = (
         "ppo.final_entropy_fraction", "ppo.entropy_falls_from",
     )),
     (schema.PPORunConfig, "ppo.final_entropy_fraction=1.0", ("ppo.entropy_falls_from",)),
-    (schema.PPORunConfig, "ppo.magnet_coefficient=0.0", ("ppo.magnet_rate",)),
     (schema.PPORunConfig, "ppo.adaptive_kl above 0", ("ppo.final_learning_rate_fraction",)),
     (schema.PPORunConfig, "ppo.precision=fp32", ("ppo.warmup_updates",)),
 )  # fmt: skip

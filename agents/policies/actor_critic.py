@@ -85,8 +85,6 @@ class ActorCritic(PolicyNetwork):
     initial weights without touching the global random state.
     """
 
-    uniform_play = False
-
     def __init__(
         self,
         obs_dim: int,
@@ -167,20 +165,7 @@ class ActorCritic(PolicyNetwork):
 
     def evaluate(self, obs: Any, actions: Tensor) -> tuple[Tensor, Tensor]:
         """See `PolicyNetwork`."""
-        return self._densities(self.answer(obs), actions)
-
-    def evaluate_near(
-        self, obs: Any, actions: Tensor, targets: Sequence[tuple[float, Any]]
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """See `PolicyNetwork`; the targets are networks of this shape."""
-        with torch.no_grad():
-            answers = [(weight, other.answer(obs)) for weight, other in targets]
-        answer = self.answer(obs)
-        penalty = torch.stack([weight * divergence(answer, other) for weight, other in answers]).sum(0)
-        return *self._densities(answer, actions), penalty
-
-    def _densities(self, answer: ActorOutput, actions: Tensor) -> tuple[Tensor, Tensor]:
-        output, log_std, choices, _ = answer
+        output, log_std, choices, _ = self.answer(obs)
         count = self.continuous + self.binary
         log_prob, spread = Density.apply(output, log_std, actions[..., :count])  # type: ignore[no-untyped-call]
         for column, choice in enumerate(choices, start=count):
@@ -407,22 +392,6 @@ def bernoulli_log_probability(logit: Tensor, taken: Tensor) -> Tensor:
 def bernoulli_entropy(logit: Tensor, p: Tensor) -> Tensor:
     """Return -p log p - (1 - p) log(1 - p), summed over the last dimension, from l and p = sigmoid(l)."""
     return (F.softplus(logit) - p * logit).sum(-1)
-
-
-def divergence(output: ActorOutput, other: ActorOutput) -> Tensor:
-    """Return KL(p, q), [B], of the distributions p = `output` and q = `other`, summed over an action's parts.
-
-    Of Gaussians log(sigma_q / sigma_p) + (sigma_p^2 + (mu_p - mu_q)^2) / (2 sigma_q^2) - 1/2, of Bernoullis
-    p (l_p - l_q) - softplus(l_p) + softplus(l_q), of choices sum_k p_k (log p_k - log q_k).
-    """
-    (mean, logit), (mean_q, logit_q) = split(output.output, output.log_std), split(other.output, other.log_std)
-    wider = other.log_std - output.log_std
-    apart = (-2.0 * wider).exp() + ((mean - mean_q) * (-other.log_std).exp()).square()
-    total = (wider + 0.5 * apart - 0.5).sum(-1)
-    total = total + (logit.sigmoid() * (logit - logit_q) - F.softplus(logit) + F.softplus(logit_q)).sum(-1)
-    for log_p, log_q in zip(output.choices, other.choices, strict=True):
-        total = total + (log_p.exp() * (log_p - log_q)).sum(-1)
-    return total
 
 
 def split(actions: Tensor, log_std: Tensor) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,7 @@ A family is found by the shape: `actor_critic.py`, its networks with masks, role
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, NoReturn, NotRequired
 
@@ -49,8 +49,6 @@ class PolicyNetwork(nn.Module, ABC):
     """Modules without shared weights, which are trained side by side."""
     log_std: nn.Parameter
     """Log standard deviations of continuous actions; its device is the network's."""
-    uniform_play: bool | None = None
-    """Whether actions have a uniform play; None if the network has no divergence from another, `evaluate_near`."""
     masked, roles, samples = False, 1, True
     """Whether rows have a mask of legal alternatives, the number of roles, and whether actions can be drawn."""
     routed = False
@@ -113,15 +111,6 @@ class PolicyNetwork(nn.Module, ABC):
     @abstractmethod
     def evaluate(self, obs: Tensor | Sequences, actions: Tensor) -> tuple[Tensor, Tensor]:
         """Return log pi(a | s) and the entropy of pi(. | s), float32 [B], of actions [B, A]."""
-
-    def evaluate_near(
-        self, obs: Tensor | Sequences, actions: Tensor, targets: Sequence[tuple[float, PolicyNetwork | None]]
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return what `evaluate` does, and sum_i w_i KL(pi, q_i), [B], of pairs (w_i, q_i); None is uniform play.
-
-        Raises `TypeError` for a network without a divergence, whose `uniform_play` is None.
-        """
-        self._lacks("divergence from another")
 
     @abstractmethod
     def value(self, obs: Tensor | Sequences) -> Tensor:

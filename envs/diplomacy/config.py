@@ -8,7 +8,7 @@ from types import MappingProxyType
 from sparring.configs import schema
 from sparring.configs.core.allowed import Form, option
 from sparring.configs.core.session import NetworkConfig
-from sparring.configs.games import ENV_ID, MAGNET, MEMORY, ONLY_IMPORTED, PATH, PROBABILITY, STYLES, EnvConfig
+from sparring.configs.games import ENV_ID, MEMORY, ONLY_IMPORTED, PATH, PROBABILITY, STYLES, EnvConfig
 from sparring.configs.language import CloneConfig
 from sparring.configs.language.runs import CloneRunConfig, GRPORunConfig
 from sparring.envs.diplomacy.board.codes import BOTS
@@ -74,7 +74,7 @@ class DiplomacyRunConfig(schema.NamedOpponentsRunConfig):
     lacks = (
         "network.activation", "network.log_std_init", "network.log_std_min", "network.log_std_max", "network.gsde",
         "ppo.gsde_every", "phases.randomization", "phases.events.log_std",
-        "self_play.promotion_games", *schema.DOGFIGHT_CHECKS, *MEMORY, *MAGNET, *STYLES,
+        "self_play.promotion_games", *schema.DOGFIGHT_CHECKS, *MEMORY, *STYLES,
         *ONLY_IMPORTED,
     )  # fmt: skip
     idle = (schema.WITHOUT_POOL,)

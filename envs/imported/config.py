@@ -13,7 +13,6 @@ from sparring.configs.core.parts import RunsPlace
 from sparring.configs.games import (
     ENV_ID,
     FUNCTION,
-    MAGNET,
     MEMORY,
     ONLY_IMPORTED,
     PACKAGES,
@@ -121,7 +120,7 @@ class GymnasiumRunConfig(PPORunConfig):
     game, title, ppo_task = GYMNASIUM, "Gymnasium", "sparring.envs.imported.training.gymnasium:GymnasiumTask"
     lacks = (
         "phases.stages", "phases.scripted_start", "phases.scripted_end", "phases.randomization", "self_play",
-        "evaluation", *MEMORY, *MAGNET, *STYLES, *ONLY_IMPORTED,
+        "evaluation", *MEMORY, *STYLES, *ONLY_IMPORTED,
     )  # fmt: skip
 
     env: GymnasiumEnvConfig = field(default_factory=GymnasiumEnvConfig)

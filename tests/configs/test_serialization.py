@@ -103,6 +103,7 @@ DOGFIGHT, LANGUAGE = {}, {"trainer": "grpo"}
         (DOGFIGHT, "phases.0.success", 0.0, 0.9),
         (DOGFIGHT, "phases.0.stages.0.weights", [], [1.0, 2.0]),
         (DOGFIGHT, "self_play.sampling", "hard", "variance"),
+        (DOGFIGHT, "ppo.magnet_coefficient", 0.0, 0.05),
         (DOGFIGHT, "env.bot_rate", "tick", "agent"),
         (DOGFIGHT, "env.spawn", "random", "fixed"),
         (DOGFIGHT, "env.repeat_unwon", 0.0, 0.5),

@@ -228,7 +228,7 @@ def task(tmp_path):
 
 
 def test_a_slot_plays_the_weights_that_are_loaded_and_restarts_its_games(task):
-    plan = Schedule(task.config.phases).plan(Schedule(task.config.phases).start(), {})
+    plan = Schedule(task.config.phases).plan(0, {})
     learner = build_network(task._shape, seed=5)
     task.prepare(plan, learner)
     assert task.self_play.slots == ["snapshot_000000"] * 2
