@@ -82,8 +82,8 @@ def test_a_removed_option_is_left_out_where_it_holds_the_behaviour_that_is_left(
 
 
 def test_removed_options_of_lists_and_inner_sections_are_found():
-    env = {"id": "sparring/Chess-v0", "data": {"random_share": 0.2, "engine_share": 0.8}}
-    assert from_stored({"trainer": "grpo", "env": env}).env.data.engine_share == 0.8
+    env = {"id": "sparring/Chess-v0", "data": {"random_share": 0.2, "engine_share": 0.0, "plies": 30}}
+    assert from_stored({"trainer": "grpo", "env": env}).env.data.plies == 30
     with pytest.raises(ConfigError, match=r"^tasks\.analysis\.padded=False: is not an option any more; every run has"):
         from_stored({"trainer": "grpo", "env": env, "tasks": {"analysis": {"padded": False}}})
     tests = {"sprt": 400, "always": 0}  # games of a test
