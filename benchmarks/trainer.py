@@ -45,7 +45,6 @@ OPTIONS = (
     "phases.0.randomization=[]",
     "phases.0.stages=[{bots:[do_nothing,dogfighter,chaser,ace,brawler]}]",
     "checkpoint_every=1000000",
-    "checkpoint_minutes=0",
     "logger.progress=false",
 )
 COLUMNS = ("trainer", "steps/s", "to SB3", "of the floor", "simulate s", "act s", "learn s", "rest s", "peak MiB")

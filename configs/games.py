@@ -37,8 +37,6 @@ STYLES = (
     "network.styles", "self_play.exploiter_every", "self_play.exploiter_updates", "self_play.lineages",
 )  # fmt: skip
 """Options of populations, in games of two seats in which all decide in every step."""
-MAGNET = ("ppo.magnet_coefficient", "ppo.magnet_rate", "ppo.proximal_coefficient")
-"""Options of self-play by magnetic mirror descent."""
 
 
 @dataclass

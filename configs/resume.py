@@ -22,7 +22,7 @@ from sparring.configs.schema import PPORunConfig, RunConfig
 from sparring.configs.serialization import options
 
 HARMLESS = (
-    "name", "run", "resume", "checkpoint_dir", "checkpoint_every", "checkpoint_minutes", "keep_states", "grace_seconds",
+    "name", "run", "resume", "checkpoint_dir", "checkpoint_every", "keep_states", "grace_seconds",
     "patience_seconds", "max_updates", "device", "deterministic", "threads", "env.num_envs",
     "distill.workers", "distill.executor",
     "env.engine.processes", "env.engine.cache", "env.twin", "logger", "evaluation", "grpo.shard_model", "grpo.workers",
@@ -136,8 +136,3 @@ def _check_length(key: str, was: int, value: int, before: PPORunConfig) -> None:
     if value < was:
         total = sum(phase.updates for phase in before.phases) - was + value
         raise ConfigError(f"{started}; leave it out, and give max_updates={total} to stop there")
-    if any(phase.success for phase in before.phases):
-        raise ConfigError(
-            f"{started}, and a schedule that advances on success cannot be extended; leave it out, or begin another "
-            f"run with another name= and init_from={before.name or 'NAME'}"
-        )

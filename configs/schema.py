@@ -34,7 +34,6 @@ REGIMES = (
     "default", "high_gravity", "low_gravity", "glass_cannon", "tank_fight", "knife_fight", "energy_fighter", "sniper",
 )  # fmt: skip
 PRECISIONS = ("auto", "fp32", "fp16", "bf16")
-SAMPLINGS = ("hard", "variance")
 TRAINERS = part_names("trainers")
 
 DOGFIGHT_CHECKS = (
@@ -43,7 +42,7 @@ DOGFIGHT_CHECKS = (
 
 WITHOUT_POOL = (
     "phases.scripted_start=1.0 and phases.scripted_end=1.0",
-    tuple(f"self_play.{name}" for name in ("snapshot_every", "promotion", "sampling", "deal_every", "pool_size")),
+    tuple(f"self_play.{name}" for name in ("snapshot_every", "promotion_games", "deal_every", "pool_size")),
 )
 """Row of `RunConfig.idle` for games with a pool of snapshots."""
 
@@ -100,13 +99,6 @@ class PPOConfig:
     average_decay: float = option(0.0, "[0, 0.9999]")
     """Part of the averaged weights that an update keeps; policies that are saved and evaluated have the average. 0 is
     the weights of the last update."""
-    magnet_coefficient: float = option(0.0, "[0, 10]")
-    """Weight of KL(policy, magnet) in the loss, in loss per nat: magnetic mirror descent."""
-    magnet_rate: float = option(0.0, PROBABILITY)
-    """Part of the way to the policy that the magnet's weights go after each update; 0 is uniform play as the magnet,
-    where all actions are choices."""
-    proximal_coefficient: float = option(0.0, "[0, 10]")
-    """Weight of KL(policy, policy before the update) in the loss, in loss per nat."""
     max_grad_norm: float = option(0.5, "(0, 1000]")
     """Gradients with a larger norm are scaled down to it."""
     target_kl: float = option(0.05, "[0, 100]")
@@ -116,8 +108,6 @@ class PPOConfig:
     this, up by 1.5 when it is under half of it; 0 follows the schedule."""
     precision: str = option("auto", PRECISIONS)
     """fp32, fp16 (CUDA, with a gradient scaler), bf16, or auto: bf16 where the device is faster with it, else fp32."""
-    capture: bool = option(True)
-    """On a GPU, record a minibatch's gradient and the drawing of actions as CUDA graphs; false launches each kernel."""
     warmup_updates: int = option(10, COUNT)
     """Updates in full precision before autocast starts."""
     gsde_every: int = option(0, COUNT, needs=["network.gsde=true"])
@@ -128,15 +118,13 @@ class PPOConfig:
 
 @dataclass
 class StageConfig:
-    """These bots are current from update `at` of the phase on. `weights` defaults to equal shares."""
+    """These bots are current from update `at` of the phase on, with equal shares of the matches."""
 
     at: int = option(0, COUNT)
     """Update of the phase at which the stage starts."""
     bots: list[str] = field(default_factory=list, metadata={"allowed": OPPONENT})
     """By name: the dogfight's `BOTS`, or `DIPLOMACY_BOTS` and `SEED_BOTS`; also checkpoints, ONNX files (the dogfight)
     and Python objects (docs/opponents.md)."""
-    weights: list[float] = field(default_factory=list, metadata={"allowed": "(0, 1000]"})
-    """Shares of the bots, relative to each other; empty is equal shares."""
 
 
 @dataclass
@@ -184,10 +172,8 @@ class PhaseConfig:
     randomization: list[RandomizationConfig] = field(default_factory=list)
     """Before the first: the level at the end of the previous phase; the first phase starts without any."""
     events: list[EventConfig] = field(default_factory=list)
-    success: float = option(0.0, PROBABILITY)
-    """Win rate against every current bot at which a stage ends early; 0 ends each stage at its update."""
     adaptive: float = option(0.0, PROBABILITY)
-    """Degree to which shares of a stage's bots follow measured loss rates (0 keeps its weights)."""
+    """Degree to which shares of a stage's bots follow measured loss rates (0 keeps them equal)."""
 
 
 @dataclass
@@ -196,15 +182,11 @@ class SelfPlayConfig:
 
     snapshot_every: int = option(50, POSITIVE)
     """Updates between snapshots."""
-    promotion: str = option("always", ("always", "sprt"))
-    """always: a snapshot joins the pool when it is due. sprt: only if a sequential test of the learner against the
-    newest snapshot finds it 50 Elo stronger; else due again `snapshot_every` updates later."""
-    promotion_games: int = option(400, "[2, 1000000]", needs=["self_play.promotion=sprt"])
-    """Upper limit; undecided by then is not promoted."""
+    promotion_games: int = option(0, "[0, 1000000]")
+    """Most games of a sequential test of the learner against the newest snapshot: a new one joins the pool only if it
+    is found 50 Elo stronger, else it is due again `snapshot_every` updates later. 0 is no test."""
     pool_size: int = option(30, "[1, 10000]")
     """Largest number of snapshots in the pool."""
-    sampling: str = option("hard", SAMPLINGS)
-    """hard: 1 - p + 0.1; variance: p (1 - p) + 0.01, where p is the learner's win rate against the snapshot."""
     both_seats: bool = False
     """All seats of a match of self-play learn, the policy playing itself, in place of one seat against the pool."""
     pool_share: float = option(0.2, PROBABILITY, needs=["self_play.both_seats=true"])
@@ -241,9 +223,6 @@ class EvaluationConfig:
     """Updates between evaluations against `check_bot` alone; 0 is never."""
     regimes_every: int = option(0, COUNT)
     """Updates between evaluations against `check_bot` in every regime of physics; 0 is never."""
-    video_every: int = option(5, COUNT)
-    """Evaluations between videos of a match in TensorBoard and W&B, counted by `every`, or by `check_every` if that is
-    0; 0 is never."""
 
 
 class Instead(str):
@@ -298,9 +277,8 @@ class RunConfig:
     resume: str = option("", FOLDER)
     """Continue the run of this name, with its own configuration; an existing `name` is continued too."""
     checkpoint_every: int = option(50, POSITIVE)
-    """Updates between training states, and between the policies step_<env steps>.pt."""
-    checkpoint_minutes: float = option(10.0, "[0, 100000]")
-    """Most minutes between training states if updates are long; 0: only `checkpoint_every`."""
+    """Updates between training states, and between the policies step_<env steps>.pt. States are at most ten minutes
+    apart if updates are long."""
     keep_states: int = option(3, "[1, 1000]")
     """Training states kept; all policies stay."""
     grace_seconds: float = option(25.0, "(0, 86400]")
@@ -341,10 +319,15 @@ class PPORunConfig(RunConfig):
 
     trainers: ClassVar[tuple[str, ...]] = ("ppo", "sb3")
     removed = MappingProxyType({
+        "checkpoint_minutes": Instead("training states are at most ten minutes apart"),
+        "ppo.capture": Instead("a GPU always records graphs, with the same results"),
+        "ppo.magnet_coefficient": 0.0, "ppo.magnet_rate": 0.0, "ppo.proximal_coefficient": 0.0,
         "ppo.log_ratio_clamp": 20.0, "self_play.promotion_elo": 50.0,
         "self_play.eviction": "oldest", "self_play.elo_k": 32.0, "evaluation.check_alert": 0.8,
         "self_play.below_share": 0.6, "guard.restore_kl": 10.0, "guard.cut": 0.5, "guard.window": 50,
-        "phases.advance": Instead("phases.success above 0 ends a stage early"),
+        "phases.success": 0.0, "phases.advance": "on_update", "phases.stages.weights": [],
+        "self_play.sampling": "hard", "self_play.promotion": Instead("self_play.promotion_games=400 tests snapshots"),
+        "evaluation.video_every": Instead("every fifth evaluation has a video"),
     })  # fmt: skip
 
     init_from: str = option("", TEXT)
@@ -368,8 +351,10 @@ class PPORunConfig(RunConfig):
 
     @classmethod
     def migrated(cls, plain: Mapping[str, Any]) -> dict[str, Any]:
-        """Return stored options with the former `phases.advance` as a value of `phases.success`."""
-        migrated, phases = dict(plain), plain.get("phases")
+        """Return stored options without values that a former `self_play.promotion` or `phases.advance` ignored."""
+        migrated, phases, self_play = dict(plain), plain.get("phases"), plain.get("self_play")
+        if isinstance(self_play, Mapping) and self_play.get("promotion") == "always":
+            migrated["self_play"] = {**self_play, "promotion_games": 0}
         if isinstance(phases, list):
             by_update = [isinstance(phase, Mapping) and phase.get("advance") == "on_update" for phase in phases]
             never = {"success": 0.0}

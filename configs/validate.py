@@ -22,7 +22,7 @@ from sparring.configs.serialization import from_plain, options, to_plain
 IdleRow = tuple[type[schema.RunConfig], str, tuple[str, ...]]
 POLICY_IDLE: tuple[IdleRow, ...] = (
     (schema.PPORunConfig, "trainer=sb3", (
-        "evaluation.", "guard.", "checkpoint_minutes", "network.log_std_min", "network.log_std_max",
+        "evaluation.", "guard.", "network.log_std_min", "network.log_std_max",
         "ppo.final_entropy_fraction", "ppo.entropy_falls_from", "ppo.average_decay", "ppo.precision",
         "ppo.warmup_updates", "network.styles",
     )),
@@ -30,7 +30,6 @@ POLICY_IDLE: tuple[IdleRow, ...] = (
         "ppo.final_entropy_fraction", "ppo.entropy_falls_from",
     )),
     (schema.PPORunConfig, "ppo.final_entropy_fraction=1.0", ("ppo.entropy_falls_from",)),
-    (schema.PPORunConfig, "ppo.magnet_coefficient=0.0", ("ppo.magnet_rate",)),
     (schema.PPORunConfig, "ppo.adaptive_kl above 0", ("ppo.final_learning_rate_fraction",)),
     (schema.PPORunConfig, "ppo.precision=fp32", ("ppo.warmup_updates",)),
 )  # fmt: skip
@@ -210,10 +209,7 @@ def _check_stage(key: str, stage: schema.StageConfig, config: schema.PPORunConfi
     for index, bot in enumerate(stage.bots):
         _check_opponent(f"{key}.bots.{index}", bot, config)
     if len(set(stage.bots)) < len(stage.bots):
-        raise ConfigError(f"{key}.bots=[{', '.join(stage.bots)}]: name each bot once and use weights for its share")
-    if stage.weights and len(stage.weights) != len(stage.bots):
-        fix = f"give {len(stage.bots)}, one for each of {', '.join(stage.bots)}, or none for equal shares"
-        raise ConfigError(f"{key}.weights={stage.weights}: {fix}")
+        raise ConfigError(f"{key}.bots=[{', '.join(stage.bots)}]: name each bot once")
 
 
 def _check_named(config: schema.PPORunConfig) -> None:

@@ -6,7 +6,7 @@ again: `runs/hawk/final.pt` is `hawk`, `agent.onnx` is `agent`, `my_bots:Mine` i
 `search`.
 
 A bot of an earlier stage keeps a floor, because a policy forgets opponents it no longer plays. The current bots divide
-the rest by their weights, or by loss rate, 1 - win rate + 0.05.
+the rest equally, or by loss rate, 1 - win rate + 0.05.
 
 Dealing rounds shares to counts by largest remainder. The learner has seat `index % 2` of a match, so each opponent's
 matches are divided over even and odd indices as evenly as counts allow. As many matches as possible keep their
@@ -80,11 +80,7 @@ def labels_of_run(config: PPORunConfig) -> dict[str, str]:
 
 
 def _stage(stage: StageConfig, against: str, joining: Sequence[str]) -> StageConfig:
-    if against:
-        return replace(stage, bots=[against], weights=[])
-    mean = sum(stage.weights) / len(stage.weights) if stage.weights else 0.0
-    weights = [*stage.weights, *[mean] * len(joining)] if stage.weights else []
-    return replace(stage, bots=[*stage.bots, *joining], weights=weights)
+    return replace(stage, bots=[against] if against else [*stage.bots, *joining])
 
 
 LOSS_FLOOR = 0.05  # Keeps a share for bots that are always beaten.
@@ -93,7 +89,6 @@ UNKNOWN_WIN_RATE = 0.5
 
 def shares(
     current: Sequence[str],
-    weights: Sequence[float] = (),
     *,
     met: Sequence[str] = (),
     floor: float = 0.0,
@@ -102,9 +97,9 @@ def shares(
 ) -> dict[str, float]:
     """Return the shares of the matches against bots, summing to 1, for all bots of `met`, then `current`.
 
-    Bots of `met` that are not in `current` get `floor` each. `weights` are positive, one per current bot; empty means
-    equal. `adaptive` 0 keeps them, 1 replaces them by loss rates from `win_rates`, the learner's per bot (0.5
-    where unknown); between, a mixture. Raises `ValueError` if the floors leave the current bots nothing.
+    Bots of `met` that are not in `current` get `floor` each. With `adaptive` 0 the current bots have equal shares, with
+    1 those of loss rates from `win_rates`, the learner's per bot (0.5 where unknown); between, a mixture. Raises
+    `ValueError` if the floors leave the current bots nothing.
     """
     if not current and not met:
         return {}
@@ -112,11 +107,11 @@ def shares(
     rest = 1.0 - floor * len(earlier)
     if rest <= 0.0:
         raise ValueError(f"floor={floor} for {len(earlier)} bots leaves nothing for {', '.join(current)}; lower it")
-    weight = np.array(weights if len(weights) else [1.0] * len(current), dtype=np.float64)
+    equal = np.ones(len(current))
     rates = np.array([(win_rates or {}).get(bot, UNKNOWN_WIN_RATE) for bot in current])
     losses = 1.0 - rates + LOSS_FLOOR
     # Convex combination, so that the parts sum to 1 for every `adaptive`.
-    part = (1.0 - adaptive) * weight / weight.sum() + adaptive * losses / losses.sum()
+    part = (1.0 - adaptive) * equal / equal.sum() + adaptive * losses / losses.sum()
     return dict.fromkeys(earlier, floor) | {bot: rest * float(p) for bot, p in zip(current, part, strict=True)}
 
 

@@ -1,10 +1,7 @@
 """The training schedule: opponents and physics of each update, a pure function of its number and the win rates.
 
-The phases are placed one after the other on one clock, counted in updates, which determines opponents, self-play share,
-randomization and events. Normally the clock advances by one an update. In a phase with `success` above 0, a stage
-whose current bots are all beaten at the rate `success` makes the clock jump to the stage's scheduled end. Everything
-later then happens that much earlier, never later than scheduled; skipped events happen right after the jump, except
-those after the start of the very last stage, which are lost with the end of the run.
+The phases are placed one after the other, and the number of the update determines opponents, self-play share,
+randomization and events.
 """
 
 from __future__ import annotations
@@ -21,15 +18,6 @@ import numpy as np
 from sparring.configs.schema import EventConfig, PhaseConfig, StageConfig
 from sparring.curriculum.opponents import shares
 from sparring.envs.game import games, load
-
-
-@dataclass(frozen=True)
-class SchedulePosition:
-    """A place in the schedule: the next update's number, the clock, and the first moment whose events are still due."""
-
-    update: int
-    clock: int
-    since: int
 
 
 @dataclass(frozen=True)
@@ -57,10 +45,9 @@ class TrainingPlan:
 
 @dataclass(frozen=True)
 class _Stretch:
-    """A stage on the clock, from `start` up to `end`, with the bots of all earlier stages in `met`."""
+    """A stage from update `start` on, with the bots of all earlier stages in `met`."""
 
     start: int
-    end: int
     phase: int
     stage: int
     config: StageConfig
@@ -68,7 +55,7 @@ class _Stretch:
 
 
 class Schedule:
-    """The plan of a whole run, without state: the current moment is a `SchedulePosition`.
+    """The plan of a whole run, without state.
 
     `phases` must have passed `configs.validate`: the first begins with a stage at 0, or no match has an opponent.
     """
@@ -77,7 +64,7 @@ class Schedule:
         self._phases = list(phases)
         self._starts = [0, *accumulate(phase.updates for phase in phases)]
         self.total_updates = self._starts[-1]
-        """Updates of the whole schedule, if no stage ends early."""
+        """Updates of the whole schedule."""
         self._stretches = _stretches(self._phases, self._starts)
         self._begins = [stretch.start for stretch in self._stretches]
         self._levels = [
@@ -91,17 +78,13 @@ class Schedule:
             for event in sorted(phase.events, key=lambda event: event.at)
         ]
 
-    def start(self) -> SchedulePosition:
-        """Return the position of the first update."""
-        return SchedulePosition(update=0, clock=0, since=0)
-
-    def plan(self, position: SchedulePosition, win_rates: Mapping[str, float]) -> TrainingPlan:
-        """Return the plan of the update at `position`, given the learner's recent win rate per bot, in [0, 1]."""
-        stretch = self._stretch(position)
-        phase, phase_update = self._phases[stretch.phase], position.clock - self._starts[stretch.phase]
+    def plan(self, update: int, win_rates: Mapping[str, float]) -> TrainingPlan:
+        """Return the plan of an update by number, given the learner's recent win rate per bot, in [0, 1]."""
+        stretch = self._stretches[bisect_right(self._begins, update) - 1]
+        phase, phase_update = self._phases[stretch.phase], update - self._starts[stretch.phase]
         done = phase_update / max(phase.updates - 1, 1)  # 0 at the first update, 1 at the last
         return TrainingPlan(
-            update=position.update,
+            update=update,
             phase=phase.name,
             phase_index=stretch.phase,
             phase_update=phase_update,
@@ -109,35 +92,18 @@ class Schedule:
             current=tuple(stretch.config.bots),
             bots=shares(
                 stretch.config.bots,
-                stretch.config.weights,
                 met=stretch.met,
                 floor=phase.floor,
                 adaptive=phase.adaptive,
                 win_rates=win_rates,
             ),
             scripted_share=phase.scripted_start + done * (phase.scripted_end - phase.scripted_start),
-            randomization=self._randomization(position.clock),
-            events=tuple(event for at, event in self._events if position.since <= at <= position.clock),
+            randomization=self._randomization(update),
+            events=tuple(event for at, event in self._events if at == update),
         )
 
-    def next(self, position: SchedulePosition, win_rates: Mapping[str, float]) -> SchedulePosition | None:
-        """Return the position after the update at `position`, which left these win rates; None at the end."""
-        stretch, clock = self._stretch(position), position.clock + 1
-        phase = self._phases[stretch.phase]
-        bots = stretch.config.bots
-        beaten = bool(bots) and all(win_rates.get(bot, 0.0) >= phase.success for bot in bots)
-        if phase.success and beaten:
-            clock = stretch.end
-        if clock >= self.total_updates:
-            return None
-        # Events from just after the old clock on are due, so that a jump skips none of them.
-        return SchedulePosition(update=position.update + 1, clock=clock, since=position.clock + 1)
-
-    def _stretch(self, position: SchedulePosition) -> _Stretch:
-        return self._stretches[bisect_right(self._begins, position.clock) - 1]
-
-    def _randomization(self, clock: int) -> Randomization:
-        reached = bisect_right(self._levels, clock, key=itemgetter(0))
+    def _randomization(self, update: int) -> Randomization:
+        reached = bisect_right(self._levels, update, key=itemgetter(0))
         if reached == 0:
             return Randomization()
         # Ranges move from the whole previous level, even if it was not reached, to the latest one.
@@ -146,22 +112,21 @@ class Schedule:
         if entry.over == 0:
             return Randomization(previous, entry.level)
         # Step k of `steps` begins k / steps of the way through `over`, so that the last is used before `over` ends.
-        step = min((clock - start) * entry.steps // entry.over + 1, entry.steps)
+        step = min((update - start) * entry.steps // entry.over + 1, entry.steps)
         return Randomization(previous, entry.level, step / entry.steps)
 
 
 def _stretches(phases: Sequence[PhaseConfig], starts: Sequence[int]) -> list[_Stretch]:
-    """Place the stages of all phases on one clock; a phase without a stage at 0 continues the last stage before it."""
+    """Place the stages of all phases; a phase without a stage at 0 continues the last stage before it."""
     placed: list[tuple[int, int, int, StageConfig]] = []
     for index, phase in enumerate(phases):
         if not phase.stages or phase.stages[0].at > 0:
             placed.append((starts[index], index, -1, placed[-1][3] if placed else StageConfig()))
         placed += [(starts[index] + stage.at, index, number, stage) for number, stage in enumerate(phase.stages)]
-    ends = [start for start, *_ in placed[1:]] + [starts[-1]]
     stretches: list[_Stretch] = []
     met: tuple[str, ...] = ()
-    for (start, phase_index, number, stage), end in zip(placed, ends, strict=True):
-        stretches.append(_Stretch(start, end, phase_index, number, stage, met))
+    for start, phase_index, number, stage in placed:
+        stretches.append(_Stretch(start, phase_index, number, stage, met))
         met = tuple(dict.fromkeys([*met, *stage.bots]))
     return stretches
 

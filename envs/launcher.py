@@ -171,8 +171,6 @@ class WarpMatches(Copyable):
     _references: ClassVar[tuple[str, ...]] = ("_wp_actions", "_wp_restart", "_recorded", "_results")
     _names: ClassVar[Sequence[str]]
     """Scripted players by id."""
-    _drawn_on: ClassVar[tuple[str, ...]] = ("clock",)
-    """Arrays of the state on which draws depend."""
     stat_names: tuple[str, ...] = ("length", "hp")
     num_envs: int
     seats: int
@@ -209,8 +207,7 @@ class WarpMatches(Copyable):
             self._settings.seed = seed
             self._recorded = []  # The seed is part of the recorded step.
             with stream_of(self.device):
-                for name in self._drawn_on:
-                    getattr(self._world, name).zero_()
+                self._world.clock.zero_()  # on which draws depend
         self.invalid_actions.zero_()
         self._restart.fill_(True)
         self._begin_marked()

@@ -9,7 +9,7 @@ from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.trainers import train
 from sparring.configs.games import DOGFIGHT
 from sparring.configs.load import load
-from sparring.curriculum.schedule import Schedule, SchedulePosition
+from sparring.curriculum.schedule import Schedule
 from sparring.envs.dogfight.rules import REGIMES
 from sparring.eval import run as eval_run
 from tests.configs.run_configs import PPO, run_config, run_file, slow_but
@@ -89,7 +89,7 @@ def plans(config):
     """What every update of a configuration is scheduled to be."""
     schedule = Schedule(config.phases)
     updates = min(schedule.total_updates, config.max_updates or schedule.total_updates)
-    return [schedule.plan(SchedulePosition(update, update, update), {}) for update in range(updates)]
+    return [schedule.plan(update, {}) for update in range(updates)]
 
 
 def in_order(places):
@@ -182,16 +182,17 @@ def test_promotion_is_tested_at_a_hundredth(tmp_path):
     Half of the hundredth has tests enough.
     """
     sizes = (*SECONDS, "env.num_envs=26", "ppo.rollout_steps=12")
-    config, folder, rows = rehearse("unified_dr_cpu", tmp_path, "self_play.promotion=sprt", "max_updates=30", *sizes)
+    config, folder, rows = rehearse(
+        "unified_dr_cpu", tmp_path, "self_play.promotion_games=40", "max_updates=30", *sizes
+    )
     _, updates = due_updates(config, rows)
     tests = len(updates) - 1
     promoted = len(list((folder / "pool").glob("*.pt"))) - 1
     assert tests > 0
     assert rows[-1]["league/refused"] + promoted == tests
-    assert config.self_play.promotion_games == 40
 
 
-@pytest.mark.parametrize("options", [["env.rules=challenge"], ["env.observe_physics=false", "env.bot_rate=agent"]])
+@pytest.mark.parametrize("options", [["env.rules=challenge"], ["env.observe_physics=false"]])
 def test_other_observations_train_and_meet_themselves(options, tmp_path):
     selfplay = ["phases.0.scripted_start=0.5", "phases.0.scripted_end=0.5", "evaluation.every=2", "evaluation.games=2"]
     final = train(load(["+run=quickstart", *SMALL, *options, *selfplay, f"checkpoint_dir={tmp_path}"]))

@@ -143,7 +143,7 @@ def imported_rows(tmp_path_factory):
         tmp_path_factory.mktemp("imported"),
         network=NetworkConfig(hidden=8),
         env=ImportedEnvConfig(package="openspiel", id="kuhn_poker", num_envs=32),
-        ppo=PPOConfig(rollout_steps=16, epochs=1, minibatch_size=512, precision="fp32", magnet_coefficient=0.1),
+        ppo=PPOConfig(rollout_steps=16, epochs=1, minibatch_size=512, precision="fp32"),
         phases=[PhaseConfig(updates=2, scripted_start=0.4, scripted_end=0.4, stages=[StageConfig(bots=["random"])])],
         self_play=SelfPlayConfig(both_seats=True, pool_share=0.4, slots=1),
         evaluation=EvaluationConfig(every=2, games=4, exploit_every=2, exploit_moves=400),

@@ -122,14 +122,13 @@ def test_the_counters_notice_what_they_are_for():
 
 
 def test_every_option_of_the_environment_reaches_the_simulator(tmp_path):
-    options = ["env.num_envs=6", "env.action_repeat=7", "env.bot_rate=agent", "env.observe_physics=false"]
+    options = ["env.num_envs=6", "env.action_repeat=7", "env.observe_physics=false"]
     sizes = ["ppo.rollout_steps=4", "ppo.minibatch_size=8", "device=cpu", "threads=1", "logger.progress=false"]
-    config = load(["+run=quickstart", *options, *sizes, "env.spawn=fixed", f"checkpoint_dir={tmp_path}"])
+    config = load(["+run=quickstart", *options, *sizes, f"checkpoint_dir={tmp_path}"])
     run = PPOTrainer(config)
-    batch, fighters = run.task.batch, run.task.batch.snapshot()["fighters"]
+    batch = run.task.batch
     run.close()
-    assert (batch.num_envs, batch.action_repeat, batch.bot_rate, batch.obs_dim) == (6, 7, "agent", 46)
-    assert {float(x) for x in fighters["x"].flatten()} == {-200.0, 200.0}
+    assert (batch.num_envs, batch.action_repeat, batch.rules, batch.obs_dim) == (6, 7, "classic", 46)
     assert run.task._setting.action_repeat == 7
 
 

@@ -118,8 +118,8 @@ class Curriculum(BaseCallback):
             return
         trainer = self.trainer
         self.timer = Timer()
-        assert trainer.position is not None
-        trainer.plan, self.in_progress = trainer.schedule.plan(trainer.position, trainer.task.status().win_rates), True
+        trainer.plan = trainer.schedule.plan(trainer.updates_done, trainer.task.status().win_rates)
+        self.in_progress = True
         for event in trainer.plan.events:
             self._apply(event)
         trainer.task.prepare(trainer.plan, trainer.network)

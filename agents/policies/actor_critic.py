@@ -85,8 +85,6 @@ class ActorCritic(PolicyNetwork):
     initial weights without touching the global random state.
     """
 
-    uniform_play = False
-
     def __init__(
         self,
         obs_dim: int,
@@ -165,20 +163,15 @@ class ActorCritic(PolicyNetwork):
         values: Tensor = self.critic(obs)
         return values.float().squeeze(-1)
 
-    def evaluate(self, obs: Any, actions: Tensor, targets: Sequence[tuple[float, Any]] = ()) -> tuple[Tensor, ...]:
-        """See `PolicyNetwork`; the targets are networks of this shape."""
-        answer = output, log_std, choices, _ = self.answer(obs)
-        penalty = []
-        if targets:
-            with torch.no_grad():
-                answers = [(weight, other.answer(obs)) for weight, other in targets]
-            penalty = [torch.stack([weight * divergence(answer, other) for weight, other in answers]).sum(0)]
+    def evaluate(self, obs: Any, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """See `PolicyNetwork`."""
+        output, log_std, choices, _ = self.answer(obs)
         count = self.continuous + self.binary
         log_prob, spread = Density.apply(output, log_std, actions[..., :count])  # type: ignore[no-untyped-call]
         for column, choice in enumerate(choices, start=count):
             log_prob = log_prob + choice_log_probability(choice, actions[..., column : column + 1])
             spread = spread - (choice.exp() * choice).sum(-1)
-        return log_prob, spread, *penalty
+        return log_prob, spread
 
     def answer(self, obs: Tensor) -> ActorOutput:
         """Return the actor's distributions for observations [B, D]."""
@@ -392,20 +385,9 @@ def bernoulli_log_probability(logit: Tensor, taken: Tensor) -> Tensor:
     return F.logsigmoid((2.0 * taken - 1.0) * logit).sum(-1)
 
 
-def divergence(output: ActorOutput, other: ActorOutput) -> Tensor:
-    """Return KL(p, q), [B], of the distributions p = `output` and q = `other`, summed over an action's parts.
-
-    Of Gaussians log(sigma_q / sigma_p) + (sigma_p^2 + (mu_p - mu_q)^2) / (2 sigma_q^2) - 1/2, of Bernoullis
-    p (l_p - l_q) - softplus(l_p) + softplus(l_q), of choices sum_k p_k (log p_k - log q_k).
-    """
-    (mean, logit), (mean_q, logit_q) = split(output.output, output.log_std), split(other.output, other.log_std)
-    wider = other.log_std - output.log_std
-    apart = (-2.0 * wider).exp() + ((mean - mean_q) * (-other.log_std).exp()).square()
-    total = (wider + 0.5 * apart - 0.5).sum(-1)
-    total = total + (logit.sigmoid() * (logit - logit_q) - F.softplus(logit) + F.softplus(logit_q)).sum(-1)
-    for log_p, log_q in zip(output.choices, other.choices, strict=True):
-        total = total + (log_p.exp() * (log_p - log_q)).sum(-1)
-    return total
+def bernoulli_entropy(logit: Tensor, p: Tensor) -> Tensor:
+    """Return -p log p - (1 - p) log(1 - p), summed over the last dimension, from l and p = sigmoid(l)."""
+    return (F.softplus(logit) - p * logit).sum(-1)
 
 
 def split(actions: Tensor, log_std: Tensor) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,7 @@ A family is found by the shape: `actor_critic.py`, its networks with masks, role
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, NoReturn, NotRequired
 
@@ -49,8 +49,6 @@ class PolicyNetwork(nn.Module, ABC):
     """Modules without shared weights, which are trained side by side."""
     log_std: nn.Parameter
     """Log standard deviations of continuous actions; its device is the network's."""
-    uniform_play: bool | None = None
-    """Whether actions have a uniform play; None if the network has no divergence from another, for `evaluate`."""
     masked, roles, samples = False, 1, True
     """Whether rows have a mask of legal alternatives, the number of roles, and whether actions can be drawn."""
     routed = False
@@ -111,14 +109,8 @@ class PolicyNetwork(nn.Module, ABC):
         self._lacks("noise that depends on the state")
 
     @abstractmethod
-    def evaluate(
-        self, obs: Tensor | Sequences, actions: Tensor, targets: Sequence[tuple[float, PolicyNetwork | None]] = ()
-    ) -> tuple[Tensor, ...]:
-        """Return log pi(a | s) and the entropy of pi(. | s), float32 [B], of actions [B, A].
-
-        With `targets`, pairs (w_i, q_i), there follows sum_i w_i KL(pi, q_i), [B]; None is uniform play. A network
-        whose `uniform_play` is None raises `TypeError` for them.
-        """
+    def evaluate(self, obs: Tensor | Sequences, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Return log pi(a | s) and the entropy of pi(. | s), float32 [B], of actions [B, A]."""
 
     @abstractmethod
     def value(self, obs: Tensor | Sequences) -> Tensor:

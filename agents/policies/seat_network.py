@@ -108,11 +108,6 @@ class SeatNetwork(ActorCritic):
         return self.continuous + self.binary + sum(self.categorical)
 
     @property
-    def uniform_play(self) -> bool | None:  # type: ignore[override]
-        """True if all actions are choices; the divergences of others are not written."""
-        return True if self.categorical and not self.continuous + self.binary else None
-
-    @property
     def memory_size(self) -> int:
         """See `PolicyNetwork`."""
         return 2 * state_size(self.config.memory, self.config.hidden)
@@ -176,30 +171,19 @@ class SeatNetwork(ActorCritic):
         after = self.critic.step(final.features, final.role, states.index_select(0, final_rows))
         return self._value(states, columns.flat()), self._value(after, final)
 
-    def evaluate(
-        self, obs: Tensor | Sequences, actions: Tensor, targets: Sequence[tuple[float, Any]] = ()
-    ) -> tuple[Tensor, ...]:
-        """See `PolicyNetwork`: over the legal alternatives the penalty is -<pi, t> - (sum of w) H(pi), t = w log q."""
-        terms = []
-        with torch.no_grad():
-            for weight, other in targets:
-                logs = (other or self).log_probabilities(obs, uniform=other is None)
-                terms.append([weight * log_p for log_p in logs])
-        scores = [sum(parts[1:], start=parts[0]) for parts in zip(*terms, strict=True)]
+    def evaluate(self, obs: Tensor | Sequences, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """See `PolicyNetwork`."""
         state, columns = self._read(self.actor, obs)
         output = self._output(self.actor, state, columns)
         count = self.continuous + self.binary
-        log_prob = spread = expected = output.new_zeros(())
+        log_prob = spread = output.new_zeros(())
         if count:
             log_prob, spread = Density.apply(output[:, :count], self._log_std(columns), actions[:, :count])  # type: ignore[no-untyped-call]
         for number, (logits, illegal) in enumerate(self._choices(output, columns)):
             chosen = actions[:, count + number : count + number + 1]
-            score = scores[number] if scores else None
-            parts = ChoiceDensity.apply(logits, illegal, chosen, score)  # type: ignore[no-untyped-call]
-            log_prob, spread, expected = log_prob + parts[0], spread + parts[1], expected + parts[2]
-        if not targets:
-            return log_prob, spread
-        return log_prob, spread, -expected - sum(weight for weight, _ in targets) * spread
+            parts = ChoiceDensity.apply(logits, illegal, chosen)  # type: ignore[no-untyped-call]
+            log_prob, spread = log_prob + parts[0], spread + parts[1]
+        return log_prob, spread
 
     def plausible(self, obs: Tensor) -> Tensor:
         """Return the rows with all actions legal, and every role in turn."""
@@ -208,14 +192,10 @@ class SeatNetwork(ActorCritic):
             obs[:, -1] = torch.arange(len(obs), device=obs.device) % self.roles
         return obs
 
-    def log_probabilities(self, obs: Tensor | Sequences, *, uniform: bool = False) -> list[Tensor]:
-        """Return log pi(k | s) of every choice, float32 [n, K_i] with 0 for illegal k; `uniform` is of uniform play."""
-        if uniform:
-            columns = self._columns(obs if isinstance(obs, Tensor) else obs.counted())
-            output = columns.features.new_zeros(len(columns.features), self.action_outputs)
-        else:
-            state, columns = self._read(self.actor, obs)
-            output = self._output(self.actor, state, columns)
+    def log_probabilities(self, obs: Tensor | Sequences) -> list[Tensor]:
+        """Return log pi(k | s) of every choice, float32 [n, K_i] with 0 for illegal k."""
+        state, columns = self._read(self.actor, obs)
+        output = self._output(self.actor, state, columns)
         logs = []
         for logits, illegal in self._choices(output, columns):
             log_p = _masked(logits, illegal).log_softmax(-1)
@@ -298,43 +278,35 @@ class SeatNetwork(ActorCritic):
 
 
 class ChoiceDensity(torch.autograd.Function):
-    """`ChoiceDensity.apply(logits, illegal, chosen, score)`: log p_a, the entropy H and sum_k p_k t_k, [n] each.
+    """`ChoiceDensity.apply(logits, illegal, chosen)`: log p_a and the entropy H, [n] each.
 
-    With the softmax p of the legal logits l [n, K] and scores t [n, K] (None: 0), in closed form:
+    With the softmax p of the legal logits l [n, K], in closed form:
 
-        d log p_a / d l = 1_a - p,     d H / d l = -p (log p + H),     d <p, t> / d l = p (t - <p, t>)
+        d log p_a / d l = 1_a - p,     d H / d l = -p (log p + H)
 
     A row is small, so learning is bound by the number of operations; this has half of those of autograd.
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, logits: Tensor, illegal: Tensor | None, chosen: Tensor, score: Tensor | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Compute all three; `illegal` is bool [n, K] or None, `chosen` [n, 1] an index as a float."""
+    def forward(ctx: Any, logits: Tensor, illegal: Tensor | None, chosen: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute both; `illegal` is bool [n, K] or None, `chosen` [n, 1] an index as a float."""
         log_p = _masked(logits, illegal).log_softmax(-1)
         p, index = log_p.exp(), chosen.long()
         log_prob = log_p.gather(-1, index).squeeze(-1)
         # p log p is 0 where p is 0; -inf there would give NaN, also in the gradient.
         finite = log_p if illegal is None else log_p.masked_fill(illegal, 0.0)
         entropy = -(p * finite).sum(-1, keepdim=True)
-        slope = finite + entropy
-        expected = entropy.new_zeros(()) if score is None else (p * score).sum(-1, keepdim=True)
-        ctx.save_for_backward(p, index, slope, *([] if score is None else [score - expected]))
-        return log_prob, entropy.squeeze(-1), expected if score is None else expected.squeeze(-1)
+        ctx.save_for_backward(p, index, finite + entropy)
+        return log_prob, entropy.squeeze(-1)
 
     @staticmethod
     @once_differentiable
-    def backward(
-        ctx: Any, by_log_prob: Tensor, by_entropy: Tensor, by_expected: Tensor
-    ) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Any, by_log_prob: Tensor, by_entropy: Tensor) -> tuple[Tensor, None, None]:
         """Return the gradient of the logits, 0 of illegal ones."""
-        p, index, slope, *above = ctx.saved_tensors
+        p, index, slope = ctx.saved_tensors
         by_log_prob = by_log_prob.unsqueeze(-1)
         by_p = torch.addcmul(by_log_prob, slope, by_entropy.unsqueeze(-1)).neg_()
-        if above:
-            by_p.addcmul_(above[0], by_expected.unsqueeze(-1))
-        return by_p.mul_(p).scatter_add_(-1, index, by_log_prob), None, None, None
+        return by_p.mul_(p).scatter_add_(-1, index, by_log_prob), None, None
 
 
 def _masked(logits: Tensor, illegal: Tensor | None) -> Tensor:

@@ -18,6 +18,7 @@ import numpy as np
 from sparring.agents.play.duel_matches import DuelSettings, MatchResults, Recorder, play
 from sparring.agents.policies.networks import PolicyNetwork
 from sparring.agents.policies.policy import Policy
+from sparring.agents.ppo.tasks.task import VIDEO_EVERY
 from sparring.configs.schema import EvaluationConfig
 
 R = TypeVar("R", bound=Recorder)
@@ -93,8 +94,8 @@ class BotEvaluation:
 
     def _recorders(self, update: int, bots: Iterable[str]) -> dict[str, Recorder]:
         """Return a recorder for each bot if a match of the evaluation after `update` is filmed, else none."""
-        interval, videos = self.config.every or self.config.check_every, self.config.video_every
-        if self._films is None or not interval or not videos or (update + 1) % (interval * videos):
+        interval = self.config.every or self.config.check_every
+        if self._films is None or not interval or (update + 1) % (interval * VIDEO_EVERY):
             return {}
         return {bot: self._films.recorder() for bot in bots}
 

@@ -33,7 +33,6 @@ from sparring.agents.policies.networks import PolicyNetwork
 from sparring.agents.ppo.captured import Captured
 from sparring.agents.ppo.losses import (
     Joint,
-    Magnet,
     Minibatch,
     Samples,
     Surrogate,
@@ -45,7 +44,7 @@ from sparring.agents.ppo.losses import (
 )
 from sparring.agents.ppo.rollout import BatchEnv, Rollout, SequenceSamples
 from sparring.agents.run.fidelity import first_cpu
-from sparring.configs.core.errors import ConfigError, choose
+from sparring.configs.core.errors import choose
 from sparring.configs.core.tensor_file import check_optimizer, check_tensors
 from sparring.configs.schema import PPOConfig
 
@@ -87,21 +86,18 @@ class PPOLearner:
         parts = zip(network.parameters(), self._gradient.split(sizes), strict=True)
         self._views = [(parameter, part.view_as(parameter)) for parameter, part in parts]
         self.shuffle = torch.Generator(device).manual_seed(seed)
-        used = config.magnet_coefficient or config.proximal_coefficient
-        self.magnet = open_magnet(network, config) if used else None
         self.average = Average(network, config.average_decay) if config.average_decay else None
         """Average of the weights over the updates, if configured."""
         self._halves = ParallelHalves(parallel=threads > 1 and device.type == "cpu")
         self._recurrent = network.memory_size > 0
-        self._captures = config.capture and device.type == "cuda" and not (self.magnet or self._recurrent)
+        self._captures = device.type == "cuda" and not self._recurrent
         self._graphs: dict[tuple[object, ...], Captured[Tensor]] = {}
         whole = self._recurrent or device.type != "cpu"  # sequences cannot be cut
         self._piece = sys.maxsize if whole else max(1, PIECE_BYTES // (4 * network.config.hidden))
 
     def new_rollout(self, env: BatchEnv, steps: int) -> Rollout:
         """Create the storage for `steps` steps of an environment."""
-        config = self.config
-        return Rollout(self.network, steps, env, sequence_length=config.sequence_length, capture=config.capture)
+        return Rollout(self.network, steps, env, sequence_length=self.config.sequence_length)
 
     def values(self, obs: Tensor, number: int) -> Tensor:
         """Return V(s) [...] of obs [..., D] in the precision of update `number`, half of it in the second thread."""
@@ -131,13 +127,10 @@ class PPOLearner:
             group["lr"] = learning_rate
         for parameter, view in self._views:
             parameter.grad = view
-        if self.magnet:
-            self.magnet.begin()
-        rows, steps, tried, skipped, kl_stop, kl_max = [], 0, 0, 0, False, 0.0
+        rows, steps, skipped, kl_stop, kl_max = [], 0, 0, False, 0.0
         columns = (samples.advantage, samples.value, samples.returns)
         joint = None if key is None else Joint.gather(columns, key, self._processes)
         for measured in self._gradients(samples, joint, number, entropy_coefficient):
-            tried += 1
             self.autocast.scaler.unscale_(self.optimizer)
             norm = torch.linalg.vector_norm(self._gradient)  # of both halves, before clipping
             row = torch.cat([measured, norm.unsqueeze(0)])
@@ -160,18 +153,13 @@ class PPOLearner:
         metrics = _metrics(self.network, judged, rows, counts)
         if self.average:
             self.average.follow(self.network)
-        if self.magnet:  # it moves; of each process the penalties of its part of every minibatch, summed
-            penalty = self._processes.means([self.magnet.follow(tried)])[0] * self._processes.size
-            metrics["train/magnet_loss"] = penalty
         return metrics
 
     def restart(self, weights: Mapping[str, Tensor]) -> None:
-        """Train on from other weights, without the moments, the average and the magnet of those before."""
+        """Train on from other weights, without the moments and the average of those before."""
         self.network.load_state_dict(weights)
         self.network.clamp_log_std()
         self.optimizer.state.clear()
-        if self.magnet:
-            self.magnet.load_state_dict(self.network.state_dict())
         if self.average:
             self.average.updates.zero_()
 
@@ -188,16 +176,12 @@ class PPOLearner:
     def state_dict(self) -> dict[str, Any]:
         """Return network, optimizer, gradient scaler and the generator of the sample order."""
         average = {"average": self.average.state_dict()} if self.average else {}
-        return (
-            average
-            | {
-                "network": self.network.state_dict(),
-                "optimizer": self.optimizer.state_dict(),
-                "scaler": self.autocast.scaler.state_dict(),
-                "shuffle": self.shuffle.get_state(),
-            }
-            | ({"magnet": self.magnet.state_dict()} if self.magnet else {})
-        )
+        return average | {
+            "network": self.network.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "scaler": self.autocast.scaler.state_dict(),
+            "shuffle": self.shuffle.get_state(),
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a `state_dict` of this learner, or a stored one that has passed `check`."""
@@ -206,16 +190,13 @@ class PPOLearner:
         if state["scaler"]:  # empty if saved without fp16, as on a CPU
             self.autocast.scaler.load_state_dict(state["scaler"])
         restore_generator(self.shuffle, state["shuffle"], "shuffle")
-        if self.magnet:
-            self.magnet.load_state_dict(state["magnet"])
         if self.average:
             self.average.load_state_dict(state["average"])
 
     def check(self, state: dict[str, Any]) -> dict[str, Any]:
         """Return a stored state for `load_state_dict`; raises `ContentError` for one of another learner or with NaN."""
         weights = check_tensors(state["network"], self.network.state_dict(), "network")
-        stored, expected = state.get("magnet", {}), self.magnet.state_dict() if self.magnet else {}
-        extra = {"magnet": check_tensors(stored, expected, "magnet")} if self.magnet else {}
+        extra = {}
         if self.average:
             extra["average"] = check_tensors(state.get("average", {}), self.average.state_dict(), "average")
         return {
@@ -301,16 +282,11 @@ class PPOLearner:
         for piece in batch.pieces(self._piece):
             with self.autocast.context(number):
                 obs = cast(Tensor, piece.obs)
-                judge = self.magnet or self.network
-                log_prob, entropy, *penalty = judge.evaluate(obs, piece.actions)
+                log_prob, entropy = self.network.evaluate(obs, piece.actions)
             options = piece.log_prob, piece.advantage, self.config.clip, piece.size
             loss, *rest = Surrogate.apply(log_prob, *options)  # type: ignore[no-untyped-call]
             mean_entropy = piece.mean(entropy)
             total = loss - entropy_coefficient * mean_entropy
-            if self.magnet:
-                mean_penalty = piece.mean(penalty[0])
-                self.magnet.record(mean_penalty)
-                total = total + mean_penalty
             self.autocast.scaler.scale(total).backward()
             measured.append((loss.detach(), *rest, mean_entropy.detach()))
         return joined_statistics(measured)
@@ -374,19 +350,6 @@ class Average:
         weights = dict(state)
         self.updates = weights.pop("updates").cpu().clone()
         self.network.load_state_dict(weights)
-
-
-def open_magnet(network: PolicyNetwork, config: PPOConfig) -> Magnet:
-    """Return the magnet of a run that has a coefficient above 0; raises `ConfigError` where it has no use."""
-    options = {key: getattr(config, key) for key in ("magnet_coefficient", "proximal_coefficient")}
-    used = next(f"ppo.{key}={value}" for key, value in options.items() if value)
-    if network.uniform_play is None:
-        fix = "is for seats whose actions are choices, and for networks without masks and memory; use 0"
-        raise ConfigError(f"{used}: {fix}")
-    if not network.uniform_play and config.magnet_coefficient and not config.magnet_rate:
-        fix = "numbers have no uniform play to be the magnet; use above 0, or ppo.magnet_coefficient=0"
-        raise ConfigError(f"ppo.magnet_rate=0.0: {fix}")
-    return Magnet(network, config)
 
 
 def joined_statistics(pieces: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:

@@ -7,7 +7,6 @@
 Gradients are in closed form: small minibatches are bound by the number of operations, and this takes less than half of
 what autograd takes. B is the number of samples here, N that of the whole minibatch, of which other processes may hold
 the rest: the parts add up.
-`Magnet` adds the two terms of magnetic mirror descent.
 
 The order of an epoch covers the samples of all processes and is drawn identically in each; a process gets the samples
 of a minibatch that it holds. Advantages are normalized over the whole minibatch, and `Minibatch.mean` divides by its
@@ -17,7 +16,6 @@ whole size, so gradients and statistics of the processes add up to those of a si
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from copy import deepcopy
 from typing import Any, NamedTuple
 
 import torch
@@ -26,7 +24,6 @@ from torch.autograd.function import once_differentiable
 
 from sparring.agents.distributed.processes import Processes
 from sparring.agents.policies.memory import Sequences
-from sparring.agents.policies.networks import PolicyNetwork
 from sparring.configs.schema import PPOConfig
 
 LOG_RATIO_CLAMP = 20.0
@@ -212,68 +209,3 @@ def explained_variance(value: Tensor, returns: Tensor) -> Tensor:
     variance = returns.var(correction=0)
     unexplained = (returns - value).var(correction=0) / variance
     return torch.where(variance > 0, 1.0 - unexplained, torch.zeros_like(variance))
-
-
-class Magnet:
-    """Magnetic mirror descent (Sokota et al. 2023, arXiv:2206.05825) as two terms of the loss of `network`.
-
-        a KL(pi, rho) + b KL(pi, pi_old),      KL(p, q) = sum_k p_k (log p_k - log q_k)
-
-    a is `ppo.magnet_coefficient`, b is `ppo.proximal_coefficient`, and pi_old is the policy that played the samples. In
-    a game of two players whose gains are opposite, policies that only follow their gain go around the equilibrium. The
-    magnet rho draws them in: the method's last iterate converges to the equilibrium of the game with the penalty a, at
-    a linear rate where b is large enough for a. The paper's b is 1 / eta, the inverse step size of mirror descent.
-
-    With `ppo.magnet_rate=0` the magnet is uniform play, and its term an entropy bonus that is not annealed. Otherwise
-    it is a copy of the policy whose weights go that part of the way to the policy's after every update: a fixed magnet
-    stays away from the equilibrium of the game itself by a distance that grows with a, and one that follows approaches
-    it.
-
-    Both divergences are exact, not estimated from the actions that were taken. Over legal alternatives, with the scores
-    t = a log rho + b log pi_old, their sum is -<pi, t> - (a + b) H(pi), for which the actor is evaluated once. Numbers
-    have no uniform play, so there the magnet is a copy.
-    """
-
-    def __init__(self, network: PolicyNetwork, config: PPOConfig) -> None:
-        self.network = network
-        self.pull, self.rate, self.hold = config.magnet_coefficient, config.magnet_rate, config.proximal_coefficient
-        self._copy = _frozen(network) if self.pull and self.rate else None
-        self._old = _frozen(network) if self.hold else None
-        self._penalties: list[Tensor] = []
-
-    def begin(self) -> None:
-        """Take the policy as that before an update."""
-        self._penalties.clear()
-        if self._old is not None:
-            self._old.load_state_dict(self.network.state_dict())
-
-    def evaluate(self, obs: Tensor | Sequences, actions: Tensor) -> tuple[Tensor, ...]:
-        """Return log pi(a | s), the entropy of pi(. | s), and a KL(pi, rho) + b KL(pi, pi_old), [n] each."""
-        targets = [(weight, other) for weight, other in ((self.pull, self._copy), (self.hold, self._old)) if weight]
-        return self.network.evaluate(obs, actions, targets)
-
-    def record(self, penalty: Tensor) -> None:
-        """Count the mean penalty of a minibatch, or of a piece of it, for `follow`."""
-        self._penalties.append(penalty.detach())
-
-    @torch.no_grad()
-    def follow(self, minibatches: int) -> float:
-        """Move the magnet after an update; return the mean penalty of its minibatches."""
-        if self._copy is not None:
-            for weight, target in zip(self._copy.parameters(), self.network.parameters(), strict=True):
-                weight.lerp_(target, self.rate)
-        total = float(torch.stack(self._penalties).sum()) if self._penalties else 0.0
-        return total / max(minibatches, 1)
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Return the weights of a magnet that moves; empty for uniform play."""
-        return {} if self._copy is None else dict(self._copy.state_dict())
-
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Continue from a `state_dict`."""
-        if self._copy is not None:
-            self._copy.load_state_dict(state)
-
-
-def _frozen(network: PolicyNetwork) -> PolicyNetwork:
-    return deepcopy(network).requires_grad_(False)

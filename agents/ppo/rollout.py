@@ -84,18 +84,16 @@ class Rollout:
     """Storage of T = `steps` moves of `env`, reused for every update: `collect`, then `finish`, then `flat`.
 
     A lane has room for the truncations that `env.longest_episode` allows. On a CPU it grows where a lane is truncated
-    earlier. With `capture` the network acts by a CUDA graph, on a GPU, where it draws from a plain generator at every
-    step. Recurrent networks learn from sequences of `sequence_length` decisions.
+    earlier. On a GPU the network acts by a CUDA graph where it draws from a plain generator at every step. Recurrent
+    networks learn from sequences of `sequence_length` decisions.
     """
 
-    def __init__(
-        self, network: PolicyNetwork, steps: int, env: BatchEnv, *, sequence_length: int = 1, capture: bool = False
-    ) -> None:
+    def __init__(self, network: PolicyNetwork, steps: int, env: BatchEnv, *, sequence_length: int = 1) -> None:
         T, L, device = steps, env.lanes, env.obs.device
         self.gaps, self.recurrent = env.rows is not None, network.memory_size > 0
         self.steps, self.num_envs, self.lanes, self.device = steps, env.num_envs, L, device
         self.learner_device = network.log_std.device
-        self._captures = capture and device.type == "cuda" and not (self.gaps or self.recurrent)
+        self._captures = device.type == "cuda" and not (self.gaps or self.recurrent)
         self.length = sequence_length if self.recurrent else 1
         _check_memory(env, (1 + (self.gaps and not self.recurrent)) * (T + 1))  # `flat` copies the rows of decisions
         # Row T is the state after the last move. In a game with gaps, rows without a decision have their lane's role

@@ -245,7 +245,7 @@ class SelfPlay:
         return self._draw_among([snapshot.name for snapshot in self.pool.snapshots], count)
 
     def _draw_among(self, names: Sequence[str], count: int) -> list[str]:
-        return draw(names, weights(win_rates(self.league, CHALLENGER, names), self.config.sampling), count, self._rng)
+        return draw(names, weights(win_rates(self.league, CHALLENGER, names)), count, self._rng)
 
     def _playing(self, snapshot: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the weights that play in a slot, of those of a snapshot."""
@@ -292,7 +292,7 @@ def open_self_play(
     if damaged := Pool.put_aside_damaged(folder.pool):
         alert(damaged)
     pool = Pool(folder.pool, config.pool_size, shape=shape)
-    promotion = Promotion(config, duel, seed=seed) if duel and config.promotion == "sprt" else None
+    promotion = Promotion(config, duel, seed=seed) if duel and config.promotion_games else None
     options: dict[str, Any] = {"seed": seed, "promotion": promotion, "seats": seats}
     return (kind or SelfPlay)(env, pool, LeagueFile(folder.path), config, alert, **options)
 
@@ -389,7 +389,7 @@ class Promotion:
         hypotheses = Hypotheses(0.0, PROMOTION_ELO)
         pairs = np.zeros(len(SCORES), dtype=np.int64)
         for batch in range(max(self.config.promotion_games // GAMES_AT_ONCE, 1)):
-            games = min(self.config.promotion_games // 2 * 2, GAMES_AT_ONCE)
+            games = min(max(self.config.promotion_games // 2 * 2, 2), GAMES_AT_ONCE)
             seed = (self.seed + update * 1000 + batch) % 2**31
             pairs += count_pairs(self.duel(candidate, holder, games, seed, ranges))
             verdict = judge(pairs.tolist(), hypotheses)

@@ -9,7 +9,7 @@ identical bit for bit. With several processes, each trainer has its shard of the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ from sparring.configs.schema import EventConfig, PPORunConfig
 from sparring.configs.serialization import to_plain
 from sparring.curriculum.general_sum import general_sum_note
 from sparring.curriculum.opponents import labelled_phases
-from sparring.curriculum.schedule import Schedule, SchedulePosition, TrainingPlan
+from sparring.curriculum.schedule import Schedule, TrainingPlan
 from sparring.envs.game import WIN_RATE, game_of, load
 
 MOVES = {"rollout/itself/length": "{:.1f} moves a match", "train/entropy": "entropy {:.2f}"}
@@ -53,9 +53,9 @@ SEED_USES = ("network", "env", "actions", "opponents", "shuffle", "league", "che
 
 
 class PPOTrainer:
-    """Network, learner, rollout storage, task and position in the schedule of one run.
+    """Network, learner, rollout storage, task and schedule of one run.
 
-    `position` is that of the next update, None at the schedule's end; `plan` is that of the latest update.
+    `plan` is that of the latest update.
     """
 
     unit = "update"
@@ -71,7 +71,6 @@ class PPOTrainer:
         seeds = derive_seeds(config.seed, SEED_USES)
         self.schedule = Schedule(labelled_phases(config))
         self.updates = min(self.schedule.total_updates, config.max_updates or self.schedule.total_updates)
-        self.position: SchedulePosition | None = self.schedule.start()
         self.updates_done, self.phase = 0, config.phases[0].name
         self.steps_per_update = config.ppo.rollout_steps * config.env.num_envs
         self.task = make_task(config, self.device, self.threads, seeds=seeds, processes=processes)
@@ -120,7 +119,7 @@ class PPOTrainer:
     @property
     def over(self) -> bool:
         """True if the schedule has ended or `max_updates` are done."""
-        return self.position is None or self.updates_done >= self.updates
+        return self.updates_done >= self.updates
 
     @property
     def env_steps(self) -> int:
@@ -144,19 +143,12 @@ class PPOTrainer:
                 self.task_files.reset()
             if self.config.init_from:
                 session.say(begin_from(self.config, self.network, self.task.env, self.processes))
-        position = self.position
-        if position is None or self.over:  # that of the last finished update, after which the clock advanced by one
-            clock = position.clock if position else self.schedule.total_updates
-            position = SchedulePosition(self.updates_done - 1, clock - 1, clock)
-        self.plan = self.schedule.plan(position, self.task.status().win_rates)
+        update = self.updates_done - self.over  # the last finished one at the end
+        self.plan = self.schedule.plan(update, self.task.status().win_rates)
 
     def nothing_left(self) -> str:
         """Return a message with the number of updates configured, and the option that allows more."""
         done, total, phases = self.updates_done, self.schedule.total_updates, self.config.phases
-        if self.position is None and done < total:
-            name = self.session.folder.name
-            line = f"nothing left to do: {counted(done, 'update')} done, and the schedule of at most {total} has ended"
-            return f"{line} on success; to train on, begin another run with init_from={name}"
         line = f"nothing left to do: {counted(done, 'update')} done, {self.updates} asked for"
         if done < total:
             return f"{line} by max_updates; raise it, or give max_updates=0 for all {total} of the schedule"
@@ -183,14 +175,13 @@ class PPOTrainer:
 
     def update(self) -> dict[str, float]:
         """Set up opponents and physics, collect a rollout, learn from it, and record its results."""
-        assert self.position is not None
-        self.plan = self.schedule.plan(self.position, self.task.status().win_rates)
+        self.plan = self.schedule.plan(self.updates_done, self.task.status().win_rates)
         self._timer = Timer()
         self._prepare()
         with self._timer.part("rollout"):
             self._simulator_seconds = self._collect()
         with self._timer.part("update"):
-            metrics = self._learn(self.position)
+            metrics = self._learn()
         if self.exploiting:
             metrics = {f"exploiter/{name}": metrics[f"train/{name}"] for name in OF_EXPLOITERS}
             return metrics | self.task.results(self.plan)
@@ -211,10 +202,8 @@ class PPOTrainer:
         return metrics | speed | {"guard/quarantined_matches": quarantined}
 
     def advance(self) -> None:
-        """Advance the schedule."""
-        assert self.position is not None
+        """Count the update as done."""
         self.phase, self.updates_done = self.plan.phase, self.plan.update + 1
-        self.position = self.schedule.next(self.position, self.task.status().win_rates)
 
     def headline(self, metrics: Mapping[str, float]) -> tuple[str, str]:
         """Return phase and physics, and the task's standing, what moves in any game, and the speed."""
@@ -264,9 +253,10 @@ class PPOTrainer:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state between two updates; without the episodes once another process is lost."""
+        done, left = self.updates_done, self.updates_done < self.schedule.total_updates
         return {
-            "updates": self.updates_done,
-            "position": asdict(self.position) if self.position else None,
+            "updates": done,
+            "position": dict.fromkeys(("update", "clock", "since"), done) if left else None,  # for earlier versions
             "learner": self.learner.state_dict(),
             "actions": self.actions.get_state(),
             **({"exploiters": self.exploiters.state_dict()} if self.exploiters else {}),
@@ -282,8 +272,7 @@ class PPOTrainer:
         self.task.load_state_dict(stored, episodes=episodes)
         if self.exploiters:
             self.exploiters.load_state_dict(stored["exploiters"], episodes=episodes)
-        self.updates_done, self.phase, position = stored["updates"], about["phase"], stored["position"]
-        self.position = SchedulePosition(**position) if position else self._extension(self.updates_done)
+        self.updates_done, self.phase = stored["updates"], about["phase"]
 
     def summary(self) -> dict[str, Any]:
         """Return plain data for the manifest of a state."""
@@ -303,12 +292,6 @@ class PPOTrainer:
         """End all threads."""
         self.learner.close()
         self.task.env.close()
-
-    def _extension(self, done: int) -> SchedulePosition | None:
-        """Return the position after `done` updates of a run whose last phase is longer now, None if there is none."""
-        if done >= self.schedule.total_updates or any(phase.success for phase in self.config.phases):
-            return None
-        return SchedulePosition(update=done, clock=done, since=done)  # without success, clock and updates agree
 
     # ---- the parts of an update
 
@@ -341,9 +324,9 @@ class PPOTrainer:
         self.rollout.finish(partial(self.learner.judge, number=self.plan.update), ppo.gamma, ppo.gae_lambda)
         return self.task.env.simulator_seconds
 
-    def _learn(self, position: SchedulePosition) -> dict[str, float]:
+    def _learn(self) -> dict[str, float]:
         """Train the policy on the rollout and run the guard; both coefficients are annealed over the run."""
-        ppo, done = self.config.ppo, position.clock / max(self.schedule.total_updates - 1, 1)
+        ppo, done = self.config.ppo, self.plan.update / max(self.schedule.total_updates - 1, 1)
         final = 1.0 if ppo.adaptive_kl > 0 else ppo.final_learning_rate_fraction
         learning_rate = anneal(ppo.learning_rate, final, done) * self.guard.rate_scale
         falling = max(done - ppo.entropy_falls_from, 0.0) / (1.0 - ppo.entropy_falls_from)

@@ -36,6 +36,8 @@ from sparring.configs.serialization import to_plain
 
 NAMED = 5
 """Maximum number of changed options named in a line."""
+STATE_SECONDS = 600.0
+"""Longest time between training states if updates are shorter: what a killed run loses at most."""
 
 
 @dataclass(frozen=True)
@@ -258,8 +260,7 @@ class RunSession:
 
     def state_is_due(self, update: int) -> bool:
         """Return True if enough updates or minutes have passed for a state, and the last update was sound."""
-        minutes = self.config.checkpoint_minutes
-        late = minutes > 0 and time.monotonic() - self._saved_at >= 60.0 * minutes
+        late = time.monotonic() - self._saved_at >= STATE_SECONDS
         due = late or update % self.config.checkpoint_every == 0
         return (self.guard is None or self.guard.sound) and self.processes.broadcast(due)
 

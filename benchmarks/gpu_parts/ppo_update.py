@@ -25,7 +25,6 @@ WIDE = ("env.num_envs=16384", "ppo.rollout_steps=64", "ppo.minibatch_size=65536"
 """Twice the samples of an update in a thirty-second of the steps: what a GPU is for."""
 VARIANTS = (
     *((f"{precision}", precision, ()) for precision in PRECISIONS),
-    ("fp32, each kernel launched", "fp32", ("ppo.capture=false",)),
     ("bf16, 16,384 matches", "bf16", WIDE),
 )
 """What the table calls a run, its precision, and what else it changes."""

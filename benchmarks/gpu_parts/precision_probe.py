@@ -93,7 +93,8 @@ def _captured(precision: str, device: str, seed: int) -> dict[str, bool]:
     """Compare three updates by CUDA graphs with the same ones launched kernel by kernel; on a CPU both are the same."""
     ends = []
     for capture in (True, False):
-        learner, samples = _learner(precision, device, seed, minibatches=3, capture=capture)
+        learner, samples = _learner(precision, device, seed, minibatches=3)
+        learner._captures = learner._captures and capture
         for number in range(WARM_UP + 2):
             coefficients = {"learning_rate": 3e-4 / (number + 1), "entropy_coefficient": 0.01 * number}
             _update(learner, samples, number, **coefficients)
@@ -110,11 +111,10 @@ def _learner(
     minibatches: int = 4,
     epochs: int = 2,
     scale: float = 0.0,
-    capture: bool = True,
 ) -> tuple[PPOLearner, Samples]:
     """Return a learner, on a GPU as wide as the run's, and samples of its own policy; `scale` is the initial scale."""
     network = ActorCritic(OBS, 2, 1, NetworkConfig(hidden=32 if device == "cpu" else 256), seed=seed).to(device)
-    config = PPOConfig(minibatch_size=SAMPLES // minibatches, epochs=epochs, target_kl=0.0, capture=capture)
+    config = PPOConfig(minibatch_size=SAMPLES // minibatches, epochs=epochs, target_kl=0.0)
     autocast = _autocast(precision, device)
     if scale and autocast.scaler.is_enabled():
         autocast.scaler.load_state_dict(autocast.scaler.state_dict() | {"scale": scale})

@@ -266,7 +266,6 @@ def our_options(game: TrainedGame, common: TrainingSizes, updates: int) -> list[
         f"max_updates={updates}",
         "evaluation.every=0",
         "checkpoint_every=1000000",
-        "checkpoint_minutes=0",
         "device=cpu",
         "logger.progress=false",
     ]

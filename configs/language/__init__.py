@@ -167,8 +167,6 @@ class CloneConfig:
     """Games of the bot played together for new examples."""
     updates: int = option(600, POSITIVE)
     """Updates, each of one phase of all games and one optimizer step per batch."""
-    minutes: float = option(0.0, "[0, 100000]")
-    """Stop and anneal to the end in so many minutes; 0 runs all updates."""
     batch_tokens: int = option(16384, "[64, 100000000]")
     """Tokens per optimizer step, padding included."""
     learning_rate: float = option(1e-3, "(0, 1]")
@@ -198,11 +196,9 @@ class GRPOConfig:
     count_fork_year: bool = False
     """The year of the fork is the first of the horizon, however late in it the fork is; false adds its rest."""
     rollout_warmup_phases: int = option(8, "[0, 1000]")
-    """Phases before the fork, uniform from 0 to this."""
+    """Phases before the fork, uniform from 0 to this; a fifth of the forks is at the opening besides."""
     rollout_warmup_player: str = option("dumbbot", (*DIPLOMACY_BOTS, *SEED_BOTS, "base_model", "players"))
     """Player of them, all seats; players: the game's own."""
-    rollout_no_warmup_chance: float = option(0.2, PROBABILITY)
-    """Probability that no phase is played before the fork, besides the draw of their number."""
     buffer_depth: int = option(3, "[0, 64]")
     """Rollout batches prefetched by other processes in training; 0 plays them in this one."""
     workers: int = option(1, "[1, 1024]", needs=["grpo.buffer_depth above 0"])
@@ -254,8 +250,6 @@ class GRPOConfig:
     """Weight of the old average in each step."""
     baseline: str = option(GROUP, (GROUP, ROLE))
     """Subtracted from a decision's reward: its group's mean, or the running mean of its seat in all games."""
-    baseline_decay: float = option(0.95, PROBABILITY, needs=["grpo.baseline=role"])
-    """Weight of the old running mean in each step."""
     min_reward_variance: float = option(0.0, "[0, 1000000]")
     """Groups whose rewards have a smaller variance are skipped."""
     advantage_clip: float = option(10.0, "[0, 1000]")
@@ -306,11 +300,11 @@ NEEDS_OPPONENTS = tuple(
     f"grpo.{name}"
     for name in (
         "play", "rollout_horizon_years", "rollout_long_horizon_years", "rollout_long_horizon_chance",
-        "rollout_warmup_phases", "rollout_warmup_player", "rollout_no_warmup_chance", "use_state_stratified_groups",
+        "rollout_warmup_phases", "rollout_warmup_player", "use_state_stratified_groups",
         "use_elo_conditioned_rewards", "use_strategic_step_scoring", "use_trajectory_level_rewards",
         "use_position_scoring", "win_bonus", "winner_threshold_sc", "reward_discount_gamma", "count_fork_year",
         "reward_discount_per", "step_reward_weight", "final_reward_weight", "leader_gap_penalty_weight",
-        "balance_bonus_weight", "baseline", "baseline_decay",
+        "balance_bonus_weight", "baseline",
     )
 )  # fmt: skip
 """Options of games with opponents and several decisions."""

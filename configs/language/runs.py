@@ -23,7 +23,7 @@ class LanguageRunConfig(RunConfig):
 
     language_model: ClassVar[bool] = True
     foreign_names: ClassVar[Mapping[str, Any]] = BY_KEY
-    lacks: ClassVar[tuple[str, ...]] = ("env.num_envs", *DOGFIGHT_CHECKS, "evaluation.video_every", *EXPLOITED)
+    lacks: ClassVar[tuple[str, ...]] = ("env.num_envs", *DOGFIGHT_CHECKS, *EXPLOITED)
     removed: ClassVar[Mapping[str, Any]] = MappingProxyType(
         {
             "endpoint": Instead("evaluations take it in --set (docs/llm_endpoints.md)"),
@@ -61,7 +61,7 @@ class GRPORunConfig(LanguageRunConfig):
         "league.win_rate_form": "hard", "league.win_rate_power": 2.0, "league.peer_elo": 100.0,
         "league.rating_self_play": 0.15, "overfit.max_kl_share": 0.7, "overfit.persistent": 0.5,
         "overfit.max_norm_growth": 10.0, "overfit.max_skipped": 0.5, "grpo.advantage_min_std": 1e-8,
-        "grpo.executor_address": "auto",
+        "grpo.executor_address": "auto", "grpo.rollout_no_warmup_chance": 0.2, "grpo.baseline_decay": 0.95,
     })  # fmt: skip
     idle = (
         ("grpo.kl_beta=0.0", ("grpo.kl_beta_start_step", "grpo.kl_beta_warmup_steps")),
@@ -124,6 +124,7 @@ class CloneRunConfig(LanguageRunConfig):
     """A language model imitates given answers."""
 
     trainers = ("clone",)
+    removed = MappingProxyType({**LanguageRunConfig.removed, "clone.minutes": 0.0})
     lacks: ClassVar[tuple[str, ...]] = (*LanguageRunConfig.lacks, *language.ONLY_ADAPTERS, "guard")
 
     trainer: str = option("clone", TRAINERS)

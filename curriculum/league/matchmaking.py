@@ -1,8 +1,7 @@
 """Prioritized fictitious self-play (PFSP): weights of opponents by how the learner does against them, and the draw.
 
-With p the learner's win rate against an opponent, "hard" gives it the weight (1 - p)^power + floor, which prefers the
-strongest opponents; "variance" gives p (1 - p) + floor, which prefers even ones. The floor keeps every opponent in
-play: without games a win rate would never change again.
+With p the learner's win rate against an opponent, its weight is (1 - p)^power + floor, which prefers the strongest
+opponents. The floor keeps every opponent in play: without games a win rate would never change again.
 Source: Vinyals et al., "Grandmaster level in StarCraft II using multi-agent reinforcement learning", Nature 575 (2019).
 """
 
@@ -13,26 +12,21 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sparring.configs.core.errors import choose, moved
+from sparring.configs.core.errors import moved
 
 MOVED = ("Opponents", "SeatDraw", "draw_opponents", "seat_draws", "league_metrics", "ReferenceRow", "reference_table")
 __getattr__ = moved(__name__, dict.fromkeys(MOVED, "sparring.agents.language.grpo.matchmaking"))
 
-FLOORS = {"hard": 0.1, "variance": 0.01}  # Added to weights of at most 1 and 0.25.
 
-
-def weights(win_rates: ArrayLike, form: str = "hard", *, power: float = 1.0, floor: float | None = None) -> np.ndarray:
+def weights(win_rates: ArrayLike, *, power: float = 1.0, floor: float = 0.1) -> np.ndarray:
     """Turn the learner's win rates [K] in [0, 1] into sampling weights [K], positive and not normalized.
 
-    `power` is of the form "hard"; `floor` is the form's own of `FLOORS` unless given. Raises `UnknownNameError`
-    for an unknown form and `ValueError` for a rate outside [0, 1].
+    Raises `ValueError` for a rate outside [0, 1].
     """
     p = np.asarray(win_rates, dtype=np.float64)
     if not np.all((p >= 0.0) & (p <= 1.0)):
         raise ValueError(f"win rates {p.tolist()} are outside [0, 1]; give shares of points")
-    default = FLOORS[choose("form of sampling", form, FLOORS)]
-    least = default if floor is None else floor
-    return (1.0 - p) ** power + least if form == "hard" else p * (1.0 - p) + least
+    return (1.0 - p) ** power + floor
 
 
 def draw(names: Sequence[str], weight: ArrayLike, count: int, rng: np.random.Generator) -> list[str]:

@@ -94,7 +94,7 @@ class AirCombatRunConfig(NamedOpponentsRunConfig):
 
     game, title, bots, seats = rules.ENV_ID, "air combat", TRAINED_AGAINST, 2
     lacks = (
-        *ONLY_IMPORTED, "phases.randomization", "evaluation.regimes_every", "evaluation.video_every",
+        *ONLY_IMPORTED, "phases.randomization", "evaluation.regimes_every",
     )  # fmt: skip
     idle = (
         WITHOUT_POOL,

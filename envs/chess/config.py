@@ -41,7 +41,7 @@ class EngineConfig:
 
 @dataclass
 class ChessDataConfig:
-    """Positions, in games played for them: equal options give equal positions; no position is in two splits."""
+    """Positions of random games: equal options give equal positions; no position is in two splits."""
 
     folder: str = option("", PATH)
     """Positions that `python -m sparring.envs.chess.data` wrote; empty plays the games when a run starts."""
@@ -49,21 +49,12 @@ class ChessDataConfig:
     """Seed of the games and of the split."""
     plies: int = option(8, "[4, 300]")
     """Length of a game, in half-moves."""
-    engine_share: float = option(0.0, PROBABILITY)
-    """Share of games of the engine against random moves."""
-    self_play_share: float = option(0.0, PROBABILITY)
-    """Share of games of the engine against itself, drawing among its best moves. The rest is of random moves."""
     train: int = option(2000, "[1, 10000000]")
     """Positions to train on."""
     validation: int = option(200, "[1, 1000000]")
     """Positions to measure on during training."""
     held_out: int = option(500, "[1, 1000000]")
     """Positions to measure on afterwards."""
-
-    def check(self) -> None:
-        """Refuse shares above 1 in sum; raises `ConfigError`."""
-        if (total := self.engine_share + self.self_play_share) > 1.0:
-            raise ConfigError(f"env.data.engine_share, self_play_share: sum to {total:g}; they must sum to at most 1")
 
 
 @dataclass
@@ -118,7 +109,9 @@ class ChessTasksConfig:
 
 REMOVED = {
     "tasks.analysis.padded": True,
-    "env.data.random_share": Instead("it is the rest of env.data.engine_share and self_play_share"),
+    "env.data.random_share": Instead("all games are random"),
+    "env.data.engine_share": 0.0,
+    "env.data.self_play_share": 0.0,
 }
 
 
@@ -134,9 +127,8 @@ class ChessGRPORunConfig(GRPORunConfig):
     tasks: ChessTasksConfig = field(default_factory=ChessTasksConfig)
 
     def check(self) -> None:
-        """Refuse shares above 1 in sum, and a check on one batch whose task changes in training."""
+        """Refuse a check on one batch whose task changes in training."""
         super().check()
-        self.env.data.check()
         share, mixed = self.tasks.analysis_share, self.tasks.mixed
         if self.overfit.enabled and not mixed and share not in (0.0, 1.0):
             raise ConfigError(
@@ -155,11 +147,6 @@ class ChessCloneRunConfig(CloneRunConfig):
 
     env: ChessEnvConfig = field(default_factory=ChessEnvConfig)
     tasks: ChessTasksConfig = field(default_factory=ChessTasksConfig)
-
-    def check(self) -> None:
-        """Refuse shares above 1 in sum."""
-        super().check()
-        self.env.data.check()
 
 
 RUNS = (ChessGRPORunConfig, ChessCloneRunConfig)

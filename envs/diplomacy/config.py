@@ -8,7 +8,7 @@ from types import MappingProxyType
 from sparring.configs import schema
 from sparring.configs.core.allowed import Form, option
 from sparring.configs.core.session import NetworkConfig
-from sparring.configs.games import ENV_ID, MAGNET, MEMORY, ONLY_IMPORTED, PATH, PROBABILITY, STYLES, EnvConfig
+from sparring.configs.games import ENV_ID, MEMORY, ONLY_IMPORTED, PATH, PROBABILITY, STYLES, EnvConfig
 from sparring.configs.language import CloneConfig
 from sparring.configs.language.runs import CloneRunConfig, GRPORunConfig
 from sparring.envs.diplomacy.board.codes import BOTS
@@ -73,8 +73,8 @@ class DiplomacyRunConfig(schema.NamedOpponentsRunConfig):
     game, title, bots, seats, multiple = DIPLOMACY, "Diplomacy", BOTS, 7, 7
     lacks = (
         "network.activation", "network.log_std_init", "network.log_std_min", "network.log_std_max", "network.gsde",
-        "ppo.gsde_every", "phases.randomization", "phases.events.log_std", "self_play.promotion",
-        "self_play.promotion_games", *schema.DOGFIGHT_CHECKS, *MEMORY, *MAGNET, *STYLES,
+        "ppo.gsde_every", "phases.randomization", "phases.events.log_std",
+        "self_play.promotion_games", *schema.DOGFIGHT_CHECKS, *MEMORY, *STYLES,
         *ONLY_IMPORTED,
     )  # fmt: skip
     idle = (schema.WITHOUT_POOL,)
@@ -110,7 +110,7 @@ class DiplomacyDistillRunConfig(schema.RunConfig):
     trainers = ("distill",)
     removed = MappingProxyType({"distill.weight_decay": 0.02, "distill.executor_address": "auto"})
     game, title, seats, multiple = DIPLOMACY, "Diplomacy", 7, 7
-    lacks = (*DiplomacyRunConfig.lacks, "network.all_phases", "self_play", "env.num_envs", "evaluation.video_every")
+    lacks = (*DiplomacyRunConfig.lacks, "network.all_phases", "self_play", "env.num_envs")
 
     trainer: str = option("distill", schema.TRAINERS)
     env: DiplomacyEnvConfig = field(default_factory=DiplomacyEnvConfig)

@@ -22,7 +22,7 @@ from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.config import RewardConfig
 from sparring.envs.dogfight.kernels import mirroring, step
 from sparring.envs.dogfight.kernels import state as structs
-from sparring.envs.launcher import Launcher, WarpMatches, check_counts, check_number, reward_weights, stream_of
+from sparring.envs.launcher import Launcher, WarpMatches, check_counts, reward_weights, stream_of
 
 ACTION_SIZE = 3
 
@@ -45,7 +45,6 @@ _STRUCTS: dict[str, Any] = {
     "memory": structs.BotMemory,
     "physics": structs.Physics,
     "clock": structs.MatchClock,
-    "repeats": structs.Repeat,
 }
 _SHOWN = ("fighters", "bullets", "physics", "clock")
 """Those that observations depend on."""
@@ -69,8 +68,6 @@ class DogfightBatch(WarpMatches):
         bot_rate: "tick" (bots decide 120 times a second) or "agent" (once a step, as actions do). Under challenge
             rules it is always "agent", whichever of the two is given.
         spawn: "random" or "fixed".
-        repeat_unwon: probability, 0 to 1, that a match has the physics of the last one of its row that a policy did not
-            win against a bot (the same draw, scaled to the present ranges). Otherwise they are drawn from the ranges.
         observe_physics: whether the 13 parameters are observed (classic rules).
         reward: reward weights.
         gamma: discount per step, used by the shaping term only.
@@ -97,7 +94,6 @@ class DogfightBatch(WarpMatches):
         action_repeat: int = game.ACTION_REPEAT,
         bot_rate: str = "tick",
         spawn: str = "random",
-        repeat_unwon: float = 0.0,
         observe_physics: bool = True,
         reward: RewardConfig | None = None,
         gamma: float = 0.999,
@@ -108,7 +104,6 @@ class DogfightBatch(WarpMatches):
     ) -> None:
         check_counts(game.MAX_TICKS, num_envs=num_envs, action_repeat=action_repeat, max_ticks=max_ticks)
         check_counts(threads=threads, trace=trace, seed=seed)
-        check_number("repeat_unwon", repeat_unwon, "[0, 1]")
         self.num_envs = num_envs
         self.rules = choose("rules", rules, game.RULES)
         choose("bot_rate", bot_rate, game.BOT_RATES)
@@ -125,7 +120,6 @@ class DogfightBatch(WarpMatches):
         self._settings.observe_physics = observe_physics
         self._settings.ticks_per_step = action_repeat
         self._settings.max_ticks = max_ticks
-        self._settings.repeat_unwon = repeat_unwon
         self._settings.seed = seed
         self._weights = reward_weights(structs.RewardWeights(), reward or RewardConfig(), gamma, "reward.")
         self._allocate(min(trace, num_envs))
@@ -134,7 +128,6 @@ class DogfightBatch(WarpMatches):
 
     _values: ClassVar[dict[str, Any]] = {"_settings": structs.Settings, "_weights": structs.RewardWeights}
     _structs, _names = _STRUCTS, game.BOTS
-    _drawn_on = ("clock", "repeats")
     _carried = ("obs", "ranges", "bots", "match_id", "invalid_actions")  # earlier frames exist in the observations only
     seats, action_size = 2, ACTION_SIZE
     bot_id = staticmethod(game.bot_id)
@@ -192,7 +185,7 @@ class DogfightBatch(WarpMatches):
     def load(self, state: dict[str, np.ndarray]) -> None:
         """Set the state (any of the arrays of `snapshot`) and update the observations.
 
-        These are fighters [N, 2], bullets [N, 4], memory [N, 2], physics, clock [N], and repeats [N] if `repeat_unwon`.
+        These are fighters [N, 2], bullets [N, 4], memory [N, 2], physics and clock [N].
         """
         for name, values in state.items():
             self._set(name, values)
@@ -233,9 +226,8 @@ class DogfightBatch(WarpMatches):
             "memory": (n, 2),
             "physics": (n,),
             "clock": (n,),
-            "repeats": (n if self._settings.repeat_unwon > 0.0 else 0,),
         }
-        self._kept = tuple(name for name, shape in shapes.items() if shape[0])
+        self._kept = tuple(shapes)
         self._ends = step.MatchEnds()
         self._arrays = {"_world": tuple(_STRUCTS), "_ends": (*_SHOWN, "older_frames")}
         with stream_of(self.device):

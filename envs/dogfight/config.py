@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from sparring.configs.core.allowed import option
 from sparring.configs.games import DOGFIGHT, FUNCTION, ONLY_IMPORTED, PROBABILITY, EnvConfig
 from sparring.configs.schema import WITHOUT_POOL, NamedOpponentsRunConfig
-from sparring.envs.dogfight.rules import BOT_RATES, BOTS, RULES, SPAWNS
+from sparring.envs.dogfight.rules import BOTS, RULES
 
 WEIGHT = "[-1000, 1000]"
 
@@ -51,13 +52,6 @@ class DogfightEnvConfig(EnvConfig):
     """classic, or challenge: the observations and rules of the public challenge (docs/envs/dogfight.md)."""
     action_repeat: int = option(10, "[1, 120]")
     """Ticks of 1/120 s for which an action is held."""
-    bot_rate: str = option("tick", BOT_RATES)
-    """tick: bots decide 120 times a second; agent: once per step. Challenge rules always use agent."""
-    spawn: str = option("random", SPAWNS)
-    """Positions at the start of a match: drawn for each, or always the same."""
-    repeat_unwon: float = option(0.0, PROBABILITY)
-    """Chance that a match repeats the physics of the last one in its row that was not won against a bot, so that hard
-    physics are drawn more often. The draw is repeated; changed ranges scale it."""
     observe_physics: bool = True
     """Append the 13 parameters of the match's physics to the observation."""
     mirror: bool = False
@@ -71,6 +65,10 @@ class DogfightRunConfig(NamedOpponentsRunConfig):
 
     game, title, bots, seats = DOGFIGHT, "the dogfight", BOTS, 2
     lacks = ONLY_IMPORTED
+    removed = MappingProxyType({
+        **NamedOpponentsRunConfig.removed,
+        "env.bot_rate": "tick", "env.spawn": "random", "env.repeat_unwon": 0.0,
+    })  # fmt: skip
     idle = (
         WITHOUT_POOL,
         ("env.reward.shaping=0.0", ("env.reward.exposure",)),

@@ -13,7 +13,6 @@ from sparring.configs.core.parts import RunsPlace
 from sparring.configs.games import (
     ENV_ID,
     FUNCTION,
-    MAGNET,
     MEMORY,
     ONLY_IMPORTED,
     PACKAGES,
@@ -121,7 +120,7 @@ class GymnasiumRunConfig(PPORunConfig):
     game, title, ppo_task = GYMNASIUM, "Gymnasium", "sparring.envs.imported.training.gymnasium:GymnasiumTask"
     lacks = (
         "phases.stages", "phases.scripted_start", "phases.scripted_end", "phases.randomization", "self_play",
-        "evaluation", *MEMORY, *MAGNET, *STYLES, *ONLY_IMPORTED,
+        "evaluation", *MEMORY, *STYLES, *ONLY_IMPORTED,
     )  # fmt: skip
 
     env: GymnasiumEnvConfig = field(default_factory=GymnasiumEnvConfig)
@@ -136,7 +135,7 @@ class ImportedRunConfig(NamedOpponentsRunConfig):
     game, title, bots, seats = IMPORTED, "imported games", (RANDOM,), 2
     ppo_task = "sparring.envs.imported.training.task:ImportedTask"
     lacks = (
-        "network.gsde", "ppo.gsde_every", "phases.randomization", *DOGFIGHT_CHECKS, "evaluation.video_every", *STYLES,
+        "network.gsde", "ppo.gsde_every", "phases.randomization", *DOGFIGHT_CHECKS, *STYLES,
     )  # fmt: skip
 
     env: ImportedEnvConfig = field(default_factory=ImportedEnvConfig)
@@ -155,8 +154,8 @@ class ImportedRunConfig(NamedOpponentsRunConfig):
 
     def check_opponents(self) -> None:
         """Refuse a test of promotion in a game that cannot have one; raises `ConfigError`."""
-        if self.self_play.promotion == "sprt":
-            load("sparring.envs.imported.match:check_promotion")(self.env)
+        if self.self_play.promotion_games:
+            load("sparring.envs.imported.match:check_promotion")(self.env, self.self_play.promotion_games)
 
 
 def module_of_game(package: str, game_id: str) -> str:

@@ -96,13 +96,14 @@ def make_match(
     return match
 
 
-def check_promotion(env: ImportedEnvConfig) -> None:
+def check_promotion(env: ImportedEnvConfig, games: int) -> None:
     """Raise `ConfigError` for a game of other than two seats, which a sequential test cannot compare."""
     match = make_match(env.package, env.id, env.kwargs, observation=env.observation)
     seats = len(match.seats)
     match.close()
     if seats != 2:
-        raise ConfigError(f"self_play.promotion=sprt: tests games of two seats, and {env.id} has {seats}; give always")
+        why = f"tests in games of two seats, and {env.id} has {seats}; give 0"
+        raise ConfigError(f"self_play.promotion_games={games}: {why}")
 
 
 def raised(error: BaseException) -> str:

@@ -22,7 +22,7 @@ NOT_IN_TEXT = (
 )  # fmt: skip
 """Options of language models that write Diplomacy's prompts."""
 TEACHER = Form(r"[^\x00\n]*", "a player of the game that is not code, such as openspiel:cfr:1000 or a run")
-GROUPED = ("grpo.play", "grpo.use_state_stratified_groups", "grpo.baseline", "grpo.baseline_decay")
+GROUPED = ("grpo.play", "grpo.use_state_stratified_groups", "grpo.baseline")
 """Options of games with opponents and several decisions that have an effect here."""
 
 

@@ -24,7 +24,6 @@ IDLE = [
     ),
     (["grpo.advantage_std=sample", "grpo.scale_advantages=false"], "grpo.scale_advantages=true"),
     (["grpo.advantage_std_floor=0.1", "grpo.scale_advantages=false"], "grpo.scale_advantages=true"),
-    (["grpo.baseline_decay=0.9", "grpo.scale_advantages=false"], "grpo.baseline=role"),
     (["grpo.ppo_delta=2", "grpo.use_ppo_clipping=false"], "grpo.use_ppo_clipping=true"),
     (["league.matchmaking=rating", "grpo.play=self_play"], "grpo.play=league"),
     (["league.rating_width=10"], "league.matchmaking=rating"),
@@ -33,7 +32,6 @@ IDLE = [
     (["grpo.workers=2", "grpo.buffer_depth=0"], "grpo.buffer_depth=1"),
     (["grpo.executor=ray", "grpo.buffer_depth=0"], "grpo.buffer_depth=1"),
     (["ppo.gsde_every=4"], "network.gsde=true"),
-    (["self_play.promotion_games=10"], "self_play.promotion=sprt"),
     (["self_play.exploiter_every=100"], "network.styles=3"),
     (["self_play.exploiter_updates=50", "network.styles=3"], "self_play.exploiter_every=100"),
     (["ppo.sequence_length=4", "env=pettingzoo"], "network.memory=gru"),
@@ -91,12 +89,12 @@ def test_a_run_started_with_such_a_pair_is_continued(tmp_path):
     before = grpo()
     before.grpo = replace(before.grpo, importance_mask=True)
     policies = load(["+run=quickstart"])
-    policies.self_play = replace(policies.self_play, promotion_games=10)
+    policies.self_play = replace(policies.self_play, exploiter_updates=10)
     for name, config in (("old", before), ("older", policies)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.yaml").write_text(yaml.safe_dump(to_plain(config)))
     assert load(["resume=old", f"checkpoint_dir={tmp_path}"]).grpo.importance_mask
-    assert load(["resume=older", f"checkpoint_dir={tmp_path}"]).self_play.promotion_games == 10
+    assert load(["resume=older", f"checkpoint_dir={tmp_path}"]).self_play.exploiter_updates == 10
 
 
 @pytest.mark.parametrize(

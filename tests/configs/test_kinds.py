@@ -76,7 +76,7 @@ def test_options_and_their_kinds():
     assert owners("env.rules") == [DogfightRunConfig]
     rated = [DogfightRunConfig, DiplomacyRunConfig, AirCombatRunConfig, ImportedRunConfig]
     assert owners("self_play.slots") == owners("phases.0.scripted_end") == rated
-    assert owners("self_play.promotion") == [*fights, ImportedRunConfig]
+    assert owners("self_play.promotion_games") == [*fights, ImportedRunConfig]
     assert owners("phases.3.stages.0.bots.1") == rated
     assert owners("network.encoder") == [ImportedRunConfig]
     assert owners("env.kwargs.board_size") == [ImportedRunConfig, OpenSpielGRPORunConfig, OpenSpielCloneRunConfig]

@@ -193,11 +193,11 @@ def test_an_option_of_type_text_keeps_what_is_written_in_a_file(tmp_path, name):
     assert (config.run, config.init_from, config.logger.wandb_project) == ("mine", name, name)
     assert config.logger.wandb == "off"
     text = f"defaults: {{logger: {{wandb_project: {name}}}}}\nruns: {{A: {{changes: {{init_from: {name}}}}}}}\n"
-    text += f"search: {{space: {{env.bot_rate: {{choices: [{name}, 3]}}, ppo.epochs: {{choices: [1_0]}}}}}}"
+    text += f"search: {{space: {{env.rules: {{choices: [{name}, 3]}}, ppo.epochs: {{choices: [1_0]}}}}}}"
     read = read_options(text, option_of)
     assert read["defaults"]["logger"]["wandb_project"] == read["runs"]["A"]["changes"]["init_from"] == name
     space = read["search"]["space"]
-    assert (space["env.bot_rate"]["choices"], space["ppo.epochs"]["choices"]) == ([name, "3"], [10])
+    assert (space["env.rules"]["choices"], space["ppo.epochs"]["choices"]) == ([name, "3"], [10])
 
 
 def test_numbers_inside_lists_stay_numbers_and_texts_texts():

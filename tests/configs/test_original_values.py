@@ -19,7 +19,7 @@ DEFAULTS = {
     "league": {"dumbbot_game_probability": 0.1},
     "grpo": {
         "steps": 200, "groups": 16, "samples_per_group": 8, "buffer_depth": 3, "rollout_horizon_years": 4,
-        "rollout_long_horizon_years": 6, "rollout_long_horizon_chance": 0.2, "rollout_no_warmup_chance": 0.2,
+        "rollout_long_horizon_years": 6, "rollout_long_horizon_chance": 0.2,
         "win_bonus": 50.0, "winner_threshold_sc": 5, "use_position_scoring": True,
         "step_reward_weight": 0.8, "final_reward_weight": 0.2, "reward_discount_gamma": 0.0,
         "use_trajectory_level_rewards": False, "use_state_stratified_groups": False,

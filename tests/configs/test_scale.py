@@ -17,7 +17,7 @@ from sparring.configs.resume import drift
 from sparring.configs.scale import INTERVALS, MOMENTS, SIZES, ScaleClock, shrink
 from sparring.configs.serialization import from_plain, options, to_plain
 from sparring.configs.validate import validate
-from sparring.curriculum.schedule import Schedule, SchedulePosition
+from sparring.curriculum.schedule import Schedule
 from sparring.envs.dogfight.config import DogfightRunConfig
 from tests.configs.run_configs import PPO, run_config
 
@@ -33,7 +33,7 @@ LEFT = {
         "network.blocks",
         "network.styles",
     ),
-    *("evaluation.video_every", "evaluation.exploit_moves", "ppo.epochs", "self_play.pool_size", "self_play.slots"),
+    *("evaluation.exploit_moves", "ppo.epochs", "self_play.pool_size", "self_play.slots"),
     *("model.max_prompt_tokens", "model.batch_size", "model.lora_rank", "env.answer.max_tokens"),
     *("clone.hidden", "clone.layers", "clone.heads", "clone.batch_tokens", "distill.batch_size", "distill.workers"),
     *("grpo.samples_per_group", "grpo.rollout_horizon_years", "grpo.rollout_long_horizon_years"),
@@ -58,7 +58,7 @@ def course(config):
     """What a run comes to, in order: phase, stage, level and events, with repetitions left out."""
     schedule = Schedule(config.phases)
     total = min(schedule.total_updates, config.max_updates or schedule.total_updates)
-    plans = [schedule.plan(SchedulePosition(update, update, update), {}) for update in range(total)]
+    plans = [schedule.plan(update, {}) for update in range(total)]
     names = [
         (plan.phase_index, plan.stage, plan.randomization.level, tuple((e.snapshot, e.log_std) for e in plan.events))
         for plan in plans
@@ -265,7 +265,7 @@ def test_the_page_and_help_say_what_is_scaled():
     assert re.search(r"scale=1\.0 +\(0, 1\]", text)
 
 
-@pytest.mark.parametrize(("typed", "games"), [([], 400), (["self_play.promotion=sprt"], 126)])
-def test_scaling_leaves_inactive_options_unchanged(typed, games):
-    """400 games times the root of a tenth where they are played; otherwise the default, which is not refused."""
-    assert load(["+run=self_play", "scale=0.1", *typed]).self_play.promotion_games == games
+@pytest.mark.parametrize(("run", "updates"), [("self_play", 100), ("population", 38)])
+def test_scaling_leaves_inactive_options_unchanged(run, updates):
+    """120 updates times the root of a tenth where exploiters train; otherwise the default, which is not refused."""
+    assert load([f"+run={run}", "scale=0.1"]).self_play.exploiter_updates == updates

@@ -1,8 +1,10 @@
 import math
+from functools import reduce
 
 import pytest
 import yaml
 
+from sparring.configs import kinds
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.load import runs
 from sparring.configs.schema import PhaseConfig
@@ -80,12 +82,47 @@ def test_a_removed_option_is_left_out_where_it_holds_the_behaviour_that_is_left(
 
 
 def test_removed_options_of_lists_and_inner_sections_are_found():
-    env = {"id": "sparring/Chess-v0", "data": {"random_share": 0.2, "engine_share": 0.8}}
-    assert from_stored({"trainer": "grpo", "env": env}).env.data.engine_share == 0.8
+    env = {"id": "sparring/Chess-v0", "data": {"random_share": 0.2, "engine_share": 0.0, "plies": 30}}
+    assert from_stored({"trainer": "grpo", "env": env}).env.data.plies == 30
     with pytest.raises(ConfigError, match=r"^tasks\.analysis\.padded=False: is not an option any more; every run has"):
         from_stored({"trainer": "grpo", "env": env, "tasks": {"analysis": {"padded": False}}})
-    old = [{"name": "a", "advance": how, "success": 0.8} for how in ("on_update", "on_success")]
-    assert [phase.success for phase in from_stored({"phases": old}).phases] == [0.0, 0.8]
+    tests = {"sprt": 400, "always": 0}  # games of a test
+    for promotion, games in tests.items():
+        pool = {"promotion": promotion, "promotion_games": 400}
+        assert from_stored({"self_play": pool}).self_play.promotion_games == games
+    old = {"name": "a", "advance": "on_update", "success": 0.8, "stages": [{"bots": ["ace"], "weights": []}]}
+    assert from_stored({"phases": [old]}) == from_plain({"phases": [{"name": "a", "stages": [{"bots": ["ace"]}]}]})
+
+
+DOGFIGHT, LANGUAGE = {}, {"trainer": "grpo"}
+
+
+@pytest.mark.parametrize(
+    ("base", "key", "default", "other"),
+    [
+        (DOGFIGHT, "phases.0.success", 0.0, 0.9),
+        (DOGFIGHT, "phases.0.stages.0.weights", [], [1.0, 2.0]),
+        (DOGFIGHT, "self_play.sampling", "hard", "variance"),
+        (DOGFIGHT, "ppo.magnet_coefficient", 0.0, 0.05),
+        (DOGFIGHT, "env.bot_rate", "tick", "agent"),
+        (DOGFIGHT, "env.spawn", "random", "fixed"),
+        (DOGFIGHT, "env.repeat_unwon", 0.0, 0.5),
+        (LANGUAGE, "grpo.rollout_no_warmup_chance", 0.2, 0.0),
+        (LANGUAGE, "grpo.baseline_decay", 0.95, 0.9),
+        ({"trainer": "clone"}, "clone.minutes", 0.0, 30.0),
+    ],
+)
+def test_a_removed_option_is_read_with_its_former_default_alone(base, key, default, other):
+    def stored(value):
+        plain = to_plain(from_plain(base))
+        *sections, name = key.split(".")
+        reduce(lambda inner, at: inner[int(at)] if at.isdigit() else inner[at], sections, plain)[name] = value
+        return plain
+
+    assert from_stored(stored(default)) == from_plain(base)
+    with pytest.raises(ConfigError) as refused:
+        from_stored(stored(other))
+    assert str(refused.value) == f"{kinds.bare(key)}={other}: is not an option any more; every run has {default}"
 
 
 def test_a_removed_section_without_effect_is_dropped_with_any_value():
@@ -117,8 +154,9 @@ def test_a_removed_option_of_another_kind_of_run_is_dropped_with_any_value():
         ({"device": 1.5}, "device=1.5: must be text: auto, cpu, cuda or cuda:N such as cuda:1"),
         ({"env": {"mirror": "so"}}, "env.mirror=so: must be true or false"),
         (
-            {"phases": [{"stages": [{"weights": ["x"]}]}]},
-            "phases.0.stages.0.weights.0=x: must be a number in (0, 1000]",
+            {"phases": [{"stages": [{"bots": ["ace", 1.5]}]}]},
+            "phases.0.stages.0.bots.1=1.5: must be text: a bot, a checkpoint, an ONNX file, or module:Name of a Python "
+            "object",
         ),
     ],
 )

@@ -45,8 +45,8 @@ def phase(**entries):
             "phases.0.events.0.log_std=-1: is an option of sparring/Dogfight-v1",
         ),
         (
-            {"env": {"id": "sparring/Diplomacy-v0"}, "self_play": {"promotion": "sprt"}},
-            "self_play.promotion=sprt: is an option of sparring/Dogfight-v1",
+            {"env": {"id": "sparring/Diplomacy-v0"}, "self_play": {"promotion_games": 400}},
+            "self_play.promotion_games=400: is an option of sparring/Dogfight-v1",
         ),
         ({**LANGUAGE, "phases": []}, "phases=[]: is an option of ppo and sb3, not of trainer=grpo; leave it out"),
         ({**LANGUAGE, "env": {"num_envs": 7}}, "env.num_envs=7: is an option of ppo and sb3, not of trainer=grpo"),
@@ -71,7 +71,7 @@ def phase(**entries):
         ({"phases": [phase(floor=0.3)]}, "phases.0.floor=0.3: must be in [0, 0.2]; the default is 0.05"),
         (
             {"phases": [{"updates": 1, "advance": "x"}]},
-            "unknown key 'phases.0.advance': is not an option any more; phases",
+            "unknown key 'phases.0.advance': is not an option any more; every run has on_update",
         ),
         (
             {"phases": [phase(stages=[{"bots": ["acee"]}])]},
@@ -114,8 +114,6 @@ def test_a_value_out_of_range_is_refused(plain, message):
         ({"phases": [phase(events=[{"at": 3}])]}, "phases.0.events.0: does nothing"),
         ({"phases": [phase(stages=[{"bots": []}])]}, "phases.0.stages.0.bots=[]: a stage needs at least one bot"),
         ({"phases": [phase(stages=[{"bots": ["ace", "ace"]}])]}, "phases.0.stages.0.bots=[ace, ace]: name each bot"),
-        ({"phases": [phase(stages=[{"bots": ["ace", "chaser"], "weights": [1.0]}])]},
-         "phases.0.stages.0.weights=[1.0]: give 2, one for each of ace, chaser"),
         ({"phases": [phase(events=[{"snapshot": "a"}]), phase(events=[{"snapshot": "a"}])]},
          "phases.1.events.0.snapshot=a: is taken already"),
     ],

@@ -111,7 +111,7 @@ def play_sb3(env, draw):
 
 
 def native():
-    batch = DogfightBatch(4, rules="challenge", action_repeat=40, repeat_unwon=0.5, trace=1, threads=2, seed=3)
+    batch = DogfightBatch(4, rules="challenge", action_repeat=40, trace=1, threads=2, seed=3)
     batch.set_ranges(rules.ranges("full"))
     batch.assign(np.array([[-1, 3], [2, -1], [-1, -1], [1, 3]]), torch.ones(4, dtype=torch.bool))
     return batch

@@ -84,7 +84,6 @@ _SELF_PLAY = (
     f"{_PPO} {_FP32} scale=0.01 ppo.rollout_steps=48 self_play.pool_size=8 self_play.snapshot_every=1 "
     "self_play.slots=3 self_play.deal_every=1"
 )
-_OTHER_POOL = "self_play.eviction=weakest self_play.sampling=variance"
 _CHECKS = "evaluation.every=4 evaluation.games=4 evaluation.check_every=5 evaluation.regimes_every=8"
 _DIPLOMACY = (
     "env.num_envs=14 env.last_year=1902 network.hidden=16 network.blocks=1 ppo.rollout_steps=6 ppo.minibatch_size=28 "
@@ -123,7 +122,7 @@ PARTS = (
             _evaluate("--ckpt {out}/run/final.pt --games 2 --stochastic --opponents ace brawler"),
         ),
     ),
-    Part("ppo_processes", (_train("unified_dr_cpu", "run", _SELF_PLAY, _OTHER_POOL, _CHECKS, processes=2),)),
+    Part("ppo_processes", (_train("unified_dr_cpu", "run", _SELF_PLAY, _CHECKS, processes=2),)),
     Part(
         "selfplay",
         (
@@ -138,8 +137,7 @@ PARTS = (
                 "unified_dr_cpu",
                 "run",
                 _SELF_PLAY,
-                "self_play.promotion=sprt self_play.promotion_games=10 env.observe_physics=false env.bot_rate=agent "
-                "env.mirror=false",
+                "self_play.promotion=sprt self_play.promotion_games=10 env.observe_physics=false env.mirror=false",
             ),
         ),
     ),

@@ -4,8 +4,7 @@ The model is a new small one in the game's tokens, or a given one with its own t
 plays one phase of many parallel games, turns each power's position into a prompt and its bot's orders into an answer,
 and takes one optimizer step per batch; no position is seen twice. The result is a folder that transformers loads. The
 model, the training games and the held-out games have separate seeds; the order of an update's batches depends only on
-the seed and the update's number. On a CPU a continued run is bit-exact, unless `clone.minutes` bases the learning rate
-on the clock.
+the seed and the update's number. On a CPU a continued run is bit-exact.
 """
 
 from __future__ import annotations
@@ -101,22 +100,13 @@ class CloneTrainer:
 
     @property
     def over(self) -> bool:
-        """True once all updates or all minutes are done."""
-        return self.updates_done >= self.updates or self._fraction_done() >= 1.0
+        """True once all updates are done."""
+        return self.updates_done >= self.updates
 
     @property
     def env_steps(self) -> int:
         """Number of decisions trained on."""
         return self.decisions
-
-    def _fraction_done(self, part: float = 0.0, seconds: float = 0.0) -> float:
-        """Return the completed fraction of the training, in updates or minutes.
-
-        It is that after a `part` of the next update, and after `seconds` that are not yet in `self.seconds`.
-        """
-        clone = self.config.clone
-        spent = (self.seconds + seconds) / (60.0 * clone.minutes) if clone.minutes else 0.0
-        return min(1.0, max((self.updates_done + part) / clone.updates, spent))
 
     def restore_or_init(self, session: RunSession) -> None:
         """Play the held-out games, and continue from the state in `session`, if any."""
@@ -141,9 +131,8 @@ class CloneTrainer:
         clone, name = self.config.clone, self.config.model.name
         origin = f"{clone.layers} layers of {clone.hidden}" if name == NEW_MODEL else f"from {name}"
         weights = sum(p.numel() for p in self.model.parameters())
-        limit = f"at most {clone.minutes:g} minutes, " if clone.minutes else ""
         yield (
-            f"{self.session.folder.path}: {counted(self.updates, 'update')}, {limit}"
+            f"{self.session.folder.path}: {counted(self.updates, 'update')}, "
             f"{origin} ({weights:,} weights), {self.dataset.games.source}, {self.device}, "
             f"{counted(self.threads, 'thread')}"
         )
@@ -155,7 +144,7 @@ class CloneTrainer:
             groups = self.dataset.next()
         dealt = batches(groups, clone.batch_tokens)
         order = np.random.default_rng([self.config.seed, self.updates_done]).permutation(len(dealt))
-        parts = [self._fraction_done(number / len(dealt)) for number in range(1, len(dealt) + 1)]
+        parts = [(self.updates_done + number / len(dealt)) / clone.updates for number in range(1, len(dealt) + 1)]
         rates = [learning_rate(clone.learning_rate, done) for done in parts]
         losses, norms, self._tokens = [], [], 0
         with self._timer.part("update"):
@@ -178,7 +167,7 @@ class CloneTrainer:
 
     def evaluate(self) -> dict[str, float]:
         """Score the held-out games, when due and at the end of the training; return this with the timings."""
-        metrics, last = {}, self._fraction_done(seconds=self._timer.seconds()) >= 1.0
+        metrics, last = {}, self.updates_done >= self.config.clone.updates
         if self.held_out and (last or not self.updates_done % self.config.evaluation.every):
             metrics = self.held_out.check(self.model)
             self.session.say(f"update {self.updates_done}: {self.held_out.describe(metrics)}")

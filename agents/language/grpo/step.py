@@ -58,7 +58,7 @@ def learn_from(batch: RolloutBatch, learner: GRPOLearner, grpo: GRPOConfig, *, r
     rewards, baseline = torch.tensor(batch.rewards, dtype=torch.float64), learner.role_baseline
     if grpo.baseline == ROLE:
         seat, game = (torch.tensor([getattr(turn, key) for turn in batch.turns]) for key in ("seat", "game"))
-        baseline = next_baseline(baseline, rewards, seat, game, decay=grpo.baseline_decay)
+        baseline = next_baseline(baseline, rewards, seat, game)
         advantage = role_advantages(rewards, seat, baseline, grpo)
     else:
         advantage = advantages(rewards, ids, grpo)

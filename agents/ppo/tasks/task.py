@@ -27,6 +27,8 @@ SEEDS = ("env", "opponents", "league", "checks")
 """Uses of randomness; a task is created with a seed in [0, 2^31) for each."""
 VIDEO = "eval/video"
 """Name of the videos of evaluation matches in TensorBoard and W&B."""
+VIDEO_EVERY = 5
+"""Evaluations between videos: a video takes as long as a few matches, and TensorBoard shows the last ten."""
 Film = Callable[[str, Callable[[], bytes]], None]
 """Logs a video under a name, at the env steps of the latest update: the animated GIF that the function returns, which a
 thread calls beside training."""

@@ -1,6 +1,6 @@
 """Make positions for the chess tasks: `python -m sparring.envs.chess.data out=FOLDER train=20000 labelled=2000`.
 
-Options are those of `env.data` (seed, plies, engine_share, self_play_share, train, validation, held_out);
+Options are those of `env.data` (seed, plies, train, validation, held_out);
 `engine` is `env.engine.path`, and `depth`, `processes` and `cache` those beside it. The first `labelled`
 positions of each split get the engine's analysis, which trains and measures the P task. Without `engine`, Stockfish is
 taken if it is installed (`apt-get install stockfish`), else the built-in search, which the summary names. Equal options
@@ -21,7 +21,7 @@ import yaml
 from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import InputError, choose
 from sparring.envs.chess.config import ChessDataConfig
-from sparring.envs.chess.data.positions import SPLITS, draw_positions, needs_engine
+from sparring.envs.chess.data.positions import SPLITS, draw_positions
 from sparring.envs.chess.data.samples import StoredPositions, label, write_positions
 from sparring.envs.chess.engines.engine import open_engine
 from sparring.envs.chess.engines.searchers import VALUES_VERSION
@@ -61,11 +61,11 @@ def make(command: DataCommand) -> list[str]:
     """Play the games, label, and write the folder; return a summary. Raises `InputError` and `OSError`."""
     with ExitStack() as stack:
         engine = None
-        if command.labelled or needs_engine(command.data):
+        if command.labelled:
             cache = Path(command.cache) if command.cache else None
             opened = open_engine(command.engine, depth=command.depth, processes=command.processes, cache=cache)
             engine = stack.enter_context(opened)
-        positions = draw_positions(command.data, engine)
+        positions = draw_positions(command.data)
         chosen = [record for split in SPLITS for record in positions[split][: command.labelled]]
         analyses = label(chosen, engine, seed=command.data.seed) if engine and chosen else []
         named = {"engine": engine.name if engine else "", "values": VALUES_VERSION, "data": asdict(command.data)}
@@ -91,7 +91,6 @@ def read_command(arguments: Sequence[str]) -> DataCommand:
     if values.get("labelled", 0) < 0:
         raise InputError(f"labelled={values['labelled']}: must be at least 0")
     config = ChessDataConfig(**{key: value for key, value in values.items() if key in data})
-    config.check()
     return DataCommand(data=config, **{key: value for key, value in values.items() if key in command})
 
 

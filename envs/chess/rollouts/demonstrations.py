@@ -151,7 +151,7 @@ def corpus() -> Iterator[str]:
     castling = ["".join(right for bit, right in enumerate("KQkq") if mask >> bit & 1) for mask in range(16)]
     yield from (f"{turn} {rights or '-'} - 0 1" for turn in (" w", " b") for rights in castling)
     for number in GAMES:
-        for record in play_game(ChessDataConfig(seed=SEED, plies=PLIES), 0, number, None):
+        for record in play_game(ChessDataConfig(seed=SEED, plies=PLIES), 0, number):
             sample = arbiter_sample(record)
             yield sample.prompt
             yield sample.answer

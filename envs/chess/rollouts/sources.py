@@ -18,7 +18,7 @@ import chess
 from sparring.configs.core.errors import InputError
 from sparring.envs.chess.analysis import MOST_MOVES, analysis_prompt, read_analysis, read_analysis_prompt
 from sparring.envs.chess.config import AnalysisConfig, ArbiterConfig, ChessDataConfig, ChessEnvConfig, ChessTasksConfig
-from sparring.envs.chess.data.positions import PositionRecord, draw_positions, needs_engine
+from sparring.envs.chess.data.positions import PositionRecord, draw_positions
 from sparring.envs.chess.data.samples import ANALYSIS, ARBITER, StoredPositions, arbiter_sample, read_positions
 from sparring.envs.chess.engines.engine import Engine, open_engine
 from sparring.envs.chess.positions import collapse, position_after, possible_position, read_legal_move
@@ -39,7 +39,7 @@ def positions_of(env: ChessEnvConfig) -> StoredPositions:
     data = env.data
     if data.folder:
         return _stored(data.folder)
-    return _drawn(astuple(data), astuple(env.engine) if needs_engine(data) else None)
+    return _drawn(astuple(data))
 
 
 @cache
@@ -55,9 +55,8 @@ def _stored(folder: str) -> StoredPositions:
 
 
 @cache
-def _drawn(data: tuple[Any, ...], engine: tuple[Any, ...] | None) -> StoredPositions:
-    positions = draw_positions(ChessDataConfig(*data), _opened(*engine) if engine else None)
-    return StoredPositions(positions)
+def _drawn(data: tuple[Any, ...]) -> StoredPositions:
+    return StoredPositions(draw_positions(ChessDataConfig(*data)))
 
 
 @dataclass(frozen=True)

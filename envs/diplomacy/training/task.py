@@ -17,7 +17,7 @@ from sparring.agents.opponents.training import open_opponents
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.networks import PolicyNetwork, build_network, load_snapshot, shape_for
 from sparring.agents.ppo.tasks.league_task import LeagueTask
-from sparring.agents.ppo.tasks.task import VIDEO
+from sparring.agents.ppo.tasks.task import VIDEO, VIDEO_EVERY
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.curriculum.schedule import TrainingPlan
@@ -103,8 +103,7 @@ class DiplomacyTask(LeagueTask):
 
     def measured(self, plan: TrainingPlan, network: PolicyNetwork, seed: int) -> tuple[dict[str, float], float]:
         """Play the bots; the best policy has the highest mean score."""
-        interval, videos = self.config.evaluation.every, self.config.evaluation.video_every
-        filmed = videos > 0 and (plan.update + 1) % (interval * videos) == 0
+        filmed = (plan.update + 1) % (self.config.evaluation.every * VIDEO_EVERY) == 0
         metrics: dict[str, float] = {}
         games: dict[str, list[PhaseRecord]] = {}
         for bot in plan.bots:

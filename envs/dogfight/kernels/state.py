@@ -68,16 +68,6 @@ class MatchClock:
 
 
 @wp.struct
-class Repeat:
-    """Which physics a row of the batch repeats (`Settings.repeat_unwon`). Its matches are counted from 0."""
-
-    drawn: int
-    """The match for which the present physics were drawn; an earlier one if they are repeated."""
-    unwon: int
-    """1 + `drawn` of the last match that a policy played against a bot and did not win, 0 before the first."""
-
-
-@wp.struct
 class Physics:
     """The 13 randomizable parameters of one match, in the order of `rules.PARAMETERS`."""
 
@@ -126,4 +116,3 @@ class Settings:
     ticks_per_step: int
     max_ticks: int
     seed: int
-    repeat_unwon: float

@@ -21,7 +21,6 @@ from sparring.envs.dogfight.kernels.state import (
     Fighter,
     MatchClock,
     Physics,
-    Repeat,
     RewardWeights,
     Settings,
 )
@@ -41,8 +40,6 @@ class World:
     memory: wp.array2d[BotMemory]
     physics: wp.array[Physics]
     clock: wp.array[MatchClock]
-    repeats: wp.array[Repeat]
-    """Empty unless physics are repeated."""
     bots: wp.array2d[int]
     match_id: wp.array[int]
     ranges: wp.array2d[float]
@@ -107,27 +104,13 @@ def outcome_of(a: Fighter, b: Fighter, tick: int, max_ticks: int) -> int:
 
 
 @wp.func
-def choose_draw(repeats: wp.array[Repeat], match: int, new: int, rng: wp.uint32, settings: Settings) -> int:
-    """Return the match for which physics are drawn: the `new` one, or again the last one that was not won."""
-    repeat = repeats[match]
-    repeat.drawn = new
-    if repeat.unwon > 0 and wp.randf(rng) < settings.repeat_unwon:
-        repeat.drawn = repeat.unwon - 1
-    repeats[match] = repeat
-    return repeat.drawn
-
-
-@wp.func
 def begin_match(world: World, match: int, settings: Settings) -> None:
-    """Draw or repeat physics, place both fighters, clear bullets and memories."""
+    """Draw physics, place both fighters, clear bullets and memories."""
     clock = world.clock[match]
     # Two rounds of hashing give unrelated streams to adjacent match ids and successive matches.
     row = int(wp.rand_init(settings.seed, world.match_id[match]))
     rng = wp.rand_init(row, clock.matches)
-    drawn = clock.matches
-    if settings.repeat_unwon > 0.0:
-        drawn = choose_draw(world.repeats, match, clock.matches, wp.rand_init(int(rng), 2), settings)
-    p = draw_physics(wp.rand_init(row, drawn), world.ranges, settings.challenge)
+    p = draw_physics(wp.rand_init(row, clock.matches), world.ranges, settings.challenge)
     places = wp.rand_init(int(rng), 1)
     world.physics[match] = p
     for seat in range(2):
@@ -373,25 +356,12 @@ def write_rewards(
 
 
 @wp.func
-def remember_unwon(world: World, match: int, outcome: int) -> None:
-    """Remember the physics of a match that a policy played against a bot and did not win."""
-    bot_a = world.bots[match, 0] >= 0
-    bot_b = world.bots[match, 1] >= 0
-    if bot_a != bot_b and outcome != wp.where(bot_a, 2, 1):
-        repeat = world.repeats[match]
-        repeat.unwon = repeat.drawn + 1
-        world.repeats[match] = repeat
-
-
-@wp.func
 def finish(world: World, results: StepResults, ends: MatchEnds, match: int, m: Match, settings: Settings) -> None:
     """Record the result of a match that ended and start the next one."""
     results.length[match] = m.tick
     results.final_hp[match, 0] = int(m.a.hp)
     results.final_hp[match, 1] = int(m.b.hp)
     keep_end(world, results, ends, match, settings)
-    if settings.repeat_unwon > 0.0:
-        remember_unwon(world, match, m.outcome)
     begin_match(world, match, settings)
     first_observation(world, results.obs, match, settings)
 

@@ -58,8 +58,7 @@ class DogfightTask(DuelTask):
 
     def batch_options(self) -> dict[str, Any]:
         """Return the options of a batch that only this game has."""
-        names = ("rules", "bot_rate", "spawn", "repeat_unwon", "observe_physics")
-        return {name: getattr(self.config.env, name) for name in names}
+        return {name: getattr(self.config.env, name) for name in ("rules", "observe_physics")}
 
     def make_view(self) -> Mirror | None:
         """Return the mirror, if policies play in it."""
@@ -76,8 +75,6 @@ class DogfightTask(DuelTask):
         return MatchSettings(
             rules=env.rules,
             action_repeat=env.action_repeat,
-            bot_rate=env.bot_rate,
-            spawn=env.spawn,
             observe_physics=env.observe_physics,
             device=str(device),
             threads=threads,

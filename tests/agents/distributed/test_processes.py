@@ -165,7 +165,7 @@ def test_environments_of_gymnasiums_share_their_statistics(tmp_path):
 
 POKER = [
     *("env=openspiel", "env.id=kuhn_poker", "env.num_envs=8", "network.hidden=8", "threads=1", "device=cpu"),
-    *("ppo.rollout_steps=8", "ppo.minibatch_size=24", "ppo.epochs=1", "ppo.magnet_coefficient=0.1"),
+    *("ppo.rollout_steps=8", "ppo.minibatch_size=24", "ppo.epochs=1"),
     *("phases.0.updates=3", "phases.0.scripted_start=0.3", "phases.0.scripted_end=0.3", "self_play.pool_share=0.3"),
     *("self_play.snapshot_every=1", "self_play.slots=2", "evaluation.every=2", "evaluation.games=2"),
     *("name=small", "checkpoint_every=2", "logger.progress=false"),

@@ -52,16 +52,6 @@ def test_every_network_decides_is_evaluated_and_valued_by_the_same_methods(netwo
     assert entropy.shape == network.value(seen).shape == (ROWS,)
 
 
-@pytest.mark.parametrize("network", ["numbers", "masks and roles"], indirect=True)
-def test_the_penalty_of_a_network_near_itself_is_zero(network):
-    obs = observations(network)
-    actions, _ = network.act(obs)
-    log_prob, entropy, penalty = network.evaluate(obs, actions, [(0.5, network), (2.0, network)])
-    torch.testing.assert_close(penalty, torch.zeros(ROWS), atol=1e-5, rtol=0)
-    for own, plain in zip((log_prob, entropy), network.evaluate(obs, actions), strict=True):
-        torch.testing.assert_close(own, plain)
-
-
 class Doubled(ActorCritic):
     """A network of a stranger's game, whose values are twice those of the common one."""
 

@@ -24,7 +24,7 @@ from sparring.configs.schema import (
 )
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.pool import Pool
-from sparring.curriculum.schedule import Schedule, SchedulePosition
+from sparring.curriculum.schedule import Schedule
 
 STYLES, SLOTS, MATCHES = 3, 6, 9000
 BOTS = ("ace", "brawler")
@@ -67,7 +67,7 @@ def population(tmp_path):
 
 
 def plan(update):
-    return Schedule([PHASE]).plan(SchedulePosition(update, update, update), {})
+    return Schedule([PHASE]).plan(update, {})
 
 
 def equal(left, right):

@@ -14,7 +14,7 @@ from sparring.agents.ppo.self_play import curriculum_metrics, rollout_metrics
 from sparring.agents.ppo.tasks.league_task import LeagueTask
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.schema import EvaluationConfig, NetworkConfig, PhaseConfig, RandomizationConfig, StageConfig
-from sparring.curriculum.schedule import Schedule, SchedulePosition
+from sparring.curriculum.schedule import Schedule
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.rules import BOTS, REGIMES, ranges
 from sparring.envs.dogfight.training.matches import MatchResults, MatchSettings
@@ -172,10 +172,7 @@ def test_shares_count_self_play_and_randomization_is_a_number():
     stages = [StageConfig(bots=["do_nothing", "ace"])]
     options = {"scripted_start": 0.4, "scripted_end": 0.4, "randomization": levels}
     schedule = Schedule([PhaseConfig("selfplay", 3, stages=stages, **options)])
-    rows = [
-        curriculum_metrics(schedule.plan(SchedulePosition(update, update, update), {}), {"ace": 0.9})
-        for update in range(3)
-    ]
+    rows = [curriculum_metrics(schedule.plan(update, {}), {"ace": 0.9}) for update in range(3)]
     narrow, between, full = (row["curriculum/randomization"] for row in rows)
     assert 0.45 < narrow < 0.55 < between < 0.8
     assert full == pytest.approx(1.0)

@@ -15,15 +15,13 @@ from sparring.agents.ppo.start import estimate_seconds
 from sparring.agents.ppo.trainer import PPOTrainer
 from sparring.configs.load import load
 from sparring.configs.schema import PhaseConfig, StageConfig
-from sparring.curriculum.schedule import Schedule, SchedulePosition
+from sparring.curriculum.schedule import Schedule
 
 SMALL = [
     *("env.num_envs=16", "ppo.rollout_steps=32", "ppo.minibatch_size=128", "network.hidden=16", "threads=1"),
     *("evaluation.every=2", "evaluation.games=4", "max_updates=2", "name=small", "device=cpu"),
 ]
-PLAN = Schedule([PhaseConfig("any", 9, stages=[StageConfig(bots=["random", "ace"])])]).plan(
-    SchedulePosition(0, 0, 0), {}
-)
+PLAN = Schedule([PhaseConfig("any", 9, stages=[StageConfig(bots=["random", "ace"])])]).plan(0, {})
 
 
 @pytest.mark.parametrize(

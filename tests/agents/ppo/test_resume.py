@@ -168,8 +168,9 @@ def test_another_number_of_matches_is_an_inexact_resume(half, capsys):
     assert load_checkpoint(half / "small" / "final.pt").training["update"] == 4
 
 
-def test_saving_by_the_clock_does_not_change_the_course(whole, tmp_path):
-    train(replace(long(tmp_path), checkpoint_minutes=1e-9))
+def test_saving_by_the_clock_does_not_change_the_course(whole, tmp_path, monkeypatch):
+    monkeypatch.setattr("sparring.agents.run.session.STATE_SECONDS", 0.0)
+    train(long(tmp_path))
     assert len(states(tmp_path)) == 3
     assert state_of(tmp_path) == state_of(whole)
 

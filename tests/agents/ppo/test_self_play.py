@@ -19,7 +19,7 @@ from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import CHALLENGER, record, win_rates
 from sparring.curriculum.pool import Pool, PoolError
 from sparring.curriculum.ratings import head_to_head
-from sparring.curriculum.schedule import Schedule, SchedulePosition
+from sparring.curriculum.schedule import Schedule
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.rules import BOTS, ranges
 from sparring.envs.dogfight.training.matches import MatchSettings, play
@@ -56,7 +56,7 @@ def make_self_play(env, folder, promotion=None, **options):
 
 def plan(update, phase=PHASE):
     schedule = Schedule([phase])
-    return schedule.plan(SchedulePosition(update, update, update), {})
+    return schedule.plan(update, {})
 
 
 def counts(env):

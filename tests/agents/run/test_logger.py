@@ -284,14 +284,16 @@ def test_a_full_disk_costs_tensorboard_the_rows_of_that_time(tmp_path, capfd, fu
 EVALUATION = EvaluationConfig(every=1, games=2, check_bot="ace", check_every=3)
 
 
-def trained(root, **evaluation):
-    train(config(root, evaluation=replace(EVALUATION, **evaluation)))
+def trained(root, videos=3, **evaluation):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sparring.agents.ppo.evaluation.VIDEO_EVERY", videos)
+        train(config(root, evaluation=replace(EVALUATION, **evaluation)))
     return root
 
 
 @pytest.fixture(scope="module")
 def filmed(tmp_path_factory):
-    return trained(tmp_path_factory.mktemp("filmed"), video_every=2)
+    return trained(tmp_path_factory.mktemp("filmed"), videos=2)
 
 
 @pytest.fixture(scope="module")
@@ -311,7 +313,7 @@ def test_every_nth_evaluation_leaves_a_video_in_tensorboard(events):
 
 
 def test_a_run_with_videos_is_the_same_run(filmed, tmp_path):
-    plain = trained(tmp_path, video_every=0)
+    plain = trained(tmp_path, videos=99)
     assert state_of(plain) == state_of(filmed)
     assert untimed(metrics(plain)) == untimed(metrics(filmed))
     assert EventAccumulator(str(plain / "small")).Reload().Tags()["images"] == []
@@ -336,7 +338,7 @@ def test_a_drawing_that_fails_is_an_alert(tmp_path, monkeypatch):
         raise OSError("no font\nis found")
 
     monkeypatch.setattr(dogfight, "gif_bytes", fail)
-    trained(tmp_path, video_every=3)
+    trained(tmp_path)
     lines = [json.loads(line) for line in (tmp_path / "small" / "events.jsonl").read_text().splitlines()]
     alerts = [line["event"] for line in lines if line["kind"] == "alert"]
     steps = 3 * STEPS * ENVS
@@ -344,7 +346,7 @@ def test_a_drawing_that_fails_is_an_alert(tmp_path, monkeypatch):
 
 
 def test_without_other_evaluations_those_of_one_bot_are_filmed(tmp_path):
-    root = trained(tmp_path, every=0, check_every=1, video_every=3)
+    root = trained(tmp_path, every=0, check_every=1)
     events = EventAccumulator(str(root / "small")).Reload()
     assert [image.step for image in events.Images("eval/video")] == [3 * STEPS * ENVS]
 

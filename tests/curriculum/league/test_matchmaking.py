@@ -3,17 +3,12 @@
 import numpy as np
 import pytest
 
-from sparring.configs.core.errors import UnknownNameError
 from sparring.curriculum.league import matchmaking as pfsp
 from sparring.curriculum.league.league import CHALLENGER, League, PairRecord, win_rates
 
 
-def test_hard_weights_are_one_minus_win_rate_plus_a_tenth():
-    np.testing.assert_allclose(pfsp.weights([0.0, 0.25, 1.0], "hard"), [1.1, 0.85, 0.1])
-
-
-def test_variance_weights_peak_at_even_matches_and_never_vanish():
-    np.testing.assert_allclose(pfsp.weights([0.0, 0.5, 0.9, 1.0], "variance"), [0.01, 0.26, 0.10, 0.01])
+def test_weights_are_one_minus_win_rate_plus_a_tenth():
+    np.testing.assert_allclose(pfsp.weights([0.0, 0.25, 1.0]), [1.1, 0.85, 0.1])
 
 
 def test_win_rate_counts_draws_as_half_starts_even_and_moves_little_by_one_game():
@@ -26,12 +21,7 @@ def test_win_rate_counts_draws_as_half_starts_even_and_moves_little_by_one_game(
 @pytest.mark.parametrize("rates", [[-0.1], [1.2], [float("nan")]])
 def test_a_win_rate_outside_0_to_1_is_refused(rates):
     with pytest.raises(ValueError, match=r"outside \[0, 1\]"):
-        pfsp.weights(rates, "hard")
-
-
-def test_unknown_form_names_the_choices():
-    with pytest.raises(UnknownNameError, match=r"'hart': choose from hard, variance; did you mean 'hard'"):
-        pfsp.weights([0.5], "hart")
+        pfsp.weights(rates)
 
 
 def test_draws_are_different_while_there_are_enough_names():

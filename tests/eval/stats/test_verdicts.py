@@ -8,8 +8,6 @@ import math
 import numpy as np
 import pytest
 
-from sparring.configs.schema import PhaseConfig, StageConfig
-from sparring.curriculum.schedule import Schedule
 from sparring.curriculum.sprt import Hypotheses, judge
 from sparring.eval.analysis import sweep_analysis
 from sparring.eval.analysis.run_commands import check
@@ -61,20 +59,6 @@ def test_no_games_one_pair_and_draws_alone_promote_nobody(pairs):
     verdict = judge(pairs, Hypotheses(0.0, 20.0))
     assert verdict.accepted != "H1"
     assert sum(pairs) or math.isnan(verdict.elo)
-
-
-@pytest.mark.parametrize(
-    ("bots", "rates"),
-    [(["ace"], {}), (["ace"], {"ace": math.nan}), (["ace"], {"ace": 0.5}), (["ace", "chaser"], {"ace": 1.0}), ([], {})],
-    ids=["no games", "no number", "random play", "one of two", "a stage without bots"],
-)
-def test_a_stage_does_not_end_early_without_success(bots, rates):
-    phases = [
-        PhaseConfig(name="a", updates=10, stages=[StageConfig(at=0, bots=bots)], success=0.9),
-        PhaseConfig(name="b", updates=5, stages=[StageConfig(at=0, bots=["ace"])]),
-    ]
-    schedule = Schedule(phases)
-    assert schedule.next(schedule.start(), rates).clock == 1
 
 
 @pytest.mark.parametrize(

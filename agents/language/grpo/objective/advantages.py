@@ -18,7 +18,7 @@ only less informative. `mixed_share` measures how often that happens.
 With `baseline=role` each seat has a running mean instead, as in role-conditioned advantage estimation (SPIRAL,
 arXiv:2506.24119):
 
-    b_s <- alpha b_s + (1 - alpha) R_s,   A_i = r_i - b_s,   alpha = baseline_decay
+    b_s <- alpha b_s + (1 - alpha) R_s,   A_i = r_i - b_s,   alpha = DECAY
 
 R_s is the mean over the step's games of what seat s was paid for a decision; in a game paid at the end, its mean
 return. b_s begins at 0 and stays where the seat did not decide. All samples are used.
@@ -37,6 +37,7 @@ from sparring.configs.language import GRPOConfig
 from sparring.envs.text import GroupFacts
 
 MIN_STD = 1e-8
+DECAY = 0.95  # of the running mean of a seat, as in SPIRAL
 ROUNDING = 1e-6
 """Largest relative difference between rewards that count as equal: about ten roundings of float32."""
 
@@ -110,7 +111,7 @@ def advantages(reward: Tensor, group: Tensor, config: GRPOConfig) -> Advantages:
 
 
 @torch.no_grad()
-def next_baseline(before: Tensor, reward: Tensor, seat: Tensor, game: Tensor, *, decay: float) -> Tensor:
+def next_baseline(before: Tensor, reward: Tensor, seat: Tensor, game: Tensor) -> Tensor:
     """Return the baselines of S seats, float64 [S], after a step; `before` are those from before it.
 
     `reward` float [B], `seat` int64 [B] and `game` int64 [B] are of the step's decisions.
@@ -120,7 +121,7 @@ def next_baseline(before: Tensor, reward: Tensor, seat: Tensor, game: Tensor, *,
     by_game = mean_per_part(reward, cell, seats * games).view(seats, games)
     played = count_per_part(cell, seats * games).view(seats, games) > 0
     mean = (by_game * played).sum(1) / played.sum(1).clamp(min=1)  # R_s
-    return torch.where(played.any(1), decay * before + (1.0 - decay) * mean, before)
+    return torch.where(played.any(1), DECAY * before + (1.0 - DECAY) * mean, before)
 
 
 @torch.no_grad()

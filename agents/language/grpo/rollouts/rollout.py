@@ -42,6 +42,8 @@ from sparring.envs.text import GameEnding, GroupFacts, GroupPlan, Prompt, Rollou
 Draw = Callable[[np.random.Generator], Opponents]
 """Function that draws the opponents of a hero."""
 SELF_PLAY = Opponents((), ())
+AT_OPENING = 0.2
+"""Chance that no phase is played before the fork, besides the draw of their number; the original system's."""
 
 
 def draw_plan(
@@ -79,7 +81,7 @@ def draw_plan(
 
 def _course(config: GRPOConfig, rng: np.random.Generator) -> dict[str, int]:
     """Draw the warm-up phases, the years played and the seed of a group's games."""
-    opening = rng.random() < config.rollout_no_warmup_chance
+    opening = rng.random() < AT_OPENING
     phases = int(rng.integers(0, config.rollout_warmup_phases + 1))
     long = rng.random() < config.rollout_long_horizon_chance
     years = config.rollout_long_horizon_years if long else config.rollout_horizon_years

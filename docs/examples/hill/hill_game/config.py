@@ -25,7 +25,7 @@ class HillRunConfig(NamedOpponentsRunConfig):
     """PPO in king of the hill."""
 
     game, title, bots, seats = ENV_ID, "king of the hill", BOTS, 2
-    lacks = ("phases.randomization", *DOGFIGHT_CHECKS, "evaluation.video_every", *ONLY_IMPORTED)
+    lacks = ("phases.randomization", *DOGFIGHT_CHECKS, *ONLY_IMPORTED)
 
     env: HillEnvConfig = field(default_factory=HillEnvConfig)
     phases: list[PhaseConfig] = field(default_factory=lambda: [PhaseConfig(stages=[StageConfig(bots=list(BOTS))])])

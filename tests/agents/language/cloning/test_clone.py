@@ -11,7 +11,7 @@ pytest.importorskip("transformers")
 from transformers import AutoModelForCausalLM
 
 from sparring.agents.language.cloning import trainer
-from sparring.agents.language.cloning.imitation import Imitator, learning_rate
+from sparring.agents.language.cloning.imitation import Imitator
 from sparring.agents.language.models.saved_model import verify_model
 from sparring.agents.run.fit import fit
 from sparring.agents.run.signals import Stopped
@@ -117,16 +117,6 @@ def test_a_step_that_is_not_finite_is_left_out_and_counted(tmp_path, monkeypatch
     assert [row["train/skipped_steps"] for row in metrics(tmp_path)] == [1, 0]
     assert metrics(tmp_path)[0]["train/answer_loss"] is None
     assert metrics(tmp_path)[1]["train/answer_loss"] > 1.0
-
-
-def test_minutes_end_and_anneal_a_run(tmp_path, monkeypatch):
-    """A clock that says a minute has passed with every update: of 4 minutes a quarter each."""
-    monkeypatch.setattr(trainer.Timer, "seconds", lambda self: 60.0)
-    train(config(tmp_path, "clone.minutes=4", "clone.updates=1000", "evaluation.every=100"))
-    rates = [row["train/learning_rate"] for row in metrics(tmp_path)]
-    assert len(rates) == 4
-    assert ["eval/held_out/accuracy" in row for row in metrics(tmp_path)] == [False, False, False, True]
-    assert rates[1:] == pytest.approx([learning_rate(2e-3, spent) for spent in (0.25, 0.5, 0.75)])
 
 
 def test_the_run_file_is_a_clone_of_dumbbot_and_learns_in_one_process(monkeypatch):

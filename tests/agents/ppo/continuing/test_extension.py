@@ -82,9 +82,3 @@ def test_other_lengths_are_refused(tmp_path, changed, words):
     phases = [replace(phase, updates=updates) for phase, updates in zip(before.phases, changed, strict=True)]
     with pytest.raises(ConfigError, match=words):
         drift(before, replace(before, phases=phases))
-
-
-def test_a_schedule_that_ends_on_success_is_not_extended(tmp_path):
-    before = run(tmp_path, 3, phases=[replace(CURRICULUM, success=0.9, updates=3)])
-    with pytest.raises(ConfigError, match=r"advances on success cannot be extended; .* init_from=small"):
-        drift(before, replace(before, phases=[replace(before.phases[0], updates=6)]))

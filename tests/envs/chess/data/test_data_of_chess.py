@@ -50,7 +50,7 @@ def test_held_out_positions_do_not_depend_on_the_size_of_the_training():
 
 
 def test_the_history_of_a_record_leads_from_the_start_to_its_position():
-    for record in play_game(ChessDataConfig(plies=10), 2, 5, None):
+    for record in play_game(ChessDataConfig(plies=10), 2, 5):
         board = chess.Board()
         for move in record.history[:-1]:
             board.push(chess.Move.from_uci(move))
@@ -58,17 +58,9 @@ def test_the_history_of_a_record_leads_from_the_start_to_its_position():
         assert chess.Move.from_uci(record.move) in board.legal_moves
 
 
-def test_engine_and_self_play_games_need_the_engine_and_are_deterministic(engine):
-    config = replace(SMALL, engine_share=0.4, self_play_share=0.4, plies=4, train=6, validation=2)
-    config = replace(config, held_out=2)
-    drawn = draw_positions(config, engine)
-    assert drawn == draw_positions(config, engine)
-    assert {record.source for split in SPLITS for record in drawn[split]} >= {"engine", "self_play"}
-
-
 def test_too_many_positions_are_refused_in_one_line(monkeypatch):
     monkeypatch.setattr("sparring.envs.chess.data.positions.MOST_EMPTY_GAMES", 3)
-    monkeypatch.setattr("sparring.envs.chess.data.positions.play_game", lambda config, split, number, engine: [])
+    monkeypatch.setattr("sparring.envs.chess.data.positions.play_game", lambda config, split, number: [])
     with pytest.raises(InputError, match=r"env\.data\.held_out=1000000: .* gave only 0 different positions"):
         draw_positions(replace(SMALL, held_out=1_000_000))
 
@@ -194,7 +186,6 @@ def test_the_command_writes_and_reports_the_positions(tmp_path, printed, error_l
         ([], "out=: name the folder"),
         (["out=x", "trian=3"], "did you mean 'train'"),
         (["out=x", "train=3.5"], "train=3.5: must be a whole number"),
-        (["out=x", "engine_share=0.7", "self_play_share=0.4"], "sum to 1.1; they must sum to at most 1"),
         (["out=x", "labelled=-1"], "labelled=-1: must be at least 0"),
     ],
 )

@@ -216,7 +216,6 @@ def test_the_dry_run_needs_no_engine(monkeypatch):
     ("options", "why"),
     [
         (["tasks.analysis_share=0.3", "overfit.enabled=true", "tasks.mixed=false"], "its task would change"),
-        (["env.data.engine_share=0.7", "env.data.self_play_share=0.8"], "sum to 1.5"),
         (["grpo.win_bonus=3"], "is an option of sparring/Diplomacy-v0, not of sparring/Chess-v0"),
         (["league.peer=0.3"], "is an option of sparring/Diplomacy-v0 and .*, not of sparring/Chess-v0"),
         (["trainer=ppo"], "is an option of grpo and clone with sparring/Chess-v0, not of trainer=ppo"),

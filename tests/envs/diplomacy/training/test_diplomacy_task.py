@@ -228,7 +228,7 @@ def task(tmp_path):
 
 
 def test_a_slot_plays_the_weights_that_are_loaded_and_restarts_its_games(task):
-    plan = Schedule(task.config.phases).plan(Schedule(task.config.phases).start(), {})
+    plan = Schedule(task.config.phases).plan(0, {})
     learner = build_network(task._shape, seed=5)
     task.prepare(plan, learner)
     assert task.self_play.slots == ["snapshot_000000"] * 2
@@ -288,7 +288,7 @@ def test_games_against_bots_are_reproducible_and_go_on_to_their_end(network):
         (["evaluation.check_bot=dumbbot"], r"evaluation\.check_bot=dumbbot: is an option of sparring/Dogfight-v1"),
         (["evaluation.check_every=5"], r"evaluation\.check_every=5: is an option of sparring/Dogfight-v1"),
         (["evaluation.regimes_every=5"], r"evaluation\.regimes_every=5: is an option of sparring/Dogfight-v1"),
-        (["self_play.promotion=sprt"], r"self_play\.promotion=sprt: is an option of sparring/Dogfight-v1"),
+        (["self_play.promotion_games=9"], r"self_play\.promotion_games=9: is an option of sparring/Dogfight-v1"),
         (["self_play.both_seats=true"], r"self_play\.both_seats=True: is an option of games of PettingZoo"),
         (["phases.0.events=[{at:1,log_std:-1.0}]"],
          r"phases\.0\.events\.0\.log_std=-1\.0: is an option of sparring/Dogfight-v1"),

@@ -12,7 +12,7 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import read_json
 from sparring.configs.load import load
 from sparring.configs.schema import PhaseConfig, SelfPlayConfig, StageConfig
-from sparring.curriculum.schedule import Schedule, SchedulePosition
+from sparring.curriculum.schedule import Schedule
 from sparring.eval.exploit import main as exploit
 
 MODULE = "tests.envs.imported.foreign_game"
@@ -42,7 +42,7 @@ LARGER_STEPS = [  # than the run file's, which takes ten times as many moves
     *("ppo.final_learning_rate_fraction=0.1", "ppo.final_entropy_fraction=0.3"),
     *("self_play.pool_share=0.2", "phases.0.scripted_start=0.1"),
 ]
-TESTED = ["self_play.promotion=sprt", "self_play.promotion_games=8"]
+TESTED = ["self_play.promotion_games=8"]
 
 
 @pytest.mark.parametrize(("game", "options"), [(KUHN, RECURRENT), (TICTACTOE, TESTED)])
@@ -70,7 +70,7 @@ def test_kuhn_poker_is_learned(tmp_path):
 def test_self_play_of_all_seats_has_its_share():
     env = type("Env", (), {"bots": ("random",), "slots": 3, "device": "cpu"})()
     phase = PhaseConfig("p", 4, stages=[StageConfig(bots=["random"])], scripted_start=0.2, scripted_end=0.2)
-    plan = Schedule([phase]).plan(SchedulePosition(0, 0, 0), {})
+    plan = Schedule([phase]).plan(0, {})
     self_play = SelfPlay(env, None, None, SelfPlayConfig(both_seats=True, pool_share=0.25), seed=0)
     assert self_play._shares(plan).tolist() == pytest.approx([0.2, *[0.2 / 3] * 3, 0.6])
 
@@ -79,10 +79,10 @@ def test_the_learner_has_every_seat_of_three_against_each_opponent_equally_often
     dealt = []
     stub = {"bots": ("random", "first"), "slots": 1, "opponents": np.zeros(24, dtype=np.int32)}
     env = type("Env", (), stub | {"assign": lambda _, opponents: dealt.append(opponents)})()
-    plan = Schedule([PhaseConfig("p", 4, stages=[StageConfig(bots=["random", "first"], weights=[3.0, 1.0])])])
+    plan = Schedule([PhaseConfig("p", 4, stages=[StageConfig(bots=["random", "first"])])])
     self_play = SelfPlay(env, None, None, SelfPlayConfig(), seed=0, seats=3)
-    self_play.deal(plan.plan(SchedulePosition(0, 0, 0), {}), None)
-    for opponent, matches in enumerate((18, 6)):
+    self_play.deal(plan.plan(0, {}), None)
+    for opponent, matches in enumerate((12, 12)):
         assert np.bincount(np.flatnonzero(dealt[0] == opponent) % 3, minlength=3).tolist() == [matches // 3] * 3
 
 

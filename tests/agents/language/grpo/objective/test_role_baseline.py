@@ -9,26 +9,27 @@ from sparring.configs.language import GRPOConfig
 from sparring.configs.load import load
 
 
-def after(before, reward, seat, game, decay=0.9):
+def after(before, reward, seat, game):
     whole = (torch.tensor(values, dtype=torch.int64) for values in (seat, game))
     old, paid = (torch.tensor(values, dtype=torch.float64) for values in (before, reward))
-    return next_baseline(old, paid, *whole, decay=decay)
+    return next_baseline(old, paid, *whole)
 
 
 def test_two_steps_by_hand():
     # Seat 0 gets 2 and -1, mean 0.5; seat 1 gets -2 and 1, mean -0.5, whatever the number of its decisions.
     first = after([0.0, 0.0], [2.0, -2.0, -2.0, -1.0, 1.0], [0, 1, 1, 0, 1], [0, 0, 0, 1, 1])
-    assert first.tolist() == pytest.approx([0.1 * 0.5, 0.1 * -0.5], abs=1e-15)
+    assert first.tolist() == pytest.approx([0.05 * 0.5, 0.05 * -0.5], abs=1e-15)
     second = after(first.tolist(), [1.0, -1.0], [0, 1], [0, 0])
-    assert second.tolist() == pytest.approx([0.9 * 0.05 + 0.1, 0.9 * -0.05 - 0.1], abs=1e-15)
+    assert second.tolist() == pytest.approx([0.95 * 0.025 + 0.05, 0.95 * -0.025 - 0.05], abs=1e-15)
 
 
 def test_rewards_that_differ_within_a_game_count_by_their_mean_there():
-    assert after([0.0], [1.0, 3.0, 8.0], [0, 0, 0], [0, 0, 1], decay=0.0).tolist() == [5.0]  # (2 + 8) / 2
+    after_one = after([0.0], [1.0, 3.0, 8.0], [0, 0, 0], [0, 0, 1]).tolist()
+    assert after_one == pytest.approx([0.05 * 5.0])  # (2 + 8) / 2
 
 
 def test_a_seat_without_a_decision_keeps_its_mean():
-    assert after([4.0, 7.0, -1.0], [2.0], [1], [3], decay=0.5).tolist() == [4.0, 4.5, -1.0]
+    assert after([4.0, 7.0, -1.0], [2.0], [1], [3]).tolist() == pytest.approx([4.0, 6.75, -1.0])
     assert after([4.0], [], [], []).tolist() == [4.0]
 
 
@@ -50,8 +51,6 @@ def test_advantages_are_rewards_less_the_mean_of_their_seat():
     [
         (["grpo.baseline=role"], "grpo.baseline=role: does not divide by the spread of a group; give grpo.scale"),
         (["grpo.baseline=seat"], "grpo.baseline=seat: choose from group, role"),
-        (["grpo.baseline=role", "grpo.scale_advantages=false", "grpo.baseline_decay=1.5"], "grpo.baseline_decay=1.5"),
-        (["grpo.baseline_decay=0.5"], "grpo.baseline_decay=0.5: has no effect without grpo.baseline=role"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(options, message):

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from sparring.agents.language.backend import PromptError
+from sparring.agents.language.grpo.rollouts import rollout
 from sparring.agents.language.grpo.rollouts.rollout import Rollouts, decide_all
 from sparring.configs.core.errors import ConfigError
 from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER
@@ -106,7 +107,8 @@ def test_a_game_that_is_won_stays_in_the_position_before(tmp_path):
 
 def test_ownership_before_the_fork_is_available_after_it(tmp_path, monkeypatch):
     """Provinces that a unit has left are its power's still, so coming back is nothing new."""
-    config, seen, begin = small_config("grpo.rollout_no_warmup_chance=0"), [], Scorer.begin
+    config, seen, begin = small_config(), [], Scorer.begin
+    monkeypatch.setattr(rollout, "AT_OPENING", 0.0)
 
     def noting(scorer, state, influence=None):
         seen.append((state["units"].clone(), influence))
@@ -122,8 +124,9 @@ def test_ownership_before_the_fork_is_available_after_it(tmp_path, monkeypatch):
     assert ((influence >= 0) & (first_influence(units) < 0)).any()
 
 
-def test_games_of_a_group_that_failed_before_the_fork_are_counted(tmp_path):
-    config = small_config("grpo.rollout_warmup_player=base_model", "grpo.rollout_no_warmup_chance=0")
+def test_games_of_a_group_that_failed_before_the_fork_are_counted(monkeypatch):
+    monkeypatch.setattr(rollout, "AT_OPENING", 0.0)
+    config = small_config("grpo.rollout_warmup_player=base_model")
     backends = Noting(unreadable=(1,))
     rollouts = Rollouts(DiplomacyTextTask(config), backends)
     batch = rollouts.play(plan_of(config))
@@ -136,7 +139,7 @@ def test_games_of_a_group_that_failed_before_the_fork_are_counted(tmp_path):
 
 def test_the_players_of_the_games_may_play_before_the_fork(tmp_path):
     """The learner, the hero's, is asked; all other seats are bots', and the base model is never asked."""
-    config = small_config("grpo.rollout_warmup_player=players", "grpo.rollout_no_warmup_chance=0")
+    config = small_config("grpo.rollout_warmup_player=players")
     plan = plan_of(config)
     masters = DiplomacyBatch(len(plan.groups), last_year=1910, threads=1)
     backends = Noting()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from sparring.agents.language.grpo.matchmaking import Opponents
+from sparring.agents.language.grpo.rollouts import rollout
 from sparring.agents.language.grpo.rollouts.rollout import draw_plan
 from sparring.configs.language import GRPOConfig
 from sparring.curriculum.league.league import CHALLENGER, enter_checkpoint, new_league
@@ -64,13 +65,19 @@ def test_in_self_play_all_seven_learn_and_no_opponent_is_drawn():
         assert group.ratings == (1000.0,) * 7
 
 
+def at_opening(monkeypatch, *chances):
+    """Let games begin at the opening with one chance after the other."""
+    for chance in chances:
+        monkeypatch.setattr(rollout, "AT_OPENING", chance)
+        yield
+
+
 @pytest.mark.parametrize("most", [1, 3])
-def test_phases_before_the_fork_are_uniform_from_none_to_the_most_unless_games_begin_at_the_opening(most):
+def test_phases_before_the_fork_are_uniform_from_none_to_the_most_unless_games_begin_at_the_opening(most, monkeypatch):
     """With chance 0 every number from 0 to the most comes up alike, with 1 none."""
     many = {"groups": 200, "rollout_warmup_phases": most}
     never, always, half = (
-        Counter(group.warmup_phases for group in groups(**many, rollout_no_warmup_chance=chance))
-        for chance in (0.0, 1.0, 0.5)
+        Counter(group.warmup_phases for group in groups(**many)) for _ in at_opening(monkeypatch, 0.0, 1.0, 0.5)
     )
     assert sorted(never) == list(range(most + 1))
     assert max(never.values()) - min(never.values()) < 40
@@ -88,7 +95,7 @@ def test_by_default_games_begin_at_the_opening_with_chance_0_289():
 
 
 def test_without_phases_before_the_fork_all_begin_at_the_opening():
-    assert {group.warmup_phases for group in groups(rollout_warmup_phases=0, rollout_no_warmup_chance=0.0)} == {0}
+    assert {group.warmup_phases for group in groups(rollout_warmup_phases=0)} == {0}
 
 
 @pytest.mark.parametrize(("chance", "years"), [(0.0, {2}), (1.0, {5}), (0.5, {2, 5})])
