@@ -26,6 +26,7 @@ from sparring.configs.schema import EvaluationConfig
 from sparring.envs.dogfight.training import task as dogfight
 from sparring.eval.analysis.sources.wandb_offline import WandBOffline
 from tests.agents.ppo.small_run import ENVS, STEPS, config, metrics, state_of, untimed
+from tests.eval.analysis.wandb_server import stop_service
 
 ROWS = [(512, {"train/entropy": 1.5, "rollout/win_rate": 0.25}), (1024, {"train/entropy": float("nan")})]
 
@@ -175,7 +176,7 @@ def test_offline_mode_of_the_real_package_writes_the_run(tmp_path, monkeypatch):
     logger.video(512, "eval/video", animation())
     logger.log(1024, {"rollout/win_rate": 0.5})
     logger.close()
-    wandb.teardown()  # waits until its service has written everything
+    assert not stop_service()
     (film,) = tmp_path.glob("wandb/offline-run-*/files/media/videos/eval/*.gif")
     assert film.read_bytes() == animation()
     source = WandBOffline(tmp_path)

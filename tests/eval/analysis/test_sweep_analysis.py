@@ -10,6 +10,7 @@ import yaml
 from sparring.eval import runs
 from sparring.eval.analysis.record import RunNotFoundError
 from sparring.eval.analysis.sweep_analysis import analyze_sweep, find_sweep
+from tests.eval.analysis.wandb_server import stop_service
 
 FILE = {
     "hypothesis": "Both together are stable.",
@@ -264,7 +265,7 @@ def test_runs_are_analysed_by_their_group_in_wandb(root, capsys, source):
         for one in ROWS[label]:
             run.log(one)
         run.finish()
-    wandb.teardown()  # its service has then written everything
+    assert not stop_service()
     assert runs.main(["analyze-sweep", "night", "--json", "--dir", str(root), "--source", source]) == 0
     content = json.loads(capsys.readouterr().out)
     assert [one["description"] for one in content["runs"]] == ["mine-B-seed0", "mine-A-seed0"]  # Elo 900 and 980

@@ -22,6 +22,7 @@ from sparring.eval.analysis.reports.rules import RULES
 from sparring.eval.analysis.sources.run_folders import RunFolders
 from sparring.eval.stats.aggregate import Estimate
 from tests.configs import messages
+from tests.eval.analysis.wandb_server import stop_service
 
 
 class Tags(HTMLParser):
@@ -196,7 +197,7 @@ def test_runs_without_env_steps_are_compared_at_equal_updates_with_a_note(tmp_pa
     for step in range(9):
         run.log({"loss": 2.0}, step=step)
     run.finish()
-    wandb.teardown()  # its service has then written everything
+    assert not stop_service()
     command = ["compare", "steps", "plain", "--dir", str(tmp_path), "-m", "loss"]
     report = json.loads(printed(runs.main, [*command, "--json"]))
     assert report["notes"] == ["no env steps are recorded in plain: the runs are compared at equal updates"]
