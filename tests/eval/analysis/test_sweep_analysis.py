@@ -106,15 +106,6 @@ def test_compute_and_the_power_law_of_a_sweep(root, capsys, printed):
     assert "did you mean 'benchmark/reward_mean'?" in capsys.readouterr().err
 
 
-def test_a_sweep_without_a_reward_omits_the_power_law(root, capsys):
-    assert runs.main(["analyze-sweep", "mine", "--dir", str(root)]) == 0
-    assert "Power law of the reward: no fit, the runs have no reward in common" in capsys.readouterr().out
-
-
-def test_files_of_hydra_are_not_listed_as_runs(root):
-    assert find_sweep("mine", root).runs() == sorted(f"mine-{label}" for label in ROWS)
-
-
 def test_the_ranking_beside_the_expected_one(root):
     analysis = analyze_sweep(find_sweep("mine", root))
     assert (analysis.ranking, analysis.tau, analysis.unresolved) == (("B", "A", "C"), 1.0, ())

@@ -10,15 +10,13 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-import yaml
 from rich.console import Console
 
 from sparring.eval import runs
 from sparring.eval.analysis.reports import comparison
 from sparring.eval.analysis.reports.power_law import ComputeChoice, compute_of, difference_of_means, mean_of
-from sparring.eval.analysis.reports.rendering import draw_svg, print_report, sparkline
-from sparring.eval.analysis.reports.report import LinePlot, PlotLine, RunReport, number
-from sparring.eval.analysis.reports.rules import RULES
+from sparring.eval.analysis.reports.rendering import draw_svg, print_report
+from sparring.eval.analysis.reports.report import LinePlot, PlotLine, RunReport
 from sparring.eval.analysis.sources.run_folders import RunFolders
 from sparring.eval.stats.aggregate import Estimate
 from tests.configs import messages
@@ -233,13 +231,6 @@ def test_a_table_that_is_piped_is_not_folded(seeds, capsys):
     assert ["a0", "A", "0", "killed"] in rows
 
 
-def test_plots_of_a_page_fit_a_narrow_window(run_folder, tmp_path):
-    """A plot has a fixed width of 520 pixels, more than a telephone shows."""
-    page = tmp_path / "a.html"
-    assert runs.main(["analyze", str(run_folder("sick_guard")), "--html", str(page)]) == 0
-    assert "svg{max-width:100%;height:auto}" in page.read_text()
-
-
 def test_runs_are_compared_where_both_have_been(run_folder):
     """The shorter run decides: values later than its end are not used."""
     root = run_folder("healthy_grpo").parent
@@ -299,17 +290,6 @@ def test_a_plot_is_well_formed_and_inside_its_frame():
         points = next(part for part in root if part.tag == "polyline").get("points").split()
         assert len(points) == (2 if log else 3)  # -1 has no logarithm
         assert all(0 <= float(value) <= 520 for point in points for value in point.split(","))
-
-
-def test_sparklines_and_numbers_are_drawn_by_hand():
-    assert sparkline((0.0, 0.5, 1.0)) == "▁▅█"
-    assert [number(value) for value in (None, 3.0, 0.12345, 12345.6, 2e12, float("nan"))] == [
-        *("-", "3", "0.1235", "12,346", "2e+12", "-")
-    ]
-
-
-def test_the_rules_of_the_package_are_plain_yaml():
-    assert yaml.safe_load(RULES.read_text())["rules"]
 
 
 def test_what_is_damaged_is_red_and_a_note_is_not():
