@@ -11,7 +11,7 @@ pytest.importorskip("transformers")
 from transformers import AutoModelForCausalLM
 
 from sparring.agents.language.cloning import trainer
-from sparring.agents.language.cloning.imitation import Imitator, learning_rate
+from sparring.agents.language.cloning.imitation import Imitator
 from sparring.agents.language.models.saved_model import verify_model
 from sparring.agents.run.fit import fit
 from sparring.agents.run.signals import Stopped
@@ -77,14 +77,6 @@ def test_on_two_threads_each_batch_is_two_halves_and_a_cut_run_goes_on_bit_for_b
     assert losses[0] == pytest.approx(losses[1], abs=1e-4)
 
 
-def test_the_loss_of_a_clone_falls(tmp_path):
-    options = ("clone.updates=12", "evaluation.every=12", "evaluation.games=4", "clone.learning_rate=0.01")
-    train(config(tmp_path, *options, "clone.batch_tokens=512", "clone.games_per_update=6"))
-    rows = metrics(tmp_path)
-    assert rows[0]["train/answer_loss"] > 5.0
-    assert rows[-1]["train/answer_loss"] < 3.5
-
-
 def test_a_signal_finishes_the_update_saves_and_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     learn, steps = Imitator.learn, []
 
@@ -117,16 +109,6 @@ def test_a_step_that_is_not_finite_is_left_out_and_counted(tmp_path, monkeypatch
     assert [row["train/skipped_steps"] for row in metrics(tmp_path)] == [1, 0]
     assert metrics(tmp_path)[0]["train/answer_loss"] is None
     assert metrics(tmp_path)[1]["train/answer_loss"] > 1.0
-
-
-def test_minutes_end_and_anneal_a_run(tmp_path, monkeypatch):
-    """A clock that says a minute has passed with every update: of 4 minutes a quarter each."""
-    monkeypatch.setattr(trainer.Timer, "seconds", lambda self: 60.0)
-    train(config(tmp_path, "clone.minutes=4", "clone.updates=1000", "evaluation.every=100"))
-    rates = [row["train/learning_rate"] for row in metrics(tmp_path)]
-    assert len(rates) == 4
-    assert ["eval/held_out/accuracy" in row for row in metrics(tmp_path)] == [False, False, False, True]
-    assert rates[1:] == pytest.approx([learning_rate(2e-3, spent) for spent in (0.25, 0.5, 0.75)])
 
 
 def test_the_run_file_is_a_clone_of_dumbbot_and_learns_in_one_process(monkeypatch):
