@@ -1,6 +1,5 @@
 """Logs of a run on full disks, after resumes and rollbacks; videos and hyperparameters, read back from its files."""
 
-import importlib
 import json
 import resource
 import signal
@@ -94,11 +93,6 @@ def test_off_never_imports_wandb(tmp_path, monkeypatch):
     run_logger(tmp_path)
 
 
-def test_an_unknown_mode_names_the_choices(tmp_path):
-    with pytest.raises(UnknownNameError, match=r"unknown logger\.wandb 'on': choose from off, online, offline"):
-        run_logger(tmp_path, "on")
-
-
 @pytest.mark.parametrize("mode", ["none", "disabled", "False"])
 def test_what_other_programs_call_off_is_meant_as_off(tmp_path, mode):
     """By its letters "none" is nearer to "online", which would send the run."""
@@ -168,7 +162,7 @@ def animation():
 
 
 def test_offline_mode_of_the_real_package_writes_the_run(tmp_path, monkeypatch):
-    wandb = importlib.import_module("wandb")
+    pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_MODE", "offline")
     options, config = LoggerConfig(wandb="offline", wandb_project="sparring-test"), {"ppo": {"learning_rate": 0.5}}
     logger = open_logger(options, tmp_path, "dark-ghost", config)
