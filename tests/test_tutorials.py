@@ -40,7 +40,7 @@ GRPO = (
     "grpo.rollout_warmup_phases=0",
     "env.last_year=1901",
 )
-GAMES = 40
+GAMES = 20
 """Of evaluations whose command leaves the number open."""
 NOT_RUN = {"make install", "source .venv/bin/activate", "export PYTHONPATH=."}
 SMALL = {

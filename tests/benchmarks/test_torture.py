@@ -10,7 +10,7 @@ from benchmarks.torture import __main__ as torture
 from benchmarks.torture import code_execution, commands, files, kills
 from benchmarks.torture.canary import Canary
 from benchmarks.torture.commands import Ended
-from benchmarks.torture.part import FAILED, HARMLESS, REFUSED, Place, Step, Verdict, judged, sliced
+from benchmarks.torture.part import FAILED, HARMLESS, REFUSED, Place, Step, Verdict, judged
 from benchmarks.torture.runs import RUNS, differences
 
 LOADED = (
@@ -76,11 +76,6 @@ def test_the_payloads_of_sb3_fire_where_sb3_reads_them(tmp_path, what):
     assert canary.fired()
 
 
-def test_a_slice_has_one_step_of_each_kind():
-    steps = [Step("group", f"{kind}{number}", Verdict, kind) for kind in ("a", "", "b", "c") for number in range(3)]
-    assert [step.what for step in sliced(steps)] == ["a0", "0", "1", "2", "b2", "c0"]
-
-
 def test_a_difference_between_runs_is_noticed(place):
     whole = place.whole("diplomacy")
     other = place.copy(whole)
@@ -135,9 +130,3 @@ def test_steps_without_time_left_count_as_not_tried(monkeypatch, capsys):
     monkeypatch.setattr(torture.disk, "steps", lambda place: iter([step]))
     assert torture.main(["--only", "disk", "--minutes", "0"]) == 1  # nothing was tried
     assert "| a group | 1 | 0 | 0 | 0 | 1 |" in capsys.readouterr().out
-
-
-def test_a_run_that_tries_nothing_fails(monkeypatch, capsys):
-    monkeypatch.setattr(torture.disk, "steps", lambda place: iter([Step("a group", "a", lambda: Verdict(HARMLESS))]))
-    assert torture.main(["--only", "disk", "--match", "no such step"]) == 1
-    capsys.readouterr()

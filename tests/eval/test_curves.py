@@ -17,7 +17,6 @@ from sparring.eval.analysis.plots.panels import COLORS, Bundle, CurveChart, Pane
 from sparring.eval.curves import main
 from tests.configs import messages
 
-ROOT = Path(__file__).resolve().parents[2]
 WIN = "rollout/win_rate"
 STEPS = 1_000_000
 """Per update."""
@@ -59,15 +58,6 @@ def points(curve):
 def cells(text, first):
     line = next(line for line in text.splitlines() if line.startswith(f"| {first} "))
     return [cell.strip() for cell in line.strip("|").split("|")]
-
-
-def pixels(data):
-    with Image.open(io.BytesIO(data)) as picture:
-        return {color: count for count, color in picture.convert("RGB").getcolors(picture.width * picture.height)}
-
-
-def rgb(color):
-    return tuple(bytes.fromhex(color[1:]))
 
 
 def chart(*bundles, **more):
@@ -225,26 +215,6 @@ def test_a_single_run_has_the_spread_of_its_updates_as_a_band(make_run):
     assert mean([read_history("a").curve(WIN, smooth=2)]).half == pytest.approx([0.0, 0.1, 0.0])
 
 
-def test_the_png_has_the_colours_of_its_groups_and_no_others(tmp_path):
-    seen = pixels(draw(chart(bundle([0.1, 0.9]), bundle([0.9, 0.1])), "png"))
-    assert all(seen.get(rgb(color), 0) > 200 for color in COLORS[:2])
-    assert not any(rgb(color) in seen for color in COLORS[2:6])
-
-
-def test_more_groups_than_colours_differ_in_their_dashes():
-    looks = [tuple(panels._look(index).values()) for index in range(panels.MOST_GROUPS)]
-    assert len(set(looks)) == panels.MOST_GROUPS > 20
-
-
-def test_a_long_legend_makes_the_picture_higher_and_not_its_panels_lower():
-    panel = Panel(WIN, [bundle([0.1, 0.2])])
-    short, long = (
-        panels._figure(CurveChart([letter * 60 for letter in letters], [panel])) for letters in ("a", "abcdef")
-    )
-    assert panels._legend_columns(["a", "b", "c"]) == 3
-    assert long.get_figheight() == pytest.approx(short.get_figheight() + 5 * 0.21)
-
-
 def test_a_line_is_open_where_nothing_was_measured_for_long():
     steps = np.array([1, 2, 3, 23, 24, 27]) * STEPS
     places, values = open_gaps(Curve(steps, np.arange(6.0)))
@@ -261,14 +231,6 @@ def test_phases_are_lines_with_names_and_stages_dotted():
         *((0.0, "-"), (1.0, ":"), (2.0, "-"))
     ]
     assert [text.get_text() for text in axes.texts] == ["first", "second"]
-
-
-def test_names_of_phases_that_are_close_stand_in_rows():
-    names = {0: "a first one", 1: "second", 2: "third", 10: "fourth"}
-    marks = [PhaseMark(at * STEPS, True, name) for at, name in names.items()]
-    texts = panels._figure(chart(bundle([0.1] * 20), marks=marks)).axes[0].texts
-    rows = [text.get_position()[1] for text in texts]
-    assert rows[1] > rows[0] == rows[2] == rows[3]
 
 
 def test_only_what_is_asked_for_is_logarithmic_and_all_panels_share_their_steps():

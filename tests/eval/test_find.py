@@ -155,11 +155,6 @@ def test_without_any_policy_of_a_game_its_own_run_is_named(empty):
         assert (ROOT / "configs" / "run" / f"{run}.yaml").is_file()
 
 
-def test_without_any_run_the_message_says_how_to_make_one(empty):
-    with pytest.raises(UnknownNameError, match=r"no checkpoint 'final\.pt' and none under .*train one first"):
-        find_checkpoint("final.pt", DOGFIGHT_GAME)
-
-
 @pytest.mark.parametrize("text", ["x" * 300, "a\0b"])
 def test_a_name_no_file_can_have_is_answered_like_any_other(empty, text):
     for look in (find_player, find_opponent, find_checkpoint, find_run):

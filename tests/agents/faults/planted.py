@@ -47,13 +47,6 @@ def save(folder, update, keep):
         states.publish(update, {"w": torch.full((1000,), float(update)), "n": [update]}, {"update": update})
 
 
-def save_on_and_on(folder, first, keep, sender):
-    """Save after update `first` and all that follow, telling each one when it is done."""
-    for update in itertools.count(first):
-        save(folder, update, keep)
-        sender.send(update)
-
-
 def save_and_die(folder, update, keep, at):
     """Save once, and be killed just before the operation on files that is number `at`, counted from 0."""
     count = itertools.count()

@@ -50,27 +50,6 @@ def clean(folder, keep):
     assert len(states.paths()) <= keep + 1
 
 
-def test_a_kill_while_saving_leaves_a_whole_state(folder):
-    rng, last = random.Random(0), 1
-    for _ in range(KILLS):
-        process, receiver = victims.start_telling(planted.save_on_and_on, folder, last + 1, KEEP)
-        for _ in range(rng.randint(1, 2)):
-            begin = time.perf_counter()
-            done = victims.told(receiver)
-            took = time.perf_counter() - begin
-        time.sleep(rng.uniform(0.0, 1.2) * min(took, 0.2))
-        process.kill()
-        process.join()
-        while more := victims.told(receiver):
-            done = more
-        assert process.exitcode == -signal.SIGKILL
-        found = check(folder, KEEP)
-        assert set(found) <= {done, done + 1}, "more than the save in progress is lost"
-        clean(folder, KEEP)
-        assert check(folder, KEEP) == found
-        last = max(found)
-
-
 @pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_kill_before_an_operation_on_files_leaves_what_was_saved(tmp_path, step):
     """With one state kept there is no other to fall back to, so that not even a moment may be without it."""

@@ -3,11 +3,9 @@
 import pytest
 
 from sparring.agents.language.backend import BotBackend
-from sparring.agents.language.policy import ParallelEnvPlayer
 from sparring.configs.core.errors import InputError, UnknownNameError
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.board.codes import BOTS, FALL, PHASES, SPRING
-from sparring.envs.diplomacy.interfaces.parallel_env import parallel_env
 from sparring.envs.diplomacy.orders.choices import Choices
 from sparring.envs.diplomacy.rollouts.demonstrations import BotGames
 from sparring.envs.text import Prompt
@@ -54,16 +52,6 @@ def test_it_is_the_bot_of_its_name(asked):
     }
     assert not any(moves["defensive"])
     assert sum(moves["chaos"]) > 0.95 * len(moves["chaos"])
-
-
-def test_it_plays_the_environment_with_others():
-    env = parallel_env(last_year=1902)
-    env.reset(seed=1)
-    players = [ParallelEnvPlayer(BotBackend(bot, game="diplomacy"), seed=2) for bot in ("dumbbot", "random")]
-    while env.agents:
-        env.step(players[0].act(env, env.agents[:1]) | players[1].act(env, env.agents[1:]))
-    assert int(env.row()["done"]) == 1
-    env.close()
 
 
 def test_without_a_position_it_says_what_is_missing(asked):

@@ -76,15 +76,6 @@ def test_seats_of_several_games_are_one_batch(backend):
         env.close()
 
 
-def test_chosen_agents_alone_are_asked(backend):
-    env = parallel_env()
-    env.reset(seed=1)
-    actions = ParallelEnvPlayer(backend).act(env, ["FRANCE"])
-    assert set(actions) == {"FRANCE"}
-    assert actions["FRANCE"].shape == (17,)
-    env.close()
-
-
 def test_a_backend_that_answers_for_another_power_is_noticed(backend):
     class Wrong:
         name, exact = "wrong", False

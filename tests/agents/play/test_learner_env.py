@@ -152,14 +152,6 @@ def test_styles_are_columns_of_the_learner_alone_and_results_are_counted_by_them
     assert tally.by_style.sum(0).tolist() == np.stack([reference.wins, reference.draws, reference.losses], -1).tolist()
 
 
-def test_opponents_sit_opposite(batch):
-    env = make_env(batch)
-    env.assign(np.array([0, 1, 2, 3, 4, FIRST_SLOT, FIRST_SLOT + 1, FIRST_SLOT + 2]))
-    bots = batch.bots.numpy()
-    assert bots[np.arange(N), SEAT].tolist() == [ACTIONS] * N
-    assert bots[np.arange(N), 1 - SEAT].tolist() == [0, 1, 2, 3, 4, ACTIONS, ACTIONS, ACTIONS]
-
-
 def test_every_snapshot_acts_in_its_own_matches_on_what_its_seat_sees(batch, monkeypatch):
     """Slots of 3, 1 and 0 matches, so that padding is at work."""
     env = make_env(batch)
@@ -340,22 +332,6 @@ def test_a_restarted_match_is_not_counted_and_its_return_forgotten():
     tally = env.harvest()
     assert tally.wins.tolist() == [3, 0, 1, 0, 0, 0]
     assert tally.returns.tolist() == [2 * 2.0 + 2 * 0.25 + 2 * 4.0, 0, 1.0, 0, 0, 0]
-
-
-def test_the_same_seed_plays_the_same(batch):
-    opponents = np.array([0, FIRST_SLOT, 2, FIRST_SLOT + 1, 4, FIRST_SLOT, 1, FIRST_SLOT + 2])
-    shape = NetworkConfig(hidden=8)
-
-    def course():
-        batch.reset(3)
-        net = ActorCritic(59, 2, 1, shape, seed=1)
-        env = LearnerEnv(batch, bots=BOTS, slots=3, network_shape=net.shape, seed=5)
-        env.assign(opponents)
-        for step in range(20):
-            env.step(random_actions(step))
-        return env.obs.clone()
-
-    assert torch.equal(course(), course())
 
 
 class Trio(Script):

@@ -89,11 +89,6 @@ def test_plain_torch_reads_it_without_running_code(tmp_path):
     assert content["weights"].keys() == network().state_dict().keys()
 
 
-def test_same_policy_same_bytes_under_any_name(tmp_path):
-    first, second = saved(tmp_path / "a" / "final.pt"), saved(tmp_path / "b" / "step_1000.pt")
-    assert first.read_bytes() == second.read_bytes()
-
-
 def test_nothing_but_the_file_and_the_manifest_is_left(tmp_path):
     saved(saved(tmp_path / "final.pt"))
     assert sorted(os.listdir(tmp_path)) == ["final.pt", "manifest.json"]
@@ -196,11 +191,6 @@ def test_what_a_file_says_wrong_is_one_line(tmp_path, changes, message):
     with pytest.raises(CheckpointError, match=message) as caught:
         load_checkpoint(saved(tmp_path / "final.pt", **changes))
     assert "\n" not in str(caught.value)
-
-
-def test_a_policy_of_another_contract_is_not_saved(tmp_path):
-    with pytest.raises(ValueError, match="obs_dim is 46"):
-        save_checkpoint(tmp_path / "b.pt", network(), contract=OTHER_DIM, training={})
 
 
 def test_a_broken_manifest_is_named(tmp_path):

@@ -194,15 +194,6 @@ def test_sequences_repeat_what_was_decided_step_by_step(memory, options):
     assert all(weight.grad.isfinite().all() for weight in net.parameters() if weight.numel())
 
 
-def test_without_memory_sequences_are_rows():
-    net = network(categorical=6)
-    obs, counted = rows(net, C, B), torch.tensor([3, 30])
-    actions, _ = net.act(obs.flatten(0, 1)[counted])
-    sequences = whole(net, obs, counted=counted)
-    torch.testing.assert_close(net.evaluate(sequences, actions), net.evaluate(obs.flatten(0, 1)[counted], actions))
-    torch.testing.assert_close(net.value(sequences), net.value(obs.flatten(0, 1)[counted]))
-
-
 def test_gradients_end_with_an_episode_and_with_the_sequence():
     net = network(categorical=6, memory="gru", double=True)
     obs, fresh = rows(net, C, 1).requires_grad_(), torch.zeros(C, 1, dtype=torch.bool)
@@ -427,15 +418,6 @@ def test_a_checkpoint_whose_contract_has_another_network_is_refused(change, tmp_
         save_checkpoint(tmp_path / "other.pt", net, contract=given | change, training={})
 
 
-def test_rows_of_one_role_are_those_of_a_mixed_batch():
-    net = network(categorical=6, roles=(0, 1, 2), memory="gru")
-    obs, memory = rows(net, 6), torch.rand(6, net.memory_size)
-    mixed = net.step(obs, memory, deterministic=True)
-    own = obs[:, -1] == 1
-    for found, expected in zip(net.step(obs[own], memory[own], deterministic=True), mixed, strict=True):
-        torch.testing.assert_close(found, expected[own])
-
-
 @pytest.mark.parametrize(
     ("side", "encoder"), [(8, "none"), (15, "none"), (16, "small"), (35, "small"), (36, "nature"), (84, "nature")]
 )
@@ -447,8 +429,3 @@ def test_by_size_takes_convolutions_for_large_pictures_only(side, encoder):
     assert ("picture" in shape) == (encoder != "none")
     assert shape == shape_for(seen, NetworkConfig(hidden=8, encoder=encoder))
     assert shape_for(seen, NetworkConfig(hidden=8)).get("encoder") == ("nature" if side >= 36 else "small")
-
-
-def test_by_size_suits_games_without_a_picture():
-    seen = {"id": "x:y", "obs_dim": 5, "continuous": 0, "binary": 0, "categorical": 3, "masked": True, "roles": [0]}
-    assert shape_for(seen, NetworkConfig(hidden=8, encoder="by_size")) == shape_for(seen, NetworkConfig(hidden=8))

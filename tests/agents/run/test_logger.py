@@ -1,6 +1,5 @@
 """Logs of a run on full disks, after resumes and rollbacks; videos and hyperparameters, read back from its files."""
 
-import importlib
 import json
 import resource
 import signal
@@ -26,6 +25,7 @@ from sparring.configs.schema import EvaluationConfig
 from sparring.envs.dogfight.training import task as dogfight
 from sparring.eval.analysis.sources.wandb_offline import WandBOffline
 from tests.agents.ppo.small_run import ENVS, STEPS, config, metrics, state_of, untimed
+from tests.eval.analysis.wandb_server import stop_service
 
 ROWS = [(512, {"train/entropy": 1.5, "rollout/win_rate": 0.25}), (1024, {"train/entropy": float("nan")})]
 
@@ -91,11 +91,6 @@ def test_tensorboard_has_every_scalar_at_its_env_step(tmp_path):
 def test_off_never_imports_wandb(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", None)  # importing it would raise
     run_logger(tmp_path)
-
-
-def test_an_unknown_mode_names_the_choices(tmp_path):
-    with pytest.raises(UnknownNameError, match=r"unknown logger\.wandb 'on': choose from off, online, offline"):
-        run_logger(tmp_path, "on")
 
 
 @pytest.mark.parametrize("mode", ["none", "disabled", "False"])
@@ -167,7 +162,7 @@ def animation():
 
 
 def test_offline_mode_of_the_real_package_writes_the_run(tmp_path, monkeypatch):
-    wandb = importlib.import_module("wandb")
+    pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_MODE", "offline")
     options, config = LoggerConfig(wandb="offline", wandb_project="sparring-test"), {"ppo": {"learning_rate": 0.5}}
     logger = open_logger(options, tmp_path, "dark-ghost", config)
@@ -175,7 +170,7 @@ def test_offline_mode_of_the_real_package_writes_the_run(tmp_path, monkeypatch):
     logger.video(512, "eval/video", animation())
     logger.log(1024, {"rollout/win_rate": 0.5})
     logger.close()
-    wandb.teardown()  # waits until its service has written everything
+    assert not stop_service()
     (film,) = tmp_path.glob("wandb/offline-run-*/files/media/videos/eval/*.gif")
     assert film.read_bytes() == animation()
     source = WandBOffline(tmp_path)

@@ -182,12 +182,6 @@ def test_fired_rounds_cost_their_part_of_the_magazine(options):
     assert earned.tolist() == pytest.approx([-2.0 * (1.0 - left[0] / rules.MAGAZINE), 0.0])
 
 
-def test_equal_hp_is_a_draw():
-    game = play(batch(max_ticks=4))
-    assert game.truncated[0]
-    assert game.outcome[0] == 0
-
-
 def test_actions_that_are_not_finite_are_counted_and_let_go():
     game = batch()
     action = HANDS_OFF.repeat(1, 2, 1)
@@ -244,13 +238,6 @@ def test_starts_outside_the_tables_are_clamped_and_counted(field, value, expecte
         assert obs == pytest.approx(obs | expected, abs=1e-2)
         play(game)
         assert game.obs.isfinite().all()
-
-
-def test_starts_within_the_tables_are_not_touched():
-    game, planes = batch(), scene(3000.0)
-    game.load({"planes": planes})
-    assert game.clamped.tolist() == [0]
-    assert np.array_equal(game.snapshot()["planes"]["pos"], planes["pos"])
 
 
 @pytest.mark.parametrize("model", rules.MODELS)

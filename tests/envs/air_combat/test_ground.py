@@ -14,7 +14,6 @@ from sparring.configs.core.files import ROOT
 from sparring.envs.air_combat import rules
 from sparring.envs.air_combat.batch import AirCombatBatch
 from sparring.envs.air_combat.config import CombatReward
-from sparring.envs.air_combat.parallel_env import parallel_env
 from sparring.envs.air_combat.training.opponents import CombatConditions, contract_of
 from tests.envs.air_combat import flights
 
@@ -102,12 +101,6 @@ def test_the_ground_is_observed_as_computed_by_hand(options):
     assert game.obs[0, 0, -3].item() == pytest.approx(fall / 10.0, rel=1e-3)
 
 
-def test_far_above_the_ground_nothing_of_it_is_near():
-    game = batch()
-    dived(game, height=5000.0, speed=200.0, angle=-10.0)
-    assert game.obs[0, 0, -6:].tolist() == pytest.approx([1.0, 0.0, 1.0, 1.0, 1.0, 1.0], abs=1e-6)
-
-
 @pytest.mark.parametrize("model", rules.MODELS)
 @pytest.mark.parametrize(("speed", "angle"), [(180.0, 20.0), (250.0, 45.0), (300.0, 60.0), (200.0, 80.0)])
 def test_the_margin_is_what_a_flown_pull_out_leaves(model, speed, angle):
@@ -158,12 +151,6 @@ def test_policies_that_see_the_ground_and_those_that_do_not_meet_in_one_match():
     seeing.contract = contract
     with pytest.raises(PolicyError, match="cannot play matches that show 44"):
         seeing.check(blind.batch(2).contract)
-
-
-def test_the_parallel_env_shows_the_ground():
-    env = parallel_env(observe_ground=True, low_start=1.0, ground_limit=60.0)
-    obs, _ = env.reset(seed=1)
-    assert obs["player_0"].shape == env.observation_space("player_0").shape == (50,)
 
 
 # Reward

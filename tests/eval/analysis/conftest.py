@@ -8,6 +8,7 @@ import yaml
 
 from sparring.agents.run.logger import open_logger
 from sparring.configs.core.session import LoggerConfig
+from tests.eval.analysis.wandb_server import stop_service
 
 ROWS = 40
 CONFIG = {
@@ -52,5 +53,5 @@ def recorded(tmp_path_factory):
     root = tmp_path_factory.mktemp("runs")
     write_run(root, "dark-ghost", wandb="offline" if importlib.util.find_spec("wandb") else "off")
     if importlib.util.find_spec("wandb"):
-        importlib.import_module("wandb").teardown()
+        assert not stop_service()
     return root

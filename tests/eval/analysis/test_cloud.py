@@ -11,7 +11,7 @@ from sparring.eval import runs as command
 from sparring.eval.analysis.record import RunNetworkError, RunNotFoundError
 from sparring.eval.analysis.sources import wandb_cloud
 from sparring.eval.analysis.sources.wandb_cloud import WandBCloud
-from tests.eval.analysis.wandb_server import WandBServer, run_of
+from tests.eval.analysis.wandb_server import WandBServer, run_of, stop_service
 
 NAMES = ("amber-ace", "bold-bee", "calm-cat", "dark-dog", "eager-eel")
 MANY = 20_000
@@ -19,16 +19,14 @@ MANY = 20_000
 
 @pytest.fixture
 def server(monkeypatch, tmp_path):
-    import wandb
-
     found = WandBServer([run_of(name, number) for number, name in enumerate(NAMES)])
     monkeypatch.setenv("WANDB_BASE_URL", found.url)
     monkeypatch.setenv("WANDB_API_KEY", "0" * 40)
     for name in ("WANDB_CONFIG_DIR", "WANDB_CACHE_DIR", "WANDB_DATA_DIR", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
-    wandb.teardown()  # its settings are read from the environment once
+    stop_service()  # its settings are read from the environment once
     yield found
-    wandb.teardown()
+    stop_service(2)
     found.shutdown()
 
 

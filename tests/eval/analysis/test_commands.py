@@ -130,12 +130,6 @@ def test_watch_names_metrics_that_a_run_lacks(capsys, root):
     assert (code, "no value of metric 'train/los'" in error) == (3, True)
 
 
-def test_watch_shows_the_time_as_a_date(capsys, root):
-    _, out, _ = call(capsys, root, "watch", "--run-id", "dark-ghost")
-    (line,) = (line for line in out.splitlines() if "_timestamp" in line)
-    assert re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d", line)
-
-
 def test_search_names_options_and_tags_that_no_run_has(capsys, root):
     line = "search --config gama=0.99 --config seed=4 --tag quickstrt --json"
     code, out, error = call(capsys, root, *shlex.split(line))
@@ -144,13 +138,6 @@ def test_search_names_options_and_tags_that_no_run_has(capsys, root):
         "warning: --config: no run has the option 'gama'; did you mean 'gamma'?",
         "warning: --tag: no run has the tag 'quickstrt'; did you mean 'quickstart'?",
     ]
-
-
-def test_a_killed_run_has_bad_health(capsys, tmp_path):
-    write_run(tmp_path, "killed-run", ended="")
-    code, out, _ = call(capsys, tmp_path, "health", "--json")
-    (run,) = json.loads(out)["runs"]
-    assert (code, run["health"], run["reasons"]) == (0, "bad", ["the run was killed"])
 
 
 @pytest.mark.parametrize(

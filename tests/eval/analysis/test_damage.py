@@ -9,6 +9,7 @@ import pytest
 from sparring.eval.analysis.sources.run_folders import RunFolders
 from sparring.eval.analysis.sources.tensorboard_files import TensorBoardFiles
 from sparring.eval.analysis.sources.wandb_offline import WandBOffline
+from tests.eval.analysis.wandb_server import stop_service
 
 SOURCES = {
     "folder": (RunFolders, "metrics.jsonl"),
@@ -23,13 +24,11 @@ SAMPLES = 3
 def long_run(tmp_path_factory):
     """A root with a run whose three logs are longer than 64 KiB."""
     pytest.importorskip("wandb")
-    import wandb
-
     from tests.eval.analysis.conftest import write_run
 
     root = tmp_path_factory.mktemp("long")
     write_run(root, "long", wandb="offline", rows=1000, rolled_back=False)
-    wandb.teardown()
+    assert not stop_service()
     return root
 
 

@@ -69,11 +69,6 @@ def test_files_without_a_run_are_planned():
     assert names["mlp_stability-D"].changes == "grpo.use_ppo_clipping=true grpo.kl_beta=0.02"
 
 
-def test_recording_a_run_removes_it_from_the_planned_ones(tmp_path):
-    folder(tmp_path, "mine", "+run=quickstart")
-    assert "quickstart" not in {row.name for row in planned_rows(rows_of_runs(tmp_path))}
-
-
 def test_a_strange_folder_does_not_end_the_others(tmp_path):
     folder(tmp_path, "mine", "+run=quickstart", events=["done after 2 updates"])
     (folder(tmp_path, "odd", "+run=quickstart") / "metrics.jsonl").write_bytes(b"\xff\xfe\n")

@@ -1,6 +1,5 @@
 """Steps that a log holds more than once, and names that several runs have: nothing is lost or chosen silently."""
 
-import importlib
 import json
 
 import pytest
@@ -10,6 +9,7 @@ from sparring.eval.analysis.record import AmbiguousRunError
 from sparring.eval.analysis.sources.run_folders import RunFolders
 from sparring.eval.analysis.sources.tensorboard_files import TensorBoardFiles
 from sparring.eval.analysis.sources.wandb_offline import WandBOffline
+from tests.eval.analysis.wandb_server import stop_service
 
 
 def write_events(folder, points, *, name="return", number=1):
@@ -113,7 +113,7 @@ def test_a_name_of_several_wandb_runs_is_refused_with_their_ids(tmp_path):
         ("same", "right", "q"),
     ):
         write_wandb(tmp_path, [1], id=id, name=name, project=project)
-    importlib.import_module("wandb").teardown()  # its service has then written everything
+    assert not stop_service()
     source = WandBOffline(tmp_path)
     assert {run.id for run in source.runs()} == {"twin:one", "twin:two", "left", "right"}
     with pytest.raises(AmbiguousRunError, match=r"'twin' fits 2 runs in .*: name one of twin:one, twin:two"):

@@ -1,6 +1,5 @@
 """Runs of other trainers that were resumed: every row once, whatever counts the steps and which counters restart."""
 
-import importlib
 import json
 import sqlite3
 
@@ -11,6 +10,7 @@ from sparring.eval.analysis.sources.reading import RowTable, add_logged
 from sparring.eval.analysis.sources.tensorboard_files import TensorBoardFiles
 from sparring.eval.analysis.sources.trackio_files import LAYOUT, TrackioFiles
 from sparring.eval.analysis.sources.wandb_offline import WandBOffline
+from tests.eval.analysis.wandb_server import stop_service
 
 FIRST, ON, OVERLAP = range(0, 1000, 100), range(1000, 2000, 100), range(500, 1500, 100)
 
@@ -135,7 +135,7 @@ def test_files_of_wandb_that_are_resumed_are_read_as_one_run(tmp_path):
     write_part(tmp_path, "plain", ON, key="global_step", mark=2)
     write_part(tmp_path, "named", FIRST, key="x", mark=1, define=True)
     write_part(tmp_path, "named", OVERLAP, key="x", mark=2, define=True)
-    importlib.import_module("wandb").teardown()
+    assert not stop_service()
     source = WandBOffline(tmp_path)
     assert scores(source.history("plain")) == [1.5] * 10 + [2.5] * 10
     assert source.history("plain").notes == source.record("plain").notes == ()

@@ -2,7 +2,28 @@
 
 import json
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Thread, Timer
+
+SERVICE_SECONDS = 20
+"""How long the service of the package may take to end. It repeats requests that fail, at times for minutes."""
+
+
+def stop_service(seconds=SERVICE_SECONDS):
+    """Wait until the service of the package has written everything and ended; return whether it had to be killed."""
+    import wandb
+    from wandb.sdk import wandb_setup
+
+    connection = wandb_setup._singleton and wandb_setup._singleton._connection
+    service = connection and connection._proc and connection._proc._process
+    timer = Timer(seconds, service.kill if service else print)
+    timer.start()
+    try:
+        wandb.teardown()
+    except SystemExit:  # the code of a service that was killed
+        return True
+    finally:
+        timer.cancel()
+    return False
 
 
 def run_of(name, number, *, state="finished", rows=3, tags=("ppo",), config=None):
@@ -47,6 +68,9 @@ class WandBServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.runs_, self.page, self.fault, self.asked = runs, page, None, []
         Thread(target=self.serve_forever, daemon=True).start()
+
+    def handle_error(self, request, client_address):
+        """Print nothing: a service that is killed breaks off what it asks."""
 
     @property
     def url(self):

@@ -77,14 +77,6 @@ def test_on_two_threads_each_batch_is_two_halves_and_a_cut_run_goes_on_bit_for_b
     assert losses[0] == pytest.approx(losses[1], abs=1e-4)
 
 
-def test_the_loss_of_a_clone_falls(tmp_path):
-    options = ("clone.updates=12", "evaluation.every=12", "evaluation.games=4", "clone.learning_rate=0.01")
-    train(config(tmp_path, *options, "clone.batch_tokens=512", "clone.games_per_update=6"))
-    rows = metrics(tmp_path)
-    assert rows[0]["train/answer_loss"] > 5.0
-    assert rows[-1]["train/answer_loss"] < 3.5
-
-
 def test_a_signal_finishes_the_update_saves_and_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     learn, steps = Imitator.learn, []
 

@@ -19,7 +19,6 @@ from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.load import load
 from sparring.envs.text import FreeText, Prompt
-from tests.agents.language.grpo.toy_folder import toy_folder
 from tests.agents.language.toys import bytes_tokenizer, gpt2, llama
 
 COMMON = ("device=cpu", "threads=1", "logger.progress=false", "checkpoint_every=1000")
@@ -98,16 +97,6 @@ def test_grpo_starts_from_the_result(tuned, tmp_path):
     small = ("grpo.steps=1", "grpo.groups=1", "grpo.samples_per_group=2", "grpo.minibatch_samples=2")
     places = (f"model.name={model}", f"checkpoint_dir={tmp_path}", "name=grpo")
     assert train(load(["+run=rookworld_grpo", *DATA, *options, *small, *places])).is_file()
-
-
-def test_bots_of_diplomacy_are_cloned_into_it_too(tmp_path):
-    toy = toy_folder(tmp_path / "toy")
-    options = ("clone.games_per_update=2", "clone.updates=2", "clone.learning_rate=1e-2", "evaluation.games=2")
-    run = ("+run=diplomacy_clone", "env.last_year=1902", "evaluation.every=2", *COMMON, *options)
-    train(load([*run, f"model.name={toy}", f"checkpoint_dir={tmp_path}", "name=tuned"]))
-    found = rows(tmp_path)
-    assert found[1]["train/answer_loss"] < found[0]["train/answer_loss"]
-    assert 0 <= found[1]["eval/held_out/accuracy"] <= 1
 
 
 def test_prompts_begin_as_they_are_sampled(given, tmp_path):

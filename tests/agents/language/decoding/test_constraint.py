@@ -8,7 +8,6 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from sparring.agents.language.decoding.constraint import Constraint, LineTokens, TokenizerError, Walks, encode
-from sparring.envs.diplomacy.orders.choices import WAIVE
 from sparring.envs.diplomacy.orders.completion import CLOSING
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from tests.agents.language.toys import WORDS, by_kind, menu_of, random_choices, word_tokenizer
@@ -66,13 +65,6 @@ def test_the_paths_are_the_legal_answers_each_once(constraint, asked):
     tokenizer, automaton = word_tokenizer(), constraint.compile([asked])
     expected = [encode(tokenizer, [text + CLOSING])[0] + [tokenizer.eos_token_id] for text in sequences(asked)]
     assert sorted(paths(automaton, automaton.begin[0])) == sorted(map(tuple, expected))
-
-
-def test_many_choices_in_one_automaton_keep_apart(constraint):
-    together = constraint.compile(MADE_UP)
-    for asked, begin in zip(MADE_UP, together.begin, strict=True):
-        alone = constraint.compile([asked])
-        assert sorted(paths(together, begin)) == sorted(paths(alone, alone.begin[0]))
 
 
 @pytest.mark.parametrize("winter", [0, 1, -1])
@@ -152,18 +144,6 @@ def test_replay_refuses_illegal_or_incomplete_tokens(constraint):
         constraint.replay(asked, whole[:-1])
     with pytest.raises(ValueError, match="not allowed"):
         constraint.replay(asked, [*whole, whole[-1]])
-
-
-def test_after_a_waive_there_is_only_waive(constraint):
-    tokenizer = word_tokenizer()
-    steps = constraint.replay(MADE_UP[1], encode(tokenizer, [f"{WAIVE}\n{WAIVE}\n</orders>"])[0] + [1])
-    assert [option.text for option in steps.chosen] == [WAIVE, WAIVE]
-    assert steps.allowed_counts.tolist() == [3, 1, 1, 1, 1, 1]
-
-
-def test_the_same_choices_are_compiled_once(constraint):
-    asked = by_kind(0, lines=3)[0]
-    assert len(constraint.compile([asked] * 5).token) == len(constraint.compile([asked]).token)
 
 
 def test_texts_are_encoded_once():

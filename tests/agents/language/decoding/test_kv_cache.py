@@ -48,11 +48,6 @@ def test_texts_read_by_pieces_are_texts_read_alone(data, name):
             assert not piece or torch.allclose(state[-1], alone(model, text), atol=1e-4)
 
 
-@pytest.mark.parametrize("name", sorted(MODELS))
-def test_a_model_with_a_usable_cache_is_accepted(name):
-    check_context(MODELS[name])
-
-
 def test_a_window_is_refused():
     sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "head_dim": 8}
     heads = {"num_attention_heads": 2, "num_key_value_heads": 2}

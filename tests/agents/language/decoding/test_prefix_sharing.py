@@ -54,18 +54,3 @@ def test_forks_with_equal_prompts_leave_their_answers_alone():
     texts = arrays([[*prompt, answer, 7] for answer in (3, 4, 3, 5)])
     found = levels(texts, np.full(4, 99))
     assert [len(level.tokens) for level in found] == [99, 4 * 3]
-
-
-def test_what_has_nothing_in_common_is_read_in_one_go():
-    texts = arrays(np.random.default_rng(1).integers(0, 10**6, (8, 30)).tolist())
-    found = levels(texts, np.full(8, 29))
-    assert len(found) == 1
-    assert found[0].counts.tolist() == [30] * 8
-
-
-def test_a_text_without_a_common_prefix_adds_no_padding():
-    """Alone among forks, it is read ahead like a board of its own, so that what comes last stays short for all."""
-    prompt = list(range(100))
-    texts = arrays([[*prompt, answer] for answer in range(6)] + [[500 + n for n in range(100)] + [1]])
-    found = levels(texts, np.full(7, 100))
-    assert read(found) == 2 * 100 + 7

@@ -6,7 +6,6 @@ import torch
 
 from sparring.agents.language.backend import PromptError
 from sparring.agents.language.decoding.constraint import Constraint
-from sparring.agents.language.decoding.sampling import first_best
 from sparring.agents.language.decoding.scoring import collate, score
 from sparring.agents.language.endpoint.backend import EndpointBackend
 from sparring.agents.language.transformers_backend import TransformersBackend
@@ -25,11 +24,6 @@ def constraint():
 @pytest.fixture(scope="module")
 def model():
     return llama(word_tokenizer())
-
-
-def test_the_first_of_equals_is_best():
-    values, row = np.array([1.0, 2.0, 2.0, 0.0, 5.0, 4.0, 5.0]), np.array([0, 0, 0, 1, 1, 1, 1])
-    assert first_best(values, row, np.array([0, 3])).tolist() == [1, 4]
 
 
 def backend(model, constraint, **options):
@@ -175,15 +169,6 @@ def test_the_error_lists_every_prompt_that_does_not_fit(model, constraint):
     with pytest.raises(PromptError, match="has 45 tokens") as caught:
         backend(model, constraint, max_prompt_tokens=30).decide(asked)
     assert caught.value.places == (2, 4)
-
-
-def test_broken_weights_are_named(constraint):
-    model = llama(word_tokenizer())
-    player = backend(model, constraint)
-    with torch.no_grad():
-        model.lm_head.weight[:] = torch.nan
-    with pytest.raises(FloatingPointError, match="not finite"):
-        player.decide(requests(2, lines=2))
 
 
 def test_what_is_shared_is_counted_exactly(model, constraint):

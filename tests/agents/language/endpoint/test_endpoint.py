@@ -192,12 +192,6 @@ def test_structured_tokens_checks_the_server_with_the_tokenizer_of_the_model(tmp
         inexact.close()
 
 
-def test_the_policy_version_is_stamped():
-    with server() as host, endpoint(host, structured="regex") as backend:
-        backend.policy_version = 7
-        assert backend.decide(requests(1))[0].policy_version == 7
-
-
 @pytest.mark.parametrize(("names", "said"), [((), "has 0 models"), (("a", "b"), "has 2 models: a, b; name one")])
 def test_without_a_name_there_must_be_one_model(names, said):
     with server(names=names) as host, pytest.raises(InputError, match=said), endpoint(host, structured="none"):

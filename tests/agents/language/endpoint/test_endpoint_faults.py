@@ -107,15 +107,6 @@ def test_what_concerns_every_request_stops_at_once(fault, said):
         assert len(host.bodies) < 5
 
 
-@pytest.mark.parametrize(
-    ("fault", "said"), [("broken", "answers 500"), ("dropping", "closed connection|reset"), ("refusing", "too long")]
-)
-def test_when_nothing_gets_through_the_cause_is_named(fault, said):
-    options, refused = {"structured": "none", "model": "toy", "retries": 1}, pytest.raises(InputError, match=said)
-    with server(always=fault) as host, endpoint(host, **options) as backend, refused:
-        backend.decide(requests(5))
-
-
 def test_one_decision_alone_that_gets_nothing_is_a_fallback_and_four_in_a_row_are_the_end():
     """As in the last phases of an evaluation, where one game is left; an answer in between restarts the count."""
     options = {"structured": "none", "model": "toy", "retries": 0}
@@ -126,14 +117,6 @@ def test_one_decision_alone_that_gets_nothing_is_a_fallback_and_four_in_a_row_ar
             backend.decide(requests(1))
 
 
-def test_a_server_that_is_down_is_named_when_it_is_opened():
-    with server() as host:
-        pass
-    refused = pytest.raises(InputError, match=rf"endpoint: {host.url}/models: .*refused")
-    with refused, endpoint(host, structured="none", retries=1):
-        pass
-
-
 def test_a_decision_takes_no_longer_than_the_total():
     """Every line is answered just in time for itself; together they are not, and the decision falls back."""
     asked = requests(4, lines=4)
@@ -142,11 +125,3 @@ def test_a_decision_takes_no_longer_than_the_total():
         with pytest.raises(InputError, match=r"has not answered|not made after 0\.5 s"):
             backend.decide(asked)
         assert len(host.bodies) <= 4 * 3  # started after 0, 0.2 and 0.4 s; nothing is after 0.5
-
-
-def test_ten_megabytes_are_refused_and_the_rest_goes_on():
-    asked = requests(2)
-    with server(faults=["rambling_on"]) as host, endpoint(host, structured="regex", concurrency=1) as backend:
-        decisions = backend.decide(asked)
-        assert backend.metrics()["endpoint/errors/too_large"] == 1
-    assert [decision.finish_reason for decision in decisions] == [FALLBACK, STOP]

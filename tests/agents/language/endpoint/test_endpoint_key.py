@@ -30,12 +30,6 @@ def tells(text):
     return any(part in text for part in (CANARY, json.dumps(CANARY)[1:-1], repr(CANARY)[1:-1]))
 
 
-def test_the_test_would_notice():
-    assert tells(f"Bearer {CANARY}")
-    assert tells(json.dumps({"error": CANARY}))
-    assert not tells("Bearer [key]")
-
-
 def test_the_server_gets_it():
     with server(key=CANARY) as host, endpoint(host, structured="none", key_env=VARIABLE) as backend:
         assert backend.decide(requests(1))
@@ -46,20 +40,6 @@ def test_without_it_the_server_says_what_is_missing():
     refused = pytest.raises(InputError, match=r"401 .*endpoint\.key_env")
     with server(key=CANARY) as host, endpoint(host, structured="none") as backend, refused:
         backend.decide(requests(1))
-
-
-@pytest.mark.parametrize("fault", ["telling", "moved", "broken", "dropping", "truncated", "silent"])
-def test_no_message_has_it(fault, capfd, logged):
-    """A server that repeats the key it refuses, and every other way to fail: whole tracebacks, output and logs."""
-    options = {"structured": "none", "key_env": VARIABLE, "retries": 1, "timeout_seconds": 0.3}
-    with server(always=fault) as host, endpoint(host, **options) as backend:
-        with pytest.raises(InputError) as caught:
-            backend.decide(requests(4))
-        told = "".join(traceback.format_exception(caught.value)) + repr(backend.metrics()) + backend.name
-    told += "".join(capfd.readouterr()) + logged.getvalue()
-    assert not tells(told)
-    if fault == "telling":
-        assert "[key]" in str(caught.value)
 
 
 def test_no_object_shows_or_carries_it(monkeypatch):

@@ -7,7 +7,6 @@ import pytest
 
 from sparring.agents.language.endpoint.answer import EndpointError
 from sparring.agents.language.endpoint.retry import Meter, Persistence, RetryPolicy
-from tests.agents.language.asking import endpoint, requests, server
 
 PATIENCE = RetryPolicy(retries=5, timeout=1.0, total=10.0, first_wait=0.5, longest_wait=4.0)
 
@@ -68,14 +67,6 @@ def test_temporary_errors_are_retried_and_counted():
     assert len(trying.stopped.waits) == 2
 
 
-def test_permanent_errors_are_not_retried():
-    trying = Trying([EndpointError("refused", "a", retryable=False)])
-    with pytest.raises(EndpointError):
-        trying.ask()
-    assert trying.counted("requests") == trying.counted("errors/refused") == 1
-    assert trying.counted("retries") == 0
-
-
 def test_tries_are_used_up():
     trying = Trying([EndpointError("server", str(number)) for number in range(9)], retries=2)
     with pytest.raises(EndpointError, match="2"):
@@ -114,13 +105,3 @@ def test_closing_ends_the_waiting():
     trying.stopped.set()
     thread.join(5.0)
     assert caught == ["the endpoint is closed"]
-
-
-def test_retry_after_is_obeyed():
-    """The loopback server asks for 0.3 s; the waits of this backend begin at 0.01 s."""
-    with server(faults=["busy"]) as host, endpoint(host, structured="none") as backend:
-        (request,) = requests(1)
-        backend.decide([request])
-        first, second = host.times
-        assert 0.3 <= second - first < 2.0
-        assert backend.metrics()["endpoint/errors/rate_limited"] == 1

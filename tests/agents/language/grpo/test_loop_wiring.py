@@ -63,21 +63,6 @@ def test_games_of_two_forks_are_compared_where_groups_are_made_by_what_is_known(
     assert found == pytest.approx({number: value / 8.75**0.5 for number, value in deviations.items()})
 
 
-def test_where_groups_are_made_by_what_is_known_the_few_are_not_compared_with_the_many():
-    """Three centres in one fork, six in the other: no strata in common."""
-    turns = [turn(0, 0), turn(1, 0), turn(2, 1, centres=6), turn(3, 1, centres=6)]
-    found, _, _ = learned(turns, [1.0, 3.0, 9.0, 5.0], use_state_stratified_groups=True)
-    assert found == pytest.approx({0: -1.0, 1: 1.0, 2: 1.0, 3: -1.0})
-
-
-def test_every_decision_of_a_trajectory_is_learned_from():
-    """Two games of two powers, each deciding in spring (step 0) and fall (step 2)."""
-    turns = [turn(game, 0, step, power=power) for step in (0, 2) for game in (0, 1) for power in (1, 5)]
-    found, _, _ = learned(turns, [1.0, 1.0, 2.0, 3.0, 6.0, 5.0, 4.0, 7.0])
-    spring, fall = {0: -1.0, 1: -1.0, 2: 1.0, 3: 1.0}, {4: 1.0, 5: -1.0, 6: -1.0, 7: 1.0}
-    assert found == pytest.approx(spring | fall)
-
-
 def test_decisions_that_say_nothing_are_left_out():
     """Equal rewards in one fork; the other has an answer."""
     found, _, metrics = learned(TWO_FORKS, [2.0, 2.0, 9.0, 5.0])

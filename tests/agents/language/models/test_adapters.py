@@ -22,7 +22,6 @@ from sparring.agents.language.models.adapters import (
 from sparring.agents.language.transformers_backend import TransformersBackend
 from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.core.tensor_file import pack, unpack
-from sparring.configs.language import LanguageModelConfig
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
 from sparring.envs.text import Prompt
 from tests.agents.language.toys import gpt2, llama, random_choices, word_tokenizer
@@ -100,16 +99,6 @@ def test_frozen_adapters_play_as_they_were_and_the_learner_goes_on():
         assert torch.equal(logits(adapters.model), learner)
     assert not torch.equal(learner, base)
     assert adapters.names == ["step_0", "step_1", "step_2"]
-
-
-def test_what_is_kept_does_not_follow_the_learner():
-    adapters = adapted()
-    stir(adapters, 1)
-    adapters.add("old", adapters.parameters())
-    before = logits(adapters.model)
-    stir(adapters, 2)
-    with adapters.playing("old"):
-        assert torch.equal(logits(adapters.model), before)
 
 
 def test_after_others_have_played_the_learner_learns_on():
@@ -270,10 +259,6 @@ def test_backends_of_several_adapters_share_a_model():
         assert torch.allclose(mine, batch.sampled_logp, atol=1e-4)
         scores[name] = mine
     assert len({value.sum().item() for value in scores.values()}) == 3
-
-
-def test_lora_alpha_is_twice_the_rank():
-    assert [LoraShape.of(LanguageModelConfig(lora_rank=rank)).alpha for rank in (8, 32)] == [16.0, 64.0]
 
 
 def test_gradients_reach_the_adapter_through_scores():

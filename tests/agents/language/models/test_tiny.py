@@ -13,18 +13,17 @@ from hypothesis import strategies as st
 
 pytest.importorskip("transformers")
 
-from transformers import AutoTokenizer
 
 from sparring.agents.language.cloning.dataset import CloneDataset
 from sparring.agents.language.cloning.held_out import HeldOut
 from sparring.agents.language.models.load import TINY, load_model
 from sparring.agents.language.models.saved_model import verify_model
-from sparring.agents.language.models.tiny import WORD, build_tiny, game_tokenizer, tiny_config, train_tokenizer
+from sparring.agents.language.models.tiny import WORD, build_tiny, game_tokenizer, tiny_config
 from sparring.configs.language import LanguageModelConfig
 from sparring.envs.diplomacy.board.board import POWERS, standard_board
 from sparring.envs.diplomacy.prompts.prompts import render
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
-from sparring.envs.diplomacy.rollouts.demonstrations import NUMBERS, BotGames, corpus, kinds_of_prompts
+from sparring.envs.diplomacy.rollouts.demonstrations import NUMBERS, BotGames, kinds_of_prompts
 from tests.envs.diplomacy.prompts.asking import draw, random_decisions
 
 SMALL = {"hidden": 32, "layers": 2, "heads": 2}
@@ -91,19 +90,6 @@ def test_a_compact_prompt_is_short():
         for row, choices, _ in random_decisions(games=1, last_year=1907)
     ]
     assert max(sizes) < 250
-
-
-def test_the_same_texts_give_the_same_bytes():
-    again = train_tokenizer(corpus(), tags=TAGS)
-    assert again.backend_tokenizer.to_str() == TOKENIZER.backend_tokenizer.to_str()
-
-
-def test_it_is_saved_and_loaded(tmp_path):
-    TOKENIZER.save_pretrained(tmp_path)
-    loaded = AutoTokenizer.from_pretrained(tmp_path)
-    text = "Diplomacy\nA STP - BOT\nF STP/NC S LVN - STP\n</orders>"
-    assert loaded(text)["input_ids"] == encode(text)
-    assert loaded.eos_token_id == TOKENIZER.eos_token_id
 
 
 def test_the_seed_decides_the_weights_and_nothing_else_is_drawn():

@@ -132,15 +132,6 @@ def test_a_match_of_pilots_depends_on_its_id_only(size):
     assert torch.equal(many.obs[3], one.obs[0])
 
 
-def test_batch_is_a_learners_environment():
-    game = batch(8, max_ticks=12)
-    env = LearnerEnv(game, bots=tuple(rules.BOTS), seed=1)
-    env.assign(np.arange(8) % len(rules.BOTS))
-    for _ in range(3):
-        env.step(torch.zeros(8, game.action_size))
-    assert env.harvest().games.sum() >= 8
-
-
 @pytest.mark.parametrize("size", [1, 4])
 def test_interface_of_pettingzoo(size):
     env = parallel_env(team_size=size, missiles=2, flares=10, max_ticks=40)

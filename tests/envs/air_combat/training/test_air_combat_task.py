@@ -64,9 +64,7 @@ def test_the_record_names_what_is_there():
     assert set(AirCombatRunConfig.bots) == set(GAME.bots) - set(GAME.held_out)
 
 
-@pytest.mark.parametrize(
-    ("form", "sizes"), [("continuous", (4, 0, 0)), ("discrete", (0, 0, [5, 5, 3, 2])), ("commands", (4, 0, 0))]
-)
+@pytest.mark.parametrize(("form", "sizes"), [("continuous", (4, 0, 0)), ("discrete", (0, 0, [5, 5, 3, 2]))])
 def test_sb3_trains_in_the_same_matches_and_its_policy_is_evaluated(form, sizes, tmp_path):
     """The trigger is a Gaussian, as in the dogfight."""
     pytest.importorskip("stable_baselines3")

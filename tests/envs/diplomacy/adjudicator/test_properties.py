@@ -181,17 +181,6 @@ def test_neighbours_places_and_threads_do_not_matter(course, threads):
             assert same(again(before, shuffled, threads), {name: after[name][shuffled] for name in EVERYTHING})
 
 
-def test_a_game_alone_goes_the_same_way(course):
-    for phase, (before, after) in enumerate(course[:20]):
-        rows = torch.tensor([phase % GAMES])
-        assert same(again(before, rows, 1), {name: after[name][rows] for name in EVERYTHING})
-
-
-def test_a_crowd_comes_to_the_same_twice(crowd):
-    before, after = crowd
-    assert same(again(before, torch.arange(300), 2), after)
-
-
 def test_draws_depend_on_the_place_in_the_batch_and_the_seed_alone(course):
     small, large = DiplomacyBatch(3, last_year=1909, threads=1), DiplomacyBatch(GAMES, last_year=1909, threads=3)
     for (_, left), (_, right), (_, first) in zip(play(small, 10), play(large, 10), course, strict=False):

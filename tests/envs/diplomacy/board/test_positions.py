@@ -204,20 +204,6 @@ def test_a_winner_has_what_it_takes_to_win_and_has_ended_the_game(batch):
         batch.set_position(1, won(18, done=0))
 
 
-def test_a_saved_winner_has_ended_its_game():
-    history = GameHistory(batch := DiplomacyBatch(1, threads=1))
-    batch.set_position(0, won(18))
-    data = write_game(history.game(0))
-    assert int(read_game(data)[0].position["winner"]) == FRANCE
-    data["phases"][0]["winner"] = "TURKEY"
-    with pytest.raises(InputError, match=r"phases\[0\]: winner: TURKEY has 0 centres; it takes 18 to win"):
-        read_game(data)
-    data["phases"][0] |= {"winner": "FRANCE", "done": False}
-    with pytest.raises(InputError, match=r"phases\[0\]: winner: FRANCE, but done is not true"):
-        read_game(data)
-    batch.close()
-
-
 def test_no_game_of_the_environment_begins_won():
     env = parallel_env()
     env.reset()

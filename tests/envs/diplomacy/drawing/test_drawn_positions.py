@@ -52,11 +52,6 @@ def test_a_picture_has_the_requested_size(size):
     assert picture.dtype == np.uint8
 
 
-def test_a_picture_may_not_be_tiny():
-    with pytest.raises(ValueError, match="64"):
-        draw_position(NONE, NO_OWNERS, size=(600, 20))
-
-
 def test_every_unit_of_the_opening_stands_in_its_colour():
     start = opening()
     picture = draw_position(start["units"][0].numpy(), start["owner"][0].numpy())

@@ -137,26 +137,6 @@ def test_a_drawing_opponent_of_a_run_takes_its_noise():
     assert open_player("released/diplomacy_student", noise=noise).generator is None
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--bot", "chaos", "--anchor", "chaos"], "--anchor goes with --ladder only"),
-        (["--ladder", "--anchor", "ace"], "unknown --anchor 'ace'"),
-        (["--ladder", "--require", "chaos>=0.1"], "--require does not go with --ladder"),
-        (["--ladder", "--sprt"], "--sprt does not go with --ladder"),
-        (["--bot", "chaos", "--sprt"], "--sprt tests one thing: give --opponents one name, not 6"),
-        (["--bot", "chaos", "--opponents", "random", "--sprt", "--games", "21"], "must be a multiple of 14"),
-        (
-            ["--bot", "chaos", "--opponents", "random", "--sprt", "--replay", "a.html"],
-            "--replay does not go with --sprt",
-        ),
-        (["--bot", "chaos", "--opponents", "stochastic:nobody"], "no checkpoint 'nobody'"),
-    ],
-)
-def test_slips_are_answered_in_one_line(words, message, error_line):
-    assert message in error_line(main, words)
-
-
 def squares(end, power):
     """Share of squares of a power in a game that ended with these counts of centres."""
     counts = [int(count) for count in end.split()[1:]]

@@ -110,23 +110,6 @@ def test_the_reference_plays_the_same_games(tmp_path):
     assert "random, corrected by dumbbot" in text
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--bot", "dumbbot", "--reference", "dumbbot"], "--reference dumbbot: is the player itself; leave it out"),
-        (["--bot", "dumbbot", "--reference", "nobody"], "unknown reference 'nobody'"),
-        (["--ladder", "--reference", "dumbbot"], "--reference dumbbot: there is no player to compare; leave it out"),
-        (["--ckpt", "tiny", "--reference", "dumbbot", "--protocol", "six"], "--reference: is compared with"),
-        (["--ckpt", "tiny", "--reference", "dumbbot", "--opponents", "base_model"], "--reference: meets six"),
-        (["--bot", "chaos", "--protocol", "dumbbot-1v6", "--last-year", "1911"], "1910 or 1920 or 1935; leave it out"),
-    ],
-)  # fmt: skip
-def test_a_reference_without_a_comparison_is_one_line(words, message, capsys):
-    assert main([*words, "--quiet"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert message in line
-
-
 @pytest.mark.parametrize(("given", "year"), [({}, 1920), ({"last_year": 1910}, 1910), ({"last_year": 1935}, 1935)])
 def test_the_benchmark_has_three_lengths_and_a_reference(given, year):
     options = DiplomacyOptions(ckpt="tiny", protocol="dumbbot-1v6", **given)

@@ -1,7 +1,6 @@
 """The command that plays or reads a game of Diplomacy and shows it: what it refuses, writes, and never loses."""
 
 import json
-import math
 from contextlib import contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,7 +10,6 @@ import torch
 
 from sparring.agents.opponents import players
 from sparring.agents.policies.checkpoint import save_checkpoint
-from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import COMPILING
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.diplomacy.batch import opening
@@ -27,6 +25,7 @@ from sparring.envs.launcher import Launcher
 from sparring.eval import diplomacy_replay
 from sparring.eval.diplomacy_replay import ReplayOptions, main
 from sparring.eval.options import parse
+from tests.configs import messages
 from tests.envs.diplomacy.evaluation.test_diplomacy_replay import PLAYERS, data_of
 from tests.envs.diplomacy.scenes import drawn_game, play
 
@@ -43,35 +42,12 @@ def test_the_command_writes_page_and_log(tmp_path, capsys, printed):
     assert page_file.read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        ([], "--out is missing"),
-        (["--out", "game.json"],
-         "--out 'game.json': is a page for a browser; give a name that ends in .html, or --log"),
-        (["--out", "game"], "--out 'game': is a page"),
-        (["--out", "html"], "--out 'html': is a page"),
-        (["--out", ".html"], "--out '.html': is a page"),
-        (["--out", "a.html", "--log", "a.html"], "--log 'a.html': is the file of --out already"),
-        (["--game", __file__, "--save", __file__], "is the file of --game already"),
-        (["--out", "a.html", "--game", __file__, "--seed", "0"], "--seed does not go with --game"),
-        (["--out", "a.html", "--game", __file__, "--players", "chaos"], "--players does not go with --game"),
-        (["--out", "a.html", "--players", "chaos,random"], "chaos plays the other powers already; say which"),
-        (["--out", "a.html", "--players", "FRANK=chaos,random"], "unknown power 'FRANK'.*did you mean 'FRANCE'"),
-        (["--out", "a.html", "--players", "france=chaos", "FRANCE=random", "random"], "names FRANCE twice"),
-        (["--out", "a.html", "--players", "FRANCE=", "random"], "--players FRANCE=: names no player"),
-        (["--out", "a.html", "--players", "FRANCE=chaos"],
-         "no player for AUSTRIA, ENGLAND, GERMANY, ITALY, RUSSIA, TURKEY"),
-        (["--out", "a.html", "--players", *(f"{power}=chaos" for power in POWERS), "random"],
-         "every power has a player"),
-        (["--out", "a.html", "--players", ","], "--players is empty"),
-        (["--out", "a.html", "--seed", "-1"], "--seed -1"),
-        (["--out", "a.html", "--last-year", "1900"], r"--last-year 1900.*\[1901"),
-    ],
-)  # fmt: skip
-def test_slips_on_the_command_line(arguments, complaint):
-    with pytest.raises(InputError, match=complaint):
-        parse(ReplayOptions, arguments)
+@pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_replay"), ids=messages.label)
+def test_wrong_words_have_the_message_of_the_table(row, check_row, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.json").touch()
+    check_row(main, row)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
 
 
 def test_who_plays_what():
@@ -89,21 +65,6 @@ def test_who_plays_what():
 def run(capsys, *arguments):
     code = main([*map(str, arguments), "--quiet"])
     return code, capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("words", "parts"),
-    [
-        (["a", "--players", "FRANCE=dumbot,random"], ["'dumbot': no bot of that name (random, ", "mean 'dumbbot'?"]),
-        (["a", "--players", "released/dogfight_bots_only"], ["plays sparring/Dogfight-v1, not sparring/Diplomacy-v0"]),
-        (["new/a", "--game", "nowhere.json"], ["eval/diplomacy_replay.py: --game 'nowhere.json': no such file\n"]),
-    ],
-)
-def test_players_and_games_that_do_not_exist_are_answered_in_one_line(words, parts, error_line, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    line = error_line(main, ["--log", *words, "--quiet"])
-    assert [part for part in parts if part not in line] == []
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.fixture
@@ -216,24 +177,6 @@ def test_text_of_a_saved_game_stays_text_in_the_page(capsys, tmp_path, game):
     assert [line for line in (tmp_path / "a.txt").read_text().splitlines() if line.startswith("[Result")] == [
         '[Result "unfinished"]'
     ]
-
-
-@pytest.mark.parametrize(
-    ("game", "message"),
-    [
-        (OPENING | {"version": 10**400, "phases": [SPRING]}, "version: must be 1, not 1000"),
-        (OPENING | {"version": math.nan, "phases": [SPRING]}, "version: must be 1, not nan"),
-        (OPENING | {"phases": [SPRING], "players": {"FRANCE": 10**400}}, "players.FRANCE: must be a text, not 1000"),
-        (OPENING | {"phases": [SPRING], "players": {BREAKING: "x"}}, "unknown power '</script>"),
-        (OPENING | {"phases": [SPRING | {"name": 10**400}]}, "phases[0].name: must be a text, not 1000"),
-        (OPENING | {"phases": [SPRING | {"winner": math.nan}]}, "phases[0].winner: must be a text, not nan"),
-        ({"phases": [PACKAGE | {"results": {"A FIN": [math.inf]}}]}, "results.A FIN[0]: must be a text, not inf"),
-    ],
-)
-def test_an_invalid_value_of_a_saved_game_is_named_in_one_line(error_line, tmp_path, game, message):
-    (tmp_path / "game.json").write_text(json.dumps(game))
-    assert message in error_line(main, ["--game", str(tmp_path / "game.json"), "--out", str(tmp_path / "a.html")])
-    assert not (tmp_path / "a.html").exists()
 
 
 def test_the_error_names_a_saved_game_that_cannot_be_displayed(error_line, tmp_path):

@@ -178,13 +178,6 @@ def test_a_retreat_that_is_missing_is_a_disband():
     assert texts(parse("A BUR R GAS", RETREAT)) == ["A BUR R GAS"]
 
 
-def test_a_move_in_a_retreat_phase_is_the_retreat():
-    """DATC 6.H writes retreats as moves."""
-    for text in ("A BUR - GAS", "Army Burgundy moves to Gascony", "A BUR (-> GAS)"):
-        assert (texts(parse(text, RETREAT)), parse(text, RETREAT).complete) == (["A BUR R GAS"], True)
-    assert parse("A BUR - PAR", RETREAT).problems[0].problem == "is not legal in BUR now"
-
-
 @pytest.mark.parametrize(
     ("text", "wanted", "extracted"),
     [

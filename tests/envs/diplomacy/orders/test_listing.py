@@ -228,20 +228,6 @@ def test_random_orders_are_each_equally_likely(batch):
         assert chi < len(found) + 6 * (2 * len(found)) ** 0.5, BOARD.provinces[province]
 
 
-def test_lists_come_in_the_words_of_the_notation(batch):
-    batch.reset()
-    listed = batch.legal_orders(3)
-    unit = int(batch.units[3, BOARD.provinces.index("NAP")])
-    words = [
-        write_order(order, BOARD.provinces.index("NAP"), unit)
-        for order in listed[BOARD.provinces.index("NAP")].tolist()
-    ]
-    assert words == [
-        *("F NAP H", "F NAP - APU", "F NAP - ION", "F NAP - ROM", "F NAP - TYS"),
-        *("F NAP S ROM - APU", "F NAP S VEN - APU", "F NAP S ROM", "F NAP S VEN - ROM"),
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("written", "meant"),
     [

@@ -12,7 +12,6 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import ARMY, FLEET, POWERS, find_location, location_name, standard_board
 from sparring.envs.diplomacy.orders.notation import (
     OrderError,
-    place_unit,
     read_order,
     read_unit,
     unit_location,
@@ -133,15 +132,6 @@ def test_every_listed_order_is_read_back_as_it_was_written():
     assert kinds == set(range(codes.HOLD, codes.KINDS))
 
 
-def test_every_unit_is_read_back_as_it_was_written():
-    for form, place in ((0, "PAR"), (0, "STP"), (1, "NTH"), (1, "BRE"), (2, "BUL/EC"), (3, "STP/SC")):
-        for power in range(codes.NUM_POWERS):
-            province, code = find_location(place[:3]), codes.unit_code(power, form)
-            text = write_unit(code, province)
-            assert text == f"{'AFFF'[form]} {place}"
-            assert read_unit(text, power) == (province, code)
-
-
 @pytest.mark.parametrize(
     ("unit", "said"),
     [
@@ -176,11 +166,6 @@ def test_the_coast_of_an_army_is_ignored():
     ):
         order = read_order(named)
         assert without_army_coasts(order.order, order.province, units) == read_order(kept).order
-
-
-def test_a_fleet_has_the_form_of_its_coast():
-    units = [place_unit("", 0, "F", find_location(place))[1] for place in ("NTH", "SPA/NC", "SPA/SC")]
-    assert [(unit - 1) // codes.NUM_POWERS for unit in units] == [1, 2, 3]
 
 
 def test_a_unit_has_one_name_wherever_it_is_written():

@@ -133,17 +133,6 @@ def check(game, after):
     assert not summary(game)
 
 
-def test_the_coast_of_an_army_is_ignored_in_a_saved_game():
-    """DATC 4.B.6: the supported army dislodges, as if neither order named a coast."""
-    state = {"units": {"ENGLAND": ["A FIN", "F BAR"], "RUSSIA": ["A STP"]}, "centres": {}}
-    orders = {"ENGLAND": ["A FIN - STP/NC", "F BAR S FIN - STP/NC"]}
-    after = {"units": {"ENGLAND": ["A STP", "F BAR"]}, "dislodged": {"RUSSIA": ["A STP/SC"]}, "centres": {}}
-    phases = [{"name": "S1905M", "state": state, "orders": orders}, {"name": "S1905R", "state": after}]
-    game = read_game({"format": "sparring-diplomacy", "version": 1, "map": "standard", "phases": phases})
-    assert told(game) == {"BAR": ["done"], "FIN": ["done"], "STP": ["unordered", "dislodged"]}
-    assert not summary(game)
-
-
 def test_a_file_that_is_too_large_is_refused_unread(tmp_path):
     path = tmp_path / "game.json"
     with path.open("wb") as file:

@@ -16,11 +16,9 @@ from sparring.envs.diplomacy.records.game_log import game_log, result
 from sparring.envs.diplomacy.records.history import PhaseRecord, WatchedBatch
 from sparring.envs.diplomacy.records.timeline import (
     END,
-    NOWHERE,
     centre_counts,
     counts_by_year,
     order_outcomes,
-    phase_title,
     phases_of,
     winner,
 )
@@ -61,10 +59,6 @@ def test_a_recording_is_the_game_that_was_played(random_game):
     batch.close()
 
 
-def test_a_recording_can_be_cut_short():
-    assert [phase["name"] for phase in play({"France": "A PAR"}, {"France": "A PAR - BUR"})] == ["S1901M", "F1901M"]
-
-
 def test_only_the_current_phase_lacks_orders_and_results():
     orders, results = np.zeros(75, dtype=np.int32), np.zeros(75, dtype=np.uint8)
     whole, orderless, silent = (
@@ -79,13 +73,6 @@ def test_only_the_current_phase_lacks_orders_and_results():
         phases_of([silent, orderless])
     with pytest.raises(InputError, match=r"phases\[1\]: has orders; the last phase is where the game stands"):
         phases_of([whole, PhaseRecord(opening(), orders + 1, results)])
-
-
-def test_names_of_phases():
-    assert [codes.phase_name(1901, phase) for phase in range(5)] == ["S1901M", "S1901R", "F1901M", "F1901R", "W1901A"]
-    assert phase_title("F1901R") == "Fall 1901, retreats"
-    assert phase_title("W1910A") == "Winter 1910, adjustments"
-    assert phase_title(END) == "The end"
 
 
 def test_centres_are_counted_after_every_year(random_game):
@@ -176,13 +163,6 @@ def test_a_convoy_knows_its_seas():
     assert by_text["A LON - STP"].fine
     assert by_text["A PIC - BEL"].by_sea is None
     assert not by_text["F ENG C A PIC - WAL"].fine
-
-
-def test_outcomes_have_start_and_target(random_game):
-    for phase, after in pairwise(random_game):
-        for outcome in order_outcomes(phase, after):
-            assert outcome.text[0] in "AF"
-            assert (outcome.target == NOWHERE) == (outcome.kind in ("hold", "disband")) or outcome.kind == "build"
 
 
 NO_ORDERS = (12, codes.pack(codes.MOVE, 100), codes.pack(codes.CONVOY, 3, 81), codes.pack(codes.BUILD, 46, 2), -1)

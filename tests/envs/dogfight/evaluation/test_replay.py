@@ -17,7 +17,6 @@ from PIL import Image
 from sparring.envs.dogfight import render
 from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.animation import HOLD_MS, write_gif
-from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.camera import FightCamera
 from sparring.envs.dogfight.evaluation.replay import SAMPLE_TICKS, encode, page, write_replay
 from sparring.envs.dogfight.frame import turn_rate
@@ -96,19 +95,6 @@ def test_a_recording_holds_every_tick_of_its_first_match(recorded):
         assert recording.max_hp == 5
 
 
-def test_a_recorder_stops_at_the_first_end():
-    recorder = Recorder(1)
-    batch = DogfightBatch(2, trace=1, threads=1, max_ticks=25)
-    batch.assign(np.zeros((2, 2)))
-    batch.reset(1)
-    for step in range(9):
-        batch.step(torch.zeros(2, 2, 3))
-        recorder(batch, step)
-    rows = recorder.recordings(left="a", right="b")[0].rows
-    assert rows[:, COLUMN["tick"]].tolist() == list(range(1, 26))
-    batch.close()
-
-
 def test_names_follow_the_swapped_seats():
     recorder = Recorder(4)
     play(
@@ -165,13 +151,6 @@ def test_samples_keep_the_flight_to_the_decimetre(recorded):
             yaw = samples[:, seat, 2] * np.pi / 32768
             assert np.abs(np.cos(yaw) - rows[kept, COLUMN[f"cos_yaw_{seat}"]]).max() < 1e-3
             assert np.abs(np.sin(yaw) - rows[kept, COLUMN[f"sin_yaw_{seat}"]]).max() < 1e-3
-
-
-def test_a_heading_of_half_a_turn_wraps():
-    rows = rows_of(4)
-    rows[:, COLUMN["cos_yaw_0"]], rows[:, COLUMN["sin_yaw_0"]] = -1, 0
-    samples = np.frombuffer(base64.b64decode(encode(recording_of(rows))["samples"]), dtype="<i2").reshape(-1, 2, 4)
-    assert set(samples[:, 0, 2].tolist()) == {-32768}
 
 
 @pytest.mark.parametrize("rules", ["classic", "challenge"])
@@ -357,21 +336,6 @@ def test_the_controls_do_what_they_say(duel_page):
         turn = turn_rate(rows, round(state["tick"]) - 1, COLUMN["cos_yaw_0"], 120)
         assert state["fighters"][0]["lift"] == pytest.approx(render.lift(state["fighters"][0]["yaw"], turn), abs=1e-3)
     assert flight[0]["view"]["height"] > flight[-1]["view"]["height"] + 20
-
-
-@needs_chromium
-def test_the_console_stays_silent(duel_page):
-    """Errors of the script, refused loads and warnings would all be told there."""
-
-    def console(file, fragment):
-        return [line for line in browse(file, fragment, "--enable-logging=stderr", errors=True) if "CONSOLE" in line]
-
-    assert console(duel_page, "game=2&speed=8") == []
-    loud = duel_page.with_name("loud.html")
-    loud.write_text(duel_page.read_text().replace("</body>", "<script>nowhere()</script><img src=x.png></body>"))
-    told = "".join(console(loud, "t=0"))
-    assert "nowhere is not defined" in told
-    assert "Content Security Policy" in told
 
 
 @needs_chromium

@@ -16,7 +16,6 @@ from sparring.envs.dogfight import rules
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.config import RewardConfig
 from sparring.envs.dogfight.interfaces.gymnasium_env import DogfightEnv
-from sparring.envs.dogfight.interfaces.numpy_batch import learner_result
 from sparring.envs.dogfight.interfaces.parallel_env import PLAYERS, parallel_env
 from sparring.envs.dogfight.interfaces.vector_env import DogfightVectorEnv
 
@@ -123,12 +122,6 @@ def test_opponents_cycle_and_each_meets_both_seats():
     env.reset()
     assert env._batch.batch.bots.tolist() == expected + expected[:2]
     assert DogfightVectorEnv(2, seat=1, threads=1)._batch.batch.bots.tolist() == [[ACE, open_seat]] * 2
-
-
-def test_the_result_is_from_the_learners_seat():
-    outcome = np.array([0, 1, 2, 1, 2])
-    seat = np.array([0, 0, 0, 1, 1])
-    assert learner_result(outcome, seat).tolist() == [0, 1, -1, -1, 1]
 
 
 @pytest.mark.parametrize("seat", [0, 1])
@@ -250,16 +243,6 @@ def test_regime_of_a_reset_lasts_for_that_match():
     assert ((drawn >= low * 0.9999) & (drawn <= high * 1.0001)).all()
 
 
-def test_opponent_of_a_reset_lasts_for_that_match():
-    env = DogfightEnv(opponent="do_nothing", action_repeat=60)
-    seen = []
-    for options in (None, {"opponent": "ace"}, None):
-        env.reset(seed=1, options=options)
-        seen.append([env.step(CIRCLE)[0] for _ in range(5)][-1])
-    assert np.array_equal(seen[0], seen[2])
-    assert not np.array_equal(seen[0], seen[1])
-
-
 def test_reward_weights_reach_the_simulator():
     env = DogfightEnv(opponent="ace", reward={"alive": 2.0, "proximity": 0.0, "facing": 0.0, "approach": 0.0})
     env.reset(seed=1)
@@ -360,15 +343,6 @@ def test_pictures_follow_the_match():
     both.reset(seed=1)
     assert both.render().shape == pictures[0].shape
     assert DogfightEnv().render() is None
-
-
-def test_the_first_picture_is_of_the_start():
-    env = DogfightEnv(spawn="fixed", render_mode="rgb_array")
-    env.reset(seed=1)
-    fighters = env._batch._first_rows()[0]
-    np.testing.assert_allclose(fighters[:8], [-200, 300, 1, 0, 50, 5, 0, 0], atol=1e-4)
-    np.testing.assert_allclose(fighters[8:16], [200, 300, -1, 0, 50, 5, 0, 0], atol=1e-4)
-    assert not fighters[16:].any()
 
 
 def test_a_picture_shows_full_hp_of_the_match_it_is_of():

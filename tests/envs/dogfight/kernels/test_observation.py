@@ -1,4 +1,4 @@
-"""Observations of a player: hand-made scenes for the layout, and all values against the NumPy implementation."""
+"""Observations of a player: all values against the NumPy implementation, stacked frames, and an ended match."""
 
 import math
 
@@ -23,66 +23,6 @@ def compare(real, expected, angle_columns):
         difference[..., column] = np.minimum(difference[..., column], np.abs(2.0 - difference[..., column]))
     worst = np.unravel_index(difference.argmax(), difference.shape)
     assert difference.max() <= 1e-5, worst
-
-
-def test_classic_layout():
-    batch = scene(ME, FOE, tick=2700)
-    mine, theirs = batch.obs[0].numpy()
-    distance = math.hypot(300.0, 360.0) / 1000.0
-    own = [0.4, 0.0, 1.0, 0.8, 0.5, 0.4, 0.3, 0.36, 0.2, -1.0, 0.0, 0.4, distance]
-    np.testing.assert_allclose(mine[:13], own, atol=1e-6)
-    np.testing.assert_allclose(
-        theirs[:13], [0.2, -1.0, 0.0, 0.4, 0.0, 1.0, -0.3, -0.36, 0.4, 0, 1, 0.8, distance], atol=1e-6
-    )
-    assert (mine[13:45] == 0).all()
-    assert mine[45] == pytest.approx(0.75)
-    normalized = [80 / 200, 0.45, 0.25, 0.5, 0.2, 0.45, 0.5, 90 / 240, 60 / 180, 0.5, 0.5, 0.2, 0.785 / math.pi]
-    np.testing.assert_allclose(mine[46:], normalized, atol=1e-6)
-
-
-def test_bullets_come_nearest_first_with_their_owner():
-    def bullet(owner, dx, dy):
-        return {"owner": owner, "x": ME["x"] + dx, "y": ME["y"] + dy, "yaw": 0.0, "life": 5}
-
-    shots = [bullet(0, 0.0, 90.0), bullet(0, -30.0, 0.0), bullet(1, 60.0, 0.0), bullet(1, 0.0, -120.0)]
-    mine, theirs = scene(ME, FOE, bullets=shots).obs[0].numpy()
-    seen = mine[13:45].reshape(8, 4)
-    expected = [[-0.03, 0, 1, 1], [0.06, 0, 0, 0], [0, 0.09, 1, 0.5], [0, -0.12, 0, -0.5]]
-    np.testing.assert_allclose(seen[:4], expected, atol=1e-6)
-    assert (seen[4:] == 0).all()
-    # From (200, 600): the bullet 90 m above me is nearest, and the flags are the other way round.
-    assert theirs[13:45].reshape(8, 4)[:4, 2].tolist() == [0, 1, 0, 1]
-    assert theirs[13:15] == pytest.approx([-0.3, -0.27])
-
-
-def test_dropping_the_physics_drops_the_last_13():
-    full, short = scene(ME, FOE), scene(ME, FOE, observe_physics=False)
-    assert short.obs.shape == (1, 2, 46)
-    assert torch.equal(full.obs[:, :, :46], short.obs)
-
-
-def test_challenge_frame_layout():
-    batch = scene(
-        {**ME, "x": -450.0}, {**FOE, "x": 450.0, "y": 240.0}, rule_set="challenge", physics={"gravity": 130.0}
-    )
-    frame = batch.obs[0, 0].numpy()[:56].copy()
-    scale = 250.0**2 + 2 * 130.0 * 600.0
-    own = [0.4, 0.0, 1.0, 0.8, 0.5, 0.4, -0.9, (100.0**2 + 2 * 130 * 240) / scale]
-    np.testing.assert_allclose(frame[:8], own, atol=1e-6)
-    # The short way to it is 100 m to the left, across the joint. Nothing has moved yet, so no distance has changed.
-    energy = (50.0**2 + 2 * 130 * 240) / scale
-    opponent = [-0.1, 0.0, 0.2, -1.0, 0.0, 0.4, 0.1, 0.0, 0.0, energy]
-    np.testing.assert_allclose(frame[8:18], opponent, atol=1e-6)
-    # It is on my left (+90 degrees); I am right behind it, which is said twice.
-    assert frame[51] == pytest.approx(0.5)
-    assert abs(frame[52]) == pytest.approx(1.0)
-    assert frame[18] == frame[52]
-    # My velocity (0, 100) minus its (-50, 0).
-    np.testing.assert_allclose(frame[53:], [0.2, 0.4, 1.0], atol=1e-6)
-    batch.step(torch.zeros(1, 2, 3))
-    closed = 1000.0 * (frame[14] - batch.obs[0, 0, 14].item())
-    assert batch.obs[0, 0, 15].item() == pytest.approx(closed * 120.0 / 250.0, abs=1e-3)
-    assert batch.obs[0, 0, 15] < -0.1
 
 
 def test_challenge_frames_are_stacked_newest_first():

@@ -9,6 +9,7 @@ from sparring.eval import runs
 from sparring.eval.analysis.plots.history import HistoryError
 from sparring.eval.curves import CurveOptions, curves, main
 from sparring.eval.options import parse
+from tests.eval.analysis.wandb_server import stop_service
 
 METRIC = "rollout/reward"
 
@@ -49,7 +50,7 @@ def test_a_run_without_env_steps_is_drawn_by_update(tmp_path, monkeypatch):
     for step in range(9):
         run.log({METRIC: 2.0 * step}, step=step)
     run.finish()
-    wandb.teardown()
+    assert not stop_service()
     with pytest.raises(HistoryError, match="9 of 9 rows have no env steps; draw it with --by-update"):
         points("plain", "--dir", str(tmp_path), "--metrics", METRIC)
     drawn = points("plain", "--dir", str(tmp_path), "--metrics", METRIC, "--by-update")

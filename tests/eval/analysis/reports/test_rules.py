@@ -141,57 +141,6 @@ def noise(seed, size, mean=0.0, spread=1.0):
     return np.random.default_rng(seed).normal(mean, spread, size)
 
 
-def with_values(values, at, value):
-    changed = values.copy()
-    changed[at] = value
-    return changed
-
-
-RECORDED = {
-    "reward 14 to 8 in 8 steps": ("reward_collapse", {"benchmark__reward_mean": np.linspace(14, 8, 8)}),
-    "and then flat": ("reward_collapse", {"benchmark__reward_mean": np.append(np.linspace(14, 8, 8), [8.0] * 4)}),
-    "the same fall, ten times the reward": ("reward_collapse", {"benchmark__reward_mean": np.linspace(140, 80, 10)}),
-    "norm 3.7 to 34.5": ("gradient_growth", {"benchmark__grad_norm": np.geomspace(3.7, 34.5, 250)}),
-    "norm 70 throughout": ("gradient_high", {"benchmark__grad_norm": 70 * np.exp(noise(1, 30, 0, 0.3))}),
-    "KL max 39 in one step": ("kl_max_high", {"kl__max": with_values(np.full(30, 2.0), 17, 39.0)}),
-    "loss spikes": ("loss_spikes", {"benchmark__loss": with_values(noise(2, 30, 0, 0.02), [12, 19, 26], [9, -4, 6])}),
-    "games that hang": ("games_hang", {"rollout__max_total_s": with_values(noise(3, 30, 110, 9), 21, 900.0)}),
-    "a fall of extraction for two steps": (
-        "extraction_dropped", {"extraction__rate": with_values(noise(4, 30, 0.985, 0.005), [15, 16], 0.55)},
-    ),
-    "a reward that stays in 30 steps": ("reward_flat", {"benchmark__reward_mean": noise(5, 30, 5.5, 0.45)}),
-    "a rating that stays": (
-        "rating_flat", {"elo__challenger": noise(6, 30, 1050, 4), "league__best_elo": np.full(30, 1062.0)},
-    ),
-    "no overlap": ("no_overlap", {"benchmark__pipeline_overlap_s": np.zeros(30)}),
-}  # fmt: skip
-"""Figures of the original log and symptoms of its workflow, as a run without a configuration."""
-
-
-@pytest.mark.parametrize("case", RECORDED)
-def test_figures_of_the_log_fire_the_rule_that_cites_them(case):
-    rule, columns = RECORDED[case]
-    assert rule in {finding.rule for finding in apply_rules(load_rules(), history(**columns), {})}
-
-
-def test_runs_that_learn_with_other_random_numbers_fire_nothing():
-    """Noise of all of these metrics around a rise, in 16 runs of 30 to 100 steps."""
-    for seed in range(16):
-        size = (30, 60, 100, 45)[seed % 4]
-        rise = 1 - np.exp(-2.5 * np.arange(size) / size)
-        columns = {
-            "benchmark__reward_mean": 4 + 3 * rise + noise(seed, size, 0, 0.3),
-            "benchmark__grad_norm": 3 * np.exp(noise(seed + 100, size, 0, 0.35)),
-            "benchmark__loss": noise(seed + 200, size, 0, 0.02),
-            "kl__max": 0.3 * np.exp(noise(seed + 300, size, 0, 0.4)),
-            "rollout__max_total_s": 110 * np.exp(noise(seed + 400, size, 0, 0.1)),
-            "extraction__rate": noise(seed + 500, size, 0.985, 0.005),
-            "elo__challenger": 1000 + 80 * rise + np.cumsum(noise(seed + 600, size, 0, 0.8)),
-            "league__best_elo": 1000 + 80 * rise,
-        }
-        assert apply_rules(load_rules(), history(**columns), {}) == [], seed
-
-
 def test_a_flat_reward_with_a_rising_rating_fires_no_plateau():
     rows = history(benchmark__reward_mean=noise(5, 30, 5.5, 0.45), elo__challenger=np.linspace(1000, 1100, 30))
     assert apply_rules(load_rules(), rows, {}) == []

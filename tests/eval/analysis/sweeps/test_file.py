@@ -120,28 +120,6 @@ def test_the_error_names_a_file_that_is_not_yaml(content, tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["+sweep=mlp_stabilty"], "unknown sweep 'mlp_stabilty': .*did you mean 'mlp_stability'"),
-        (["+sweep=slurm"], r"\+sweep=slurm: is a launcher, not a sweep; write launcher=slurm"),
-        (["+sweep=mlp_stability", "runs=A,E"], "unknown run of mlp_stability 'E': choose from A, B, C, D"),
-        (
-            ["+sweep=mlp_stability", "grpo.steps=1,2"],
-            r"'grpo.steps=1,2': only seed= has several values beside \+sweep=mlp_stability",
-        ),
-        (["+sweep=mlp_stability", "seed=one"], "seed=one: must be whole numbers"),
-        (["+sweep=mlp_stability", "name=a/b"], "name=a/b: "),
-        (["+sweep=mlp_stability", "grpo.kl_beta=-1"], r"mlp_stability: runs\.A\.changes: grpo\.kl_beta=-1.*must be in"),
-        (["+sweep=mlp_stability", "+sweep=mlp_ablation"], r"2 sweeps are named .*give one \+sweep=NAME"),
-        (["+sweep=quickstart_search", "seed=1,2"], "a search trains every trial once; give one seed"),
-    ],
-)
-def test_faults_of_the_command_line(arguments, message):
-    with pytest.raises(InputError, match=message):
-        read_sweep(arguments)
-
-
-@pytest.mark.parametrize(
     ("parts", "option"),
     [
         ({"defaults": {"reward": "my_bots:reward"}}, "reward=my_bots:reward"),

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sparring.agents.language.endpoint.answer import ServerAnswer, Usage
-from sparring.agents.language.endpoint.kept import KeptAnswers, key_of
+from sparring.agents.language.endpoint.kept import KeptAnswers
 from sparring.configs.core.errors import InputError
 from tests.agents.language.asking import endpoint, requests, server
 from tests.agents.language.endpoint.loopback_model import byte_tokenizer
@@ -173,13 +173,6 @@ def test_odd_characters_are_kept(tmp_path):
     odd = ServerAnswer("A PAR H\ud800\u2028\0é", "", (1, 2), (3,), ({3: -0.5},), Usage(5, None))
     KeptAnswers(tmp_path / "a.jsonl", {}).answer("key", lambda: odd)
     assert KeptAnswers(tmp_path / "a.jsonl", {}).answer("key", dict)[0] == odd
-
-
-def test_keys_change_with_all_of_a_request():
-    body = {"model": "m", "prompt": [1, 2], "seed": 3}
-    others = [body | {"model": "n"}, body | {"prompt": [1, 3]}, body | {"seed": 4}, body | {"stop": None}]
-    assert len({key_of(each) for each in (body, *others)}) == 5
-    assert key_of(dict(reversed(body.items()))) == key_of(body)
 
 
 def test_neither_file_has_the_key(tmp_path, monkeypatch):

@@ -146,22 +146,6 @@ def test_shares_move_in_a_straight_line_to_the_last_step_and_sum_to_one():
     assert shares(options, 0, 1) == shares(options, 0, 251)
 
 
-def test_shares_may_change_at_one_step():
-    options = config(self_play=0.3, peer=0.2, exploitable=0.1, baseline=0.4, final_at=100)
-    for name, last in {"self_play": 0.4, "peer": 0.35, "exploitable": 0.15, "baseline": 0.1}.items():
-        setattr(options, f"final_{name}", last)
-    assert shares(options, 99, 250) == {"self_play": 0.3, "peer": 0.2, "exploitable": 0.1, "baseline": 0.4}
-    last = {"self_play": 0.4, "peer": 0.35, "exploitable": 0.15, "baseline": 0.1}
-    assert shares(options, 100, 250) == shares(options, 249, 250) == pytest.approx(last)
-
-
-def test_a_share_without_an_end_stays():
-    options = config(final_self_play=0.0, final_baseline=0.35)
-    assert shares(options, 99, 100) == pytest.approx(
-        {"self_play": 0.0, "peer": 0.30, "exploitable": 0.35, "baseline": 0.35}
-    )
-
-
 @pytest.mark.parametrize("mode", ["category", "win_rate", "rating"])
 @pytest.mark.parametrize("checkpoints", [0, 1, 5])
 def test_chances_sum_to_one_and_name_members_only(mode, checkpoints):
@@ -192,14 +176,6 @@ def test_win_rates_decide_hard():
     assert chance["checkpoint_000010"] == chance["random"]
 
 
-def test_matchmaking_by_win_rate_ignores_ratings_and_the_reverse():
-    league = beaten(chaos=89)
-    assert at(rated(league, chaos=2000.0), matchmaking="win_rate") == at(league, matchmaking="win_rate")
-    same = {agent.name: agent.elo for agent in league.agents.values() if agent.kind != "checkpoint"}
-    plain = rated(small_league(2), **same)
-    assert at(plain, matchmaking="rating") == at(league, matchmaking="rating")
-
-
 def test_ratings_decide_by_a_gaussian():
     """Two checkpoints 150 and 300 away, that is one and two standard deviations."""
     league = rated(small_league(2, c10=850.0, c20=1300.0), **dict.fromkeys(BASELINE, 90_000.0))
@@ -216,11 +192,6 @@ def test_by_rating_self_play_has_exactly_its_share():
     chance = at(league, matchmaking="rating")
     assert chance.pop(CHALLENGER) == pytest.approx(0.15)
     assert list(chance.values()) == pytest.approx(27 * [0.85 / 27])
-
-
-def test_by_rating_alone_where_no_rating_is_near():
-    league = rated(small_league(0), **dict.fromkeys(BASELINE, 90_000.0))
-    assert at(league, matchmaking="rating") == {CHALLENGER: 1.0}
 
 
 @pytest.mark.parametrize("mode", ["category", "win_rate", "rating"])
@@ -242,13 +213,6 @@ def test_frequencies_of_draws_are_the_chances(options):
     assert_frequencies(draws(league, 3000, **options), at(league, **options))
 
 
-def test_seats_are_drawn_independently():
-    """Two seats of a game hold the challenger both as often as 0.3 x 0.3 says."""
-    drawn = draws(small_league(5, **SPREAD), 3000)
-    both = np.mean([game.names[0] == game.names[5] == CHALLENGER for game in drawn])
-    assert both == pytest.approx(0.09, abs=5 * math.sqrt(0.09 * 0.91 / 3000))
-
-
 def test_games_against_six_dumbbots_come_at_the_configured_rate():
     drawn = draws(small_league(), 4000, dumbbot_game_probability=0.1)
     share = np.mean([game.dumbbot_game for game in drawn])
@@ -256,11 +220,6 @@ def test_games_against_six_dumbbots_come_at_the_configured_rate():
     assert all(game.names == 6 * ("dumbbot",) for game in drawn if game.dumbbot_game)
     assert {game.categories for game in drawn if game.dumbbot_game} == {6 * ("dumbbot_benchmark",)}
     assert all(game.dumbbot_game for game in draws(small_league(), 50, dumbbot_game_probability=1.0))
-
-
-def test_the_same_seed_draws_the_same_and_another_does_not():
-    league = small_league(5, **SPREAD)
-    assert draws(league, 20, seed=3) == draws(league, 20, seed=3) != draws(league, 20, seed=4)
 
 
 def test_rates_are_shares_of_seats():

@@ -9,11 +9,8 @@ import torch
 from sparring.agents.language.grpo.objective.loss import (
     ProvenanceError,
     Source,
-    count_per_part,
     loss_metrics,
-    mean_per_part,
     policy_loss,
-    sum_per_part,
 )
 from sparring.configs.language import AGGREGATIONS, LOSS_TYPES, GRPOConfig
 from tests.agents.language.grpo.objective.made_up import LENGTH, part_of, random_tokens, tokens_of, totals_of
@@ -23,8 +20,6 @@ LOG2, LOG3 = math.log(2.0), math.log(3.0)
 OLD = [-1.0, -2.0, -1.5]
 LOGP = [-1.0 + LOG2, -2.0, -1.5 - LOG2]
 """Ratios 2 and 1 in sample 0, 1/2 in sample 1."""
-PART_VALUES = torch.tensor([1.0, 10.0, 2.0, 3.0])
-PART = torch.tensor([0, 3, 0, 1])
 
 
 def loss_of(tokens, *, beta=0.0, totals=None, **options):
@@ -62,12 +57,6 @@ def test_the_aggregations_by_hand():
     options = {"use_ppo_clipping": False}
     assert by_hand([1.0, 2.0], aggregation="grpo", **options).loss.item() == pytest.approx(-(3 / 2 + 1) / 2)
     assert by_hand([1.0, 2.0], aggregation="dapo", **options).loss.item() == pytest.approx(-(3 + 1) / 3)
-    assert by_hand([1.0, 2.0], aggregation="dr_grpo", **options).loss.item() == pytest.approx(-(3 + 1) / (2 * LENGTH))
-
-
-def test_token_weighting_makes_grpo_a_mean_over_tokens():
-    options = {"use_ppo_clipping": False, "use_token_level_loss": True}
-    assert by_hand([1.0, 2.0], aggregation="grpo", **options).loss.item() == pytest.approx(-(3 + 1) / 3)
     assert by_hand([1.0, 2.0], aggregation="dr_grpo", **options).loss.item() == pytest.approx(-(3 + 1) / (2 * LENGTH))
 
 
@@ -182,20 +171,3 @@ def test_log_probabilities_in_half_precision_are_refused():
     tokens = tokens_of(torch.tensor([-1.0], dtype=torch.bfloat16), [-1.0], [0], [1.0])
     with pytest.raises(ValueError, match=r"bfloat16.*float32"):
         loss_of(tokens)
-
-
-def test_sums_over_parts_by_hand():
-    assert sum_per_part(PART_VALUES, PART, 4).tolist() == [3.0, 3.0, 0.0, 10.0]
-    assert count_per_part(PART, 4).tolist() == [2, 1, 0, 1]
-    assert mean_per_part(PART_VALUES, PART, 4).tolist() == [1.5, 3.0, 0.0, 10.0]
-
-
-def test_empty_parts_have_the_mean_zero():
-    assert mean_per_part(PART_VALUES[:0], PART[:0], 0).shape == (0,)
-    assert mean_per_part(PART_VALUES[:0], PART[:0], 2).tolist() == [0.0, 0.0]
-
-
-def test_the_gradient_of_a_mean_reaches_every_value_once():
-    values = PART_VALUES.clone().requires_grad_()
-    (mean_per_part(values, PART, 4) * torch.tensor([2.0, 5.0, 7.0, 1.0])).sum().backward()
-    assert values.grad.tolist() == [1.0, 1.0, 1.0, 5.0]

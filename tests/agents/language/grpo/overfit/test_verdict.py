@@ -5,10 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sparring.agents.language.grpo.overfit import OverfitRow, banner, judge, line, moving_average, outcome, slope
+from sparring.agents.language.grpo.overfit import OverfitRow, judge, outcome
 from sparring.configs.language import OverfitConfig
-from sparring.configs.load import load
-from sparring.envs.chess.config import ChessGRPORunConfig
 
 STEPS = 60
 CONFIG = OverfitConfig(enabled=True, window=20)
@@ -123,31 +121,3 @@ def test_learning_that_begins_late_or_ends_early_passes():
     for learned in (stairs, stairs + noise, 1 - np.exp(-np.arange(STEPS) / 8) + noise):
         assert failed(with_rewards(learned, np.zeros(STEPS))) == []
         assert failed(with_rewards(-learned, np.zeros(STEPS))) == ["reward slope"]
-
-
-def test_slope_and_its_error_by_hand():
-    """The best rising curve through 0, 2, 1, 3 is 0, 1.5, 1.5, 3: residuals 0, 0.5, -0.5, 0, three levels."""
-    rise, error = slope(np.array([0.0, 2.0, 1.0, 3.0]))
-    assert rise == pytest.approx(0.8)  # (-1.5 x 0 - 0.5 x 2 + 0.5 x 1 + 1.5 x 3) / 5
-    assert error == pytest.approx((0.5 / 1.0 / 5) ** 0.5)  # 4 - 4.5 < 1; the correlation, -0.5 + 0.5, is 0
-
-
-def test_moving_average_by_hand():
-    assert moving_average([1.0, 2.0, 3.0, 6.0], 3).tolist() == pytest.approx([2.0, 11 / 3])
-    assert moving_average([1.0], 2).tolist() == []
-
-
-def test_banner_and_progress_line_name_the_options():
-    config = ChessGRPORunConfig()
-    config.grpo.kl_beta_start_step, config.overfit.label = 20, "r4"
-    assert "r4" in banner(config)
-    assert "KL exact, beta 0.04 after 20 steps at 0" in banner(config)
-    config.grpo.advantage_std_floor, config.grpo.advantage_std, config.grpo.advantage_clip = 0.05, "sample", 2.0
-    assert "advantages / max(sample std, 0.05), clip 2.0" in banner(config)
-    assert line(row(3)).split()[:4] == ["3", "0.1030", "0.1040", "+0.0010"]
-
-
-def test_the_first_revision_is_the_published_one():
-    """Beta from the first step on, a standard deviation without a floor, and no clip."""
-    shown = banner(load(["+run=rookworld_overfit_r1"]))
-    assert "KL signed, beta 0.1, target 0; advantages / max(sample std, 1e-06), clip none; entropy 0; sampled" in shown

@@ -66,12 +66,6 @@ def test_the_base_model_is_asked_for_all_seven_powers_as_long_as_a_group_has_pha
     assert not same(found.positions, warmed(tmp_path, "dumbbot").positions)[1]
 
 
-def test_bots_need_no_decision(tmp_path):
-    backends = Noting()
-    warmed(tmp_path, "chaos", backends)
-    assert backends.asked == []
-
-
 def test_a_group_begins_where_its_seed_leads(tmp_path):
     """Whatever the other groups' seeds are."""
     first, again, other = (warmed(tmp_path, seeds=seeds) for seeds in ((1, 2, 3), (1, 2, 3), (1, 9, 3)))

@@ -3,7 +3,6 @@
 from collections import Counter
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from sparring.agents.language.grpo.matchmaking import Opponents
@@ -94,10 +93,6 @@ def test_by_default_games_begin_at_the_opening_with_chance_0_289():
     assert sum(group.warmup_phases == 0 for group in found) == pytest.approx(4000 * 0.289, abs=5 * 29)
 
 
-def test_without_phases_before_the_fork_all_begin_at_the_opening():
-    assert {group.warmup_phases for group in groups(rollout_warmup_phases=0)} == {0}
-
-
 @pytest.mark.parametrize(("chance", "years"), [(0.0, {2}), (1.0, {5}), (0.5, {2, 5})])
 def test_the_long_horizon_is_drawn_at_its_configured_rate(chance, years):
     found = Counter(group.years for group in groups(groups=200, rollout_long_horizon_chance=chance))
@@ -109,11 +104,3 @@ def test_every_group_has_draws_of_its_own_and_a_plan_can_be_made_again():
     seeds = [group.seed for group in groups(groups=20, steps=3)]
     assert len(set(seeds)) == 60
     assert groups(groups=20, steps=3) == groups(groups=20, steps=3)
-
-
-def test_only_policies_with_a_file_have_a_path():
-    league = enter_checkpoint(new_league(("random", "chaos", "dumbbot"), "toy"), step=1, path="step_000001.pt")
-    plan = draw_plan(CONFIG, seats=7, step=0, policy_version=7, seed=3, draw=met, league=league)
-    assert plan.paths == (("checkpoint_000001", "step_000001.pt"),)
-    assert (plan.step, plan.policy_version, plan.samples, len(plan.groups)) == (0, 7, 8, 4)
-    assert np.isfinite([group.ratings for group in plan.groups]).all()

@@ -222,18 +222,6 @@ def test_players_are_rated_by_final_scores():
     assert ending.finals[best] > 50  # with the bonus of the first place
 
 
-def test_without_a_league_nothing_is_conditioned_on_ratings():
-    with_elo = played(PLAIN | {"use_elo_conditioned_rewards": True, "play": "self_play"})
-    assert with_elo.rewards == pytest.approx(played(PLAIN).rewards, abs=1e-12)
-
-
-def test_games_of_one_plan_may_stop_at_different_times(recorded):
-    batch = played(PLAIN, plan(group(0, 1, seed=1), group(0, 2, seed=2)), bot="defensive")
-    assert recorded.phases[-1][1]["year"].tolist() == [1902, 1902, 1903, 1903]
-    assert max(year(turn) for turn in batch.turns if turn.game < SAMPLES) == 1901
-    assert max(year(turn) for turn in batch.turns if turn.game >= SAMPLES) == 1902
-
-
 @pytest.mark.parametrize("strategic", [True, False])
 def test_a_game_that_has_stopped_earns_nothing_while_others_go_on(strategic):
     """What a group is paid does not depend on how long another one plays."""
@@ -249,29 +237,6 @@ def test_a_game_that_has_stopped_earns_nothing_while_others_go_on(strategic):
     ]
     assert paid[0] == pytest.approx(paid[1], abs=1e-9)
     assert len(paid[0]) > 20
-
-
-def test_the_bots_of_every_game_have_draws_of_their_own(monkeypatch):
-    """Two groups from one seed: a bot's draws follow from the number of its game."""
-    numbers, process = [], DiplomacyBatch.process
-    monkeypatch.setattr(
-        DiplomacyBatch, "process", lambda batch: numbers.append(batch.game_id.tolist()) or process(batch)
-    )
-    played(PLAIN, plan(group(0, 1, seed=1), group(0, 1, seed=1)), bot="defensive")
-    assert {len(set(games)) for games in numbers if len(games) == 2 * SAMPLES} == {2 * SAMPLES}
-
-
-def board(state, game):
-    return b"".join(values[game].numpy().tobytes() for values in state.values())
-
-
-def test_forks_begin_from_one_position_and_part_by_their_own_draws(recorded):
-    """Two groups that are played on for as long before the fork, by other draws: four games, two beginnings."""
-    played(PLAIN, plan(group(6, 1, seed=1), group(6, 1, seed=2)), bot="random")
-    start, after = recorded.phases[0][0], recorded.phases[-1][1]
-    boards = [[board(state, game) for game in range(4)] for state in (start, after)]
-    assert boards[0][0] == boards[0][1] != boards[0][2] == boards[0][3]
-    assert len(set(boards[1])) == 4
 
 
 def test_groups_know_the_position_before_the_orders_and_not_what_came_of_it(recorded):

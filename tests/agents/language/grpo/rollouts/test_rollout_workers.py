@@ -79,15 +79,6 @@ def test_the_death_of_a_worker_is_reported_in_the_trainers_thread(loaded):
     assert heard == [(line, threading.main_thread())]
 
 
-def test_the_exit_code_of_a_worker_that_dies_slowly_is_its_own(loaded, monkeypatch):
-    monkeypatch.setattr(pools, "MOST_DEATHS", 1)
-    with (
-        workers() as players,
-        pytest.raises(InputError, match="1 worker processes died of it, the last with exit code 7;"),
-    ):
-        play(players, 0, "fall_silent")
-
-
 def test_a_worker_leaves_signals_to_the_trainer(tmp_path):
     """Sent to the whole group by a scheduler or a terminal, at any moment: the worker plays on."""
     with closing(Workers(idle_config(), Patient, pytest.fail)) as players:

@@ -76,14 +76,6 @@ def test_a_token_that_is_not_a_number_is_not_swept_away_by_the_mask():
     assert result.weight[2].isnan()
 
 
-def test_no_tokens_have_no_weights():
-    result = corrected([], torch.zeros(0, dtype=torch.int64))
-    assert result.weight.shape == (0,)
-    names = ("ratio_mean", "ratio_max", "masked_fraction", "logp_gap_mean", "logp_gap_max")
-    assert result.metrics.keys() == {f"ppo/is_{name}" for name in names}
-    assert all(math.isnan(value) for value in result.metrics.values())
-
-
 def test_weights_carry_no_gradient():
     trainer, sampler = pair(RATIO)
     leaf = trainer.map(lambda values: values.requires_grad_())
@@ -136,7 +128,3 @@ def test_trap_24_a_token_that_is_not_a_number_disagrees():
     trainer.values[1] = math.nan
     with pytest.raises(DisagreementError, match="token 1"):
         check_agreement(trainer, sampler, at_most=1.0)
-
-
-def test_a_sample_without_tokens_agrees():
-    check_agreement(*pair([]), at_most=0.0)

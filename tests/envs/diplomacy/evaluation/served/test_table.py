@@ -82,19 +82,3 @@ def test_a_file_that_names_no_table_is_one_line(text, message, tmp_path, capsys)
     assert main(["--table", str(tmp_path / "t.yaml"), *GAMES]) == 2
     (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("eval/run.py: ")]
     assert message in line
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--reference", "chaos"], "--reference does not go with --table"),
-        (["--protocol", "alone"], "--protocol does not go with --table"),
-        (["--set", "model.compact=false"], "--set does not go with --table"),
-        (["--opponents", "chaos,dumbbot"], "--opponents: --table has one bot"),
-        (["--ckpt", "tiny"], "or --table YAML"),
-    ],
-)
-def test_options_of_other_evaluations_are_refused(words, message, tmp_path, capsys):
-    assert main(["--table", str(tmp_path / "t.yaml"), *GAMES, *words]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert message in line
