@@ -203,7 +203,5 @@ def find_chess_player(name: str, *, bare: Sequence[str] = BOTS, served: bool = F
         raise UnknownNameError(f"unknown opponent {name!r}: {bots} and {error}") from error
     check_game(GAME, located)
     if isinstance(located, str) and is_server(located) and not served:
-        raise InputError(
-            f"{located}: a server's model plays in eval/run.py --ckpt alone; give a run or a model's folder"
-        )
+        raise InputError(f"{located}: models on servers play in eval/run.py --ckpt alone; give a run or a folder")
     return located
