@@ -29,6 +29,7 @@ PARTS = {
     "language": (
         "agents/language/",
         "envs/text.py",
+        "envs/text_moves.py",
         "envs/reasoning.py",
         "envs/hubs/",
         "configs/language/",

@@ -70,6 +70,7 @@ class DiplomacyBatch(Copyable):
         threads: CPU threads; 0 takes every core this process may use.
         via: the reading of DATC 4.A.3: "sea", an army whose move says VIA stays if no fleets are ordered to carry it;
             "land", it then goes by land where it can, as on several sites and in the package `diplomacy`.
+        start: the position [1, ...] in which games begin; None is spring 1901.
 
     Attributes (torch tensors on `device` that share memory with the games): `units`, `dislodged`, `origin` uint8
     [G, 75], `owner` int8 [G, 34], `year` int16, `phase` int8, `winner` int8 and `done` uint8 [G], `orders` int32
@@ -101,12 +102,22 @@ class DiplomacyBatch(Copyable):
     _references: ClassVar[tuple[str, ...]] = ("_tables", "_near", "_games", "_undecided", "_recorded", "_lister")
 
     def __init__(
-        self, num_games: int, *, device: str = "cpu", last_year: int = 1935, threads: int = 0, via: str = SEA
+        self,
+        num_games: int,
+        *,
+        device: str = "cpu",
+        last_year: int = 1935,
+        threads: int = 0,
+        via: str = SEA,
+        start: Position | None = None,
     ) -> None:
         self.num_games = check_whole("num_games", num_games, 1, MOST_GAMES)
         self.last_year = check_whole("last_year", last_year, FIRST_YEAR, LAST_YEAR)
         threads = check_whole("threads", threads, 0, MOST_THREADS)
         self.via = choose("via", via, VIA)
+        if start is not None:
+            check_position(start)
+        self._start = opening() if start is None else start
         self.device = choose_device(device)
         self._launcher = Launcher(self.device, self.num_games, threads)
         if self.device.type == "cuda":
@@ -116,10 +127,9 @@ class DiplomacyBatch(Copyable):
         self.reset()
 
     def reset(self) -> None:
-        """Restart every game in spring 1901."""
-        start = opening()
+        """Restart every game in the position in which games begin."""
         for name in STATE:
-            getattr(self, name).copy_(start[name])
+            getattr(self, name).copy_(self._start[name])
         self.orders.zero_()
         self.results.zero_()
 

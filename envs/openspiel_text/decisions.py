@@ -7,7 +7,6 @@ choices (`envs.imported.states`). States are never changed: `child` returns anot
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,28 +17,10 @@ from sparring.envs.imported.match import raised
 from sparring.envs.imported.openspiel import open_game
 from sparring.envs.imported.states import first_state, has_text, is_open
 from sparring.envs.text import Option
+from sparring.envs.text_moves import ActionMenu
 
 LOOKS, DEPTH = 20, 100
 """Random games, and decisions of each, in which the names of actions are looked at before any is played."""
-
-
-@dataclass(frozen=True)
-class ActionMenu:
-    """The legal actions of one decision, a `Menu` of one line."""
-
-    options: tuple[Option, ...]
-    name: str = "a player"
-    lines: int = 1
-    independent: bool = True
-
-    @property
-    def longest(self) -> int:
-        """Number of characters of the longest name."""
-        return max(len(option.text) for option in self.options)
-
-    def menu(self, line: int, last: int = -1) -> tuple[Option, ...]:
-        """Return all actions, for the only line."""
-        return self.options
 
 
 def open_text_game(game_id: str, kwargs: Mapping[str, Any] | None = None) -> Any:

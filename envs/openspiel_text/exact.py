@@ -17,10 +17,11 @@ import numpy as np
 
 from sparring.configs.core.errors import InputError
 from sparring.envs.imported.tree import GameTree, game_tree
-from sparring.envs.openspiel_text.answers import KINDS, read_decision
+from sparring.envs.openspiel_text.answers import read_decision
 from sparring.envs.openspiel_text.config import OpenSpielAnswerConfig
 from sparring.envs.openspiel_text.prompts import prompt_of
 from sparring.envs.text import Prompt, TextAnswer, mix
+from sparring.envs.text_moves import KINDS
 
 RESAMPLES, TAIL = 200, 2.5
 """Bootstrap samples, and percent on either side of an interval."""

@@ -12,13 +12,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sparring.envs.imported.states import has_text, is_open, whole
-from sparring.envs.openspiel_text.answers import OPENING
 from sparring.envs.openspiel_text.config import MENU, OpenSpielAnswerConfig
-from sparring.envs.openspiel_text.decisions import ActionMenu, action_menu
+from sparring.envs.openspiel_text.decisions import action_menu
 from sparring.envs.text import FreeText, Prompt
+from sparring.envs.text_moves import OPENING, THINK, ActionMenu
 
 RANKS = ("Jack", "Queen", "King")
-THINK = "Think step by step. Then write your move, as it is in this list, alone on the last line.\n"
 View = Callable[[str, Any, Mapping[str, Any]], str]
 """From the information state, the position and the game's parameters to the rules and what the player knows."""
 

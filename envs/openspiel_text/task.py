@@ -19,7 +19,7 @@ from sparring.configs.core.errors import choose
 from sparring.envs.game import load
 from sparring.envs.imported.states import first_state, text_of
 from sparring.envs.openspiel_text import GAME
-from sparring.envs.openspiel_text.answers import KINDS, MOVES, probes, read_decision
+from sparring.envs.openspiel_text.answers import MOVES, probes, read_decision
 from sparring.envs.openspiel_text.config import OpenSpielCloneRunConfig, OpenSpielGRPORunConfig
 from sparring.envs.openspiel_text.decisions import (
     action_menu,
@@ -43,6 +43,7 @@ from sparring.envs.text import (
     fixed_players,
     mix,
 )
+from sparring.envs.text_moves import KINDS
 
 STATE_PLAYER = "sparring.envs.imported.evaluation.state_players:open_player"
 """Opens a player of states in a game of OpenSpiel, such as a policy of PPO; it needs torch."""

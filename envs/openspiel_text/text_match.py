@@ -28,13 +28,13 @@ from sparring.envs.hubs.matches import (
 from sparring.envs.imported.config import FILE_TEXT
 from sparring.envs.imported.states import first_state
 from sparring.envs.openspiel_text import GAME
-from sparring.envs.openspiel_text.answers import CLOSING, CUT, KINDS, LEGAL, STOP, read_free_text
 from sparring.envs.openspiel_text.config import MENU, REASONING, OpenSpielAnswerConfig
 from sparring.envs.openspiel_text.decisions import action_menu, open_text_game, past_chance, random_option
 from sparring.envs.openspiel_text.exact import TextDecisions, figures, worst_decisions
 from sparring.envs.openspiel_text.prompts import prompt_of
 from sparring.envs.openspiel_text.task import CHANCE, FALLBACKS, bot_answers
 from sparring.envs.text import Option, Prompt, mix
+from sparring.envs.text_moves import CLOSING, CUT, KINDS, LEGAL, STOP, read_free_text
 
 DEFAULT_GAME = "kuhn_poker"
 STATUSES = dict(zip((LEGAL, *KINDS), (READ, ILLEGAL, TRUNCATED, INCOMPLETE), strict=True))

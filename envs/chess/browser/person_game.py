@@ -22,9 +22,9 @@ from sparring.envs.chess.evaluation.games import (
     REPLACEMENTS,
     ChessGame,
     GameConditions,
-    MoveRequest,
     apply_answer,
 )
+from sparring.envs.chess.evaluation.models import MoveRequest
 from sparring.envs.chess.evaluation.results import page_data, read_pgn
 from sparring.envs.chess.positions import check_position, read_legal_move
 from sparring.envs.text import mix

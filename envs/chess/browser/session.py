@@ -28,7 +28,8 @@ from sparring.configs.core.typed import Count, Text, read, require
 from sparring.envs.chess import BOTS, GAME
 from sparring.envs.chess.analysis import read_analysis
 from sparring.envs.chess.browser.person_game import MoveAnswer, PersonGame, name_players, new_game
-from sparring.envs.chess.evaluation.games import ChessGame, ChessPlayer, ModelPlayer, MoveRequest
+from sparring.envs.chess.evaluation.games import ChessGame, ChessPlayer
+from sparring.envs.chess.evaluation.models import ModelAnswers, ModelPlayer, MoveRequest
 from sparring.envs.chess.evaluation.options import SIDES, BotName, find_chess_player
 from sparring.envs.chess.evaluation.results import page, to_pgn
 from sparring.envs.text import mix
@@ -98,8 +99,8 @@ class ChessOpponents:
             device, _ = use_machine(self.device, 0, quiet=self.quiet)
         from sparring.envs.chess.evaluation.games import open_player
 
-        how: dict[str, Any] = {"temperature": self.temperature, "tokens": self.tokens}
-        return open_player(player, device, opened=self._opened, engine=self.engine, **how)
+        how = ModelAnswers(temperature=self.temperature, tokens=self.tokens)
+        return open_player(player, device, opened=self._opened, engine=self.engine, how=how)
 
 
 def answer_of(player: ChessPlayer, request: MoveRequest) -> MoveAnswer:

@@ -14,9 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sparring.agents.opponents.players import BOT_PREFIX, Player
+from sparring.agents.language.endpoint.price import spent
+from sparring.agents.opponents.players import BOT_PREFIX, Player, is_server
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
+from sparring.configs.core.status import say
 from sparring.envs.chess import GAME, check_package
 from sparring.envs.chess.evaluation.options import (
     SELF,
@@ -26,6 +28,7 @@ from sparring.envs.chess.evaluation.options import (
     find_chess_player,
     read_opponent,
 )
+from sparring.envs.text_moves import KINDS, LEGAL
 from sparring.eval.command import GameEvaluation, GamePayoff, use_machine
 from sparring.eval.paired.evaluation import PairedGame, PairedPlayers, Plan, evaluate
 from sparring.eval.payoff import PayoffOptions, payoff, payoff_text
@@ -33,6 +36,7 @@ from sparring.eval.stats.tables import PairConditions
 
 if TYPE_CHECKING:
     from sparring.envs.chess.evaluation.matches import ChessEntrant, ChessMatches
+    from sparring.envs.chess.evaluation.models import ModelPlayer, MovePlayer
     from sparring.eval.paired.evaluation import Played
 
 
@@ -44,13 +48,13 @@ _PAYOFF_EXAMPLES = """\
 def find(name: str, opponent: bool) -> Player:
     """Locate a player, a bot or a Python object as text. Raises `UnknownNameError`."""
     check_package()
-    located = read_opponent(name) if opponent else find_chess_player(name, bare=())
+    located = read_opponent(name) if opponent else find_chess_player(name, bare=(), served=True)
     return name if located is None or isinstance(located, BotName) else located
 
 
 def machine(options: ChessMatchOptions, players: Sequence[Player]) -> tuple[str, int]:
     """Load torch for language models alone, and return the device and the threads."""
-    if any(isinstance(player, Path) for player in players):
+    if any(isinstance(player, Path) or (isinstance(player, str) and is_server(player)) for player in players):
         return use_machine(options.device, options.threads, quiet=options.quiet)
     return "cpu", 1
 
@@ -69,8 +73,38 @@ def open_players(
             for name, located in zip(options.opponents, opponents, strict=True)
         ]
         entrants = [*([first] if first else ()), *rivals]
+        if is_server(options.ckpt):
+            follow_server(options, first.player, stack)  # type: ignore[arg-type, union-attr]
         notes = tuple(f"{entrant.name}: {entrant.title}" for entrant in entrants if entrant.is_engine)
         return PairedPlayers(first, rivals, notes, stack.pop_all())
+
+
+def follow_server(options: ChessOptions, player: ModelPlayer | MovePlayer, resources: ExitStack) -> None:
+    """Say what a server will cost, keep its answers, and write transcripts."""
+    from sparring.envs.chess.evaluation.models import SAMPLED, sample_prompts
+
+    server = player.backend
+    resources.callback(server.close)
+    names = ("plies", "opening_plies", "illegal", "answers", "tokens", "seed")
+    stated = {f"--{name.replace('_', '-')}": getattr(options, name) for name in names}
+    options.follow(server, options.out and options.out / CHESS.results, stated)
+    prompts = sample_prompts(player, plies=options.plies, opening_plies=options.opening_plies, seed=options.seed)
+    games = options.games * (len(options.opponents) + (SELF in options.opponents))  # against itself it has both sides
+    forecast = server.forecast(prompts, games / SAMPLED)
+    say(f"{options.games} games of each pair: {forecast}, if both sides draw their moves", enabled=not options.quiet)
+
+
+def extras(options: ChessOptions, players: PairedPlayers, plan: Plan, played: Played) -> None:
+    """Add a model's answers by kind, and what a server counted, whose kept answers are done with."""
+    player = players.player.player
+    if kinds := getattr(player, "kinds", None):
+        played.about["answers"] = {kind: kinds[kind] for kind in (LEGAL, *KINDS)}
+        counts = ", ".join(f"{count} {kind}" for kind, count in played.about["answers"].items())
+        played.tables.append(f"Answers of the model: {counts}.")
+    if is_server(options.ckpt):
+        player.backend.discard_kept()
+        played.about["endpoint"] = player.backend.metrics()
+        played.tables.append(spent(played.about["endpoint"]))
 
 
 def matches(options: ChessMatchOptions, players: Sequence[ChessEntrant], device: str, threads: int) -> ChessMatches:
@@ -103,7 +137,8 @@ def texts(options: ChessOptions, players: PairedPlayers, plan: Plan, played: Pla
     from sparring.envs.chess.evaluation.results import to_json, to_markdown
 
     title = players.player.title
-    return to_markdown(options, title, played.records), to_json(options, title, played.records)
+    text, data = to_markdown(options, title, played.records, played.tables), played.about
+    return text, to_json(options, title, played.records, data)
 
 
 def outputs(
@@ -130,6 +165,7 @@ CHESS = PairedGame(
     conditions=conditions,
     machine=machine,
     outputs=outputs,
+    extras=extras,
     texts=texts,
     results="chess",
     by_text=True,

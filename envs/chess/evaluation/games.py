@@ -7,7 +7,7 @@ text that is none. `open_player` is the one place where a name, a file or a Pyth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,17 +17,13 @@ import chess
 import numpy as np
 
 from sparring.agents.distributed.tasks import KeptGames
-from sparring.agents.language import opponents as language
-from sparring.agents.language.backend import Backend
-from sparring.agents.opponents.players import BOT_PREFIX, OpponentError, Player, act_function, display_name
-from sparring.agents.run.folder import RunFolder
-from sparring.configs.core.errors import InputError
+from sparring.agents.opponents.players import BOT_PREFIX, OpponentError, act_function, is_server
 from sparring.configs.opponents import named_source, registered_name, source_name
-from sparring.envs.chess.analysis import analysis_prompt, read_analysis
 from sparring.envs.chess.engines.engine import BUILT_IN, Engine, open_engine
+from sparring.envs.chess.evaluation.models import ModelAnswers, MoveRequest, open_model
 from sparring.envs.chess.evaluation.options import PYTHON, RANDOM, STOCKFISH, BotName, find_chess_player
-from sparring.envs.chess.positions import collapse, random_move, random_position, read_legal_move
-from sparring.envs.text import FreeText, Prompt, mix
+from sparring.envs.chess.positions import random_move, random_position, read_legal_move
+from sparring.envs.text import mix
 
 OPENINGS, ANSWERS, REPLACEMENTS = 1, 2, 3
 """Streams of random numbers."""
@@ -154,7 +150,7 @@ def _opened(player: ChessPlayer, opponent: ChessPlayer | None, conditions: GameC
 def _play_ply(who: ChessPlayer, part: Sequence[tuple[int, ChessGame]], conditions: GameConditions) -> None:
     """Play one half-move of each game in `part`, in all of which `who` is to move."""
     requests = [
-        MoveRequest(game.board.copy(stack=False), mix(conditions.seed, ANSWERS, number, game.board.ply()))
+        MoveRequest(game.board.copy(stack=False), mix(conditions.seed, ANSWERS, number, game.board.ply()), number)
         for number, game in part
     ]
     for (number, game), answer in zip(part, who.answer(requests), strict=True):
@@ -187,14 +183,6 @@ def apply_answer(game: ChessGame, answer: str, conditions: GameConditions, seed:
 def short_answer(answer: str) -> str:
     """Return an illegal answer as tables and comments show it."""
     return answer[:8] or "no move"
-
-
-@dataclass(frozen=True)
-class MoveRequest:
-    """A position with a legal move, and the seed of its draws."""
-
-    board: chess.Board
-    seed: int
 
 
 class ChessPlayer(Protocol):
@@ -256,30 +244,6 @@ class PythonPlayer:
         return answer.strip()
 
 
-@dataclass(frozen=True)
-class ModelPlayer:
-    """Plays the best move `B:` that a language model writes as an answer to the P task."""
-
-    name: str
-    backend: Backend
-    tokens: int
-    """Most tokens of an answer."""
-
-    def answer(self, requests: Sequence[MoveRequest]) -> list[str]:
-        """Return the best moves of the model's analyses."""
-        return [read_analysis(text).best for text in self.write(requests)]
-
-    def write(self, requests: Sequence[MoveRequest]) -> list[str]:
-        """Return the model's analyses as text, with runs of white space as one space."""
-        menu = FreeText(self.tokens, self.name)
-        prompts = [Prompt(analysis_prompt(turn.board.fen()), menu, turn.seed) for turn in requests]
-        return [collapse(decision.text) for decision in self.backend.decide(prompts)]
-
-
-TOKENS = 128
-"""Most tokens of an answer of a model whose training does not say."""
-
-
 def open_player(
     x: Any,
     device: str = "cpu",
@@ -287,21 +251,20 @@ def open_player(
     opened: ExitStack | None = None,
     engine: str = "",
     cache: Path | None = None,
-    temperature: float = 0.0,
-    tokens: int | None = None,
+    how: ModelAnswers | None = None,
 ) -> ChessPlayer:
     """Return the player that `x` means; raises `InputError` for an unknown or unusable one.
 
     `opened` closes a bot's engine, whose name has its version and depth, and says if another stands in for it. `engine`
     is the path of a UCI engine, "" for Stockfish on the PATH, and `cache` the file that keeps what it finds.
-    `temperature` and `tokens`, the most of an answer (None: those of the training), are of language models.
+    `how` is for language models.
     """
-    if isinstance(x, str):
+    if isinstance(x, str) and not is_server(x):
         x = find_chess_player(x)
     if isinstance(x, BotName):
         return _open_bot(x, opened or ExitStack(), engine, cache)
     if isinstance(x, str | Path):
-        return _load_model(x, device, temperature, tokens)
+        return open_model(x, device, how or ModelAnswers())
     return PythonPlayer(x, source_name(x))
 
 
@@ -313,31 +276,3 @@ def _open_bot(bot: BotName, opened: ExitStack, engine: str, cache: Path | None) 
     path, depth = {STOCKFISH: (engine, bot.depth), BUILT_IN: (BUILT_IN, 1)}[bot.kind]
     searcher = opened.enter_context(open_engine(path, depth=depth, cache=cache))
     return EnginePlayer(f"{bot.text.removeprefix(BOT_PREFIX)} ({searcher.name})", searcher)
-
-
-def _load_model(located: Player, device: str, temperature: float, tokens: int | None) -> ModelPlayer:
-    from sparring.agents.language.models.load import check_packages
-
-    check_packages()
-    from sparring.agents.language.models.adapters import LEARNER
-
-    config, task = language.config_of_player(located), _analysis_options(located)
-    if (
-        isinstance(located, Path)
-        and not located.is_dir()
-        and not (language.is_adapter(located) and language.has_config(language.run_of(located)))
-    ):
-        raise InputError(f"{located}: is not an adapter in its run's folder; give a run that trained a language model")
-    loaded = language.load_language_model(located, config, device)
-    backend = loaded.backends(None, temperature, {"": LEARNER})[""]
-    most = tokens or int(task.get("max_tokens", TOKENS))
-    return ModelPlayer(display_name(located), backend, most)
-
-
-def _analysis_options(located: Player) -> Mapping[str, Any]:
-    """Return the options of the P task with which a model's run trained, empty if they are not known."""
-    if isinstance(located, str) or not language.has_config(run := language.run_of(located)):
-        return {}
-    tasks = RunFolder(run).read_config().get("tasks")
-    options = tasks.get("analysis") if isinstance(tasks, dict) else None
-    return options if isinstance(options, dict) else {}

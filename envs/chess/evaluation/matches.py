@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NoReturn
 
 from tqdm import tqdm
 
-from sparring.agents.opponents.players import Player
+from sparring.agents.opponents.players import Player, is_server
 from sparring.envs.chess.evaluation.games import (
     ChessGame,
     ChessPlayer,
@@ -20,6 +20,7 @@ from sparring.envs.chess.evaluation.games import (
     open_player,
     play_games,
 )
+from sparring.envs.chess.evaluation.models import ModelAnswers
 from sparring.envs.chess.evaluation.options import ChessMatchOptions
 from sparring.envs.chess.evaluation.results import OpponentResult
 from sparring.eval.paired.evaluation import Cell, Matches
@@ -52,8 +53,9 @@ def open_entrant(
     name: str, located: Player, *, options: ChessMatchOptions, device: str, resources: ExitStack
 ) -> ChessEntrant:
     """Open a located player; `resources` closes its engine. Raises `InputError` for an unusable one."""
-    decoding: dict[str, Any] = {"temperature": options.temperature, "tokens": options.tokens}
-    player = open_player(located, device, opened=resources, engine=options.engine, cache=options.cache, **decoding)
+    decoding = {name: getattr(options, name) for name in ("temperature", "tokens", "answers")}
+    how = ModelAnswers(options.answers, options.temperature, options.tokens, getattr(options, "settings", {}))
+    player = open_player(located, device, opened=resources, engine=options.engine, cache=options.cache, how=how)
     path = located if isinstance(located, Path) else None
     return ChessEntrant(name, player, path, decoding if path else None)
 
@@ -90,5 +92,6 @@ class ChessMatches(Matches):
         return {"plies": self.plies, "opening_plies": self.opening_plies, "lose": self.lose}
 
     def identity(self, player: ChessEntrant) -> tuple[Any, Path | None] | None:
-        """Return how a player answers and its files; None for a Python object, which is code."""
-        return None if isinstance(player.player, PythonPlayer) else ([player.title, player.decoding], player.path)
+        """Return how a player answers and its files; None for code, and a server, whose answers are kept instead."""
+        changes = isinstance(player.player, PythonPlayer) or is_server(player.name)
+        return None if changes else ([player.title, player.decoding], player.path)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from sparring.agents.language.opponents import settings_of
 from sparring.agents.opponents.players import BOT_PREFIX, Player, check_game, find_player, is_server
 from sparring.configs.core.device import LOCAL
 from sparring.configs.core.errors import InputError, UnknownNameError, choose, suggestion
@@ -14,6 +15,7 @@ from sparring.configs.opponents import is_code
 from sparring.envs.chess import BOTS, GAME
 from sparring.eval.options import CONDITIONS, RESULTS, SEED, WHO, CommandText, argument, check_number
 from sparring.eval.paired.options import PairedEvaluationOptions, PairedOptions
+from sparring.eval.served import AskedModelOptions
 
 SELF = "self"
 RANDOM, STOCKFISH = "random", "stockfish"
@@ -25,6 +27,8 @@ SIDES = ("white", "black", RANDOM_SIDE)
 """Sides of a person in the browser."""
 GAMES, DEPTH, PLIES, OPENING = "[2, 1000000]", "[1, 60]", "[1, 10000]", "[0, 100]"
 TEMPERATURE, TOKENS = "[0, 10]", "[1, 100000]"
+ANALYSIS, MENU, REASONING = "analysis", "menu", "reasoning"
+ANSWERS = (ANALYSIS, MENU, REASONING)
 OPENING_PLIES = 4
 
 _EXAMPLES = """\
@@ -36,6 +40,8 @@ examples:
   python eval/run.py --ckpt RUN --opponents my_bots:Mine        a Python object (docs/opponents.md)
   python eval/run.py --env chess --ladder --opponents random,builtin,stockfish:3    against each other, with ratings
   python eval/run.py --ckpt RUN --opponents builtin --sprt elo0=0 elo1=20
+  python eval/run.py --env chess --ckpt http://127.0.0.1:8000/v1 --set model.name=MODEL --answers menu
+  python eval/run.py --env chess --ckpt URL --set endpoint.api=chat endpoint.structured=none --out DIR
 
 bots: random, every legal move equally likely; builtin, the built-in search; stockfish:N, Stockfish at depth N (1
 without N). self: --ckpt plays both sides; the results are White's.
@@ -87,8 +93,11 @@ class ChessMatchOptions(PairedOptions):
     """What an illegal move of --ckpt does."""
     temperature: float = argument(0.0, TEMPERATURE, metavar="T", group=CONDITIONS)
     """Of a language model (default: 0)."""
+    answers: str = argument("", ANSWERS, metavar="F", group=CONDITIONS)
+    """Of a language model: analysis, the P task; menu, a legal move by a constraint; reasoning, free text (default:
+    reasoning on a server, else analysis)."""
     tokens: int | None = argument(None, TOKENS, metavar="N", group=CONDITIONS)
-    """Most tokens of an answer (default: those of the training)."""
+    """Most tokens of an answer (default: those of the training, else 128; of reasoning 256)."""
     seed: int = argument(0, SEED, metavar="N", group=CONDITIONS)
     """Seed of openings, random moves and draws (default: 0)."""
 
@@ -118,7 +127,7 @@ class ChessMatchOptions(PairedOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChessOptions(ChessMatchOptions, PairedEvaluationOptions):
+class ChessOptions(ChessMatchOptions, PairedEvaluationOptions, AskedModelOptions):
     """Options of a chess evaluation."""
 
     TEXT = CommandText(
@@ -127,10 +136,10 @@ class ChessOptions(ChessMatchOptions, PairedEvaluationOptions):
         _EXAMPLES,
         env="chess",
     )
-    OUTPUTS: ClassVar[Sequence[str]] = ("pgn", "replay")
-    MISSING: ClassVar[str] = "name a run, a model's folder, a bot, as in bot:builtin, or module:Name"
+    OUTPUTS: ClassVar[Sequence[str]] = ("pgn", "replay", "transcripts")
+    MISSING: ClassVar[str] = "name a run, a model's folder, a server, a bot, as in bot:builtin, or module:Name"
     ckpt: str = argument("", metavar="C", group=WHO)
-    """A run, a model's folder, smollm2, bot:NAME, or module:Name."""
+    """A run, a model's folder, smollm2, a server's address, bot:NAME, or module:Name."""
     out: Path | None = argument(None, metavar="DIR", group=RESULTS)
     """Write chess.md and .json there (default: eval.md and .json beside --ckpt)."""
     pgn: Path | None = argument(None, metavar="PGN", group=RESULTS)
@@ -143,10 +152,19 @@ class ChessOptions(ChessMatchOptions, PairedEvaluationOptions):
         """The option for which players are compared with each other; empty for an evaluation."""
         return "--ladder" if self.ladder else "--sprt" if self.hypotheses else ""
 
+    def implied(self) -> dict[str, Any]:
+        """Return the options of a server, too."""
+        return super().implied() | {"settings": settings_of(self.set, {"id": GAME.id})}
+
     def check(self) -> None:
-        """Raise `InputError` for an opponent named twice, too."""
+        """Raise `InputError` for an opponent named twice, and for options of a server without one, too."""
         super().check()
         self.check_opponents(self.opponents)
+        self.check_served()
+        if is_server(self.ckpt):
+            self._refuse(("ladder", "sprt"), "a server's address, whose games are counted before they are played")
+        elif self.set:
+            raise InputError(f"--set: is for --ckpt with a server's address, not {self.ckpt or 'a ladder'}")
 
 
 def read_opponent(name: str) -> BotName | None:
@@ -168,9 +186,10 @@ def read_bot(name: str, *, choices: Sequence[str] = BOTS) -> BotName:
     return BotName(name, kind, int(depth))
 
 
-def find_chess_player(name: str, *, bare: Sequence[str] = BOTS) -> BotName | Player:
+def find_chess_player(name: str, *, bare: Sequence[str] = BOTS, served: bool = False) -> BotName | Player:
     """Locate a player without loading torch: a bot, a Python object, or a language model; `bare` need no `bot:`.
 
+    Models on a server are found where they are `served`.
     Raises `UnknownNameError` with the choices and the nearest match, and `InputError` for a player of another game.
     """
     if name.startswith(BOT_PREFIX) or name.partition(":")[0] in bare or is_code(name):
@@ -183,6 +202,6 @@ def find_chess_player(name: str, *, bare: Sequence[str] = BOTS) -> BotName | Pla
         bots = f"no bot of that name ({', '.join(bare)}{suggestion(name, bare)})"
         raise UnknownNameError(f"unknown opponent {name!r}: {bots} and {error}") from error
     check_game(GAME, located)
-    if isinstance(located, str) and is_server(located):
-        raise InputError(f"{located}: models on servers do not play chess yet; give a run or a model's folder")
+    if isinstance(located, str) and is_server(located) and not served:
+        raise InputError(f"{located}: models on servers play in eval/run.py --ckpt alone; give a run or a folder")
     return located

@@ -316,8 +316,8 @@ def stated_illegal(illegal: str) -> str:
     return _END[illegal]
 
 
-def to_markdown(options: ChessOptions, player: str, results: Sequence[OpponentResult]) -> str:
-    """Return the table of results, and how the games ended."""
+def to_markdown(options: ChessOptions, player: str, results: Sequence[OpponentResult], more: Sequence[str] = ()) -> str:
+    """Return the table of results, how the games ended, and `more` lines on a language model."""
     conditions = (
         f"{options.games} games per opponent, each opening of {options.opening_plies} random half-moves with both "
         f"colours, a draw after {options.plies} half-moves, seed {options.seed}. {_END[options.illegal]} {_ABOUT}"
@@ -326,15 +326,18 @@ def to_markdown(options: ChessOptions, player: str, results: Sequence[OpponentRe
     if any(result.opponent == SELF for result in results):
         parts.append("Against itself, won and lost are White's, and half-moves and answers those of both sides.")
     ends = [[result.name, ", ".join(f"{n} {ending}" for ending, n in result.endings().items())] for result in results]
-    return "\n\n".join([*parts, table(("opponent", "endings"), ends), f"Command: `{options.command}`"]) + "\n"
+    return "\n\n".join([*parts, table(("opponent", "endings"), ends), *more, f"Command: `{options.command}`"]) + "\n"
 
 
-def to_json(options: ChessOptions, player: str, results: Sequence[OpponentResult]) -> str:
+def to_json(
+    options: ChessOptions, player: str, results: Sequence[OpponentResult], about: dict[str, Any] | None = None
+) -> str:
     """Return results and conditions; equal input gives equal bytes."""
     names = ("games", "plies", "opening_plies", "illegal", "temperature", "seed", "device", "command")
     content: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "kind": "chess", "player": player}
     content |= {name: getattr(options, name) for name in names}
     content["records"] = [_plain(player, result) for result in results]
+    content |= about or {}
     return json.dumps(content, indent=1, allow_nan=False) + "\n"
 
 

@@ -75,10 +75,10 @@ def locate(game: PairedGame, options: DiplomacyOptions) -> tuple[players.Player 
 
 
 def settle(options: DiplomacyOptions, player: players.Player | None) -> DiplomacyOptions:
-    """Return the options with the last year of the player's training, unless they give one."""
-    if not isinstance(player, Path) or options.last_year_given:
-        return options
-    return replace(options, last_year=last_year_of(player) or options.last_year)
+    """Return the options with the last year of the player's training, unless they give one, and the start."""
+    if isinstance(player, Path) and not options.last_year_given:
+        options = replace(options, last_year=last_year_of(player) or options.last_year)
+    return options.begun()
 
 
 def last_year_of(path: Path) -> int | None:
@@ -169,8 +169,8 @@ def conditions(options: Any, played: DiplomacyMatches) -> PairConditions:
         "diplomacy",
         "diplomacy_payoff",
         GAME.id,
-        f"{GAME.title} to the end of {options.last_year}",
-        {"last_year": options.last_year},
+        f"{GAME.title} {options.begin or ''}to the end of {options.last_year}",
+        {"last_year": options.last_year} | ({"start": options.begin.plain()} if options.begin else {}),
         (),
         lambda record: [],
         details="; in each pair the lone power of one player is compared with that of the other, against six of the "
@@ -230,7 +230,7 @@ def _pooled(options: DiplomacyOptions) -> Evaluation:
     """Return the table of the games in the files of --pool."""
     make_folders([options.out])
     prepare_torch()
-    from sparring.envs.diplomacy.evaluation.results import pooled
+    from sparring.envs.diplomacy.evaluation.pool import pooled
 
     markdown, data = pooled([Path(name) for name in options.pool])
     return Evaluation(markdown, data, (options.out, "pool") if options.out else None, quiet=options.quiet)

@@ -162,6 +162,7 @@ def follow_server(
     if not isinstance(server, EndpointBackend):
         return None
     stated = {f"--{name.replace('_', '-')}": getattr(options, name) for name in ("opponents", "last_year", "seed")}
+    stated |= {"--start": options.begin and options.begin.plain()}
     rules = {f"model.{name}": value for name, value in vars(player.rules).items()}
     text = rules.pop("model.instructions")
     rules |= {"--past-orders": rules.pop("model.past_orders"), "--prompt": key_of(text)[:12] if text else ""}

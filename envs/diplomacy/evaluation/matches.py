@@ -112,6 +112,7 @@ class DiplomacyMatches(Matches):
             "device": self.machine,
             "last_year": self.options.last_year,
             "threads": self.threads,
+            "start": self.options.begin and self.options.begin.position,
         }
         with said_if_long(COMPILING, enabled=not self.options.quiet):
             batch = (
@@ -129,6 +130,7 @@ class DiplomacyMatches(Matches):
         return {name: getattr(self.options, name) for name in names} | {
             "by_power": bool(self.options.ckpt),
             "prompt": text,
+            "start": self.options.begin and self.options.begin.digest,
         }
 
     def identity(self, player: DiplomacyEntrant) -> tuple[Any, Path | None] | None:
@@ -211,7 +213,7 @@ class SwappedMatches(DiplomacyMatches):
 
     def stated(self) -> dict[str, Any]:
         """Return what games depend on besides their players."""
-        return {"last_year": self.options.last_year}
+        return {"last_year": self.options.last_year, "start": self.options.begin and self.options.begin.digest}
 
 
 def advance(bar: tqdm[NoReturn], batch: DiplomacyBatch, before: float) -> None:

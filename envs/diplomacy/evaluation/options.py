@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -54,6 +54,8 @@ _OF_GAMES = (
     "opponents",
     "games",
     "last_year",
+    "start",
+    "phase",
     "seed",
     "stochastic",
     "reference",
@@ -89,6 +91,7 @@ examples:
   python eval/run.py --ckpt tiny --opponents dumbbot --temperature 0.8 --replay game.html
   python eval/run.py --ckpt http://127.0.0.1:8000/v1 --set model.name=MODEL --protocol alone
   python eval/run.py --env diplomacy --protocol dumbbot-1v6 --ckpt tiny   140 fixed games against six DumbBots
+  python eval/run.py --ckpt tiny --opponents dumbbot --start game.json --phase S1903M   from a saved position
   python eval/run.py --league quick-hawk-diplomacy_exp1   against the fixed references
 
 bots: {", ".join(DEFAULT_BOTS)};
@@ -135,6 +138,10 @@ class DiplomacyOptions(PairedEvaluationOptions, AskedModelOptions):
     """Games per pair, a multiple of 7; of --sprt, at a time, a multiple of 14."""
     last_year: int = argument(None, YEARS, metavar="Y", group=CONDITIONS)
     """Then it is a draw (default: the year --ckpt was trained with, else 1920)."""
+    start: Path | None = argument(None, metavar="JSON", group=CONDITIONS)
+    """All games begin in the last position of this saved game, ours or of the package."""
+    phase: str = argument("", metavar="P", group=CONDITIONS)
+    """Begin in this phase of --start, such as S1903M."""
     seed: int = argument(0, SEED, metavar="N", group=CONDITIONS)
     """Seed of bots and of draws (default: 0)."""
     reference: str = argument("", metavar="BOT", group=CONDITIONS)
@@ -153,6 +160,8 @@ class DiplomacyOptions(PairedEvaluationOptions, AskedModelOptions):
     """Write diplomacy.md and .json there (--ckpt: default eval.md and .json beside it)."""
     last_year_given: bool = False
     """False if it is set once the evaluated player is found."""
+    begin: Any = None
+    """The `StartPosition` of --start, set once torch is loaded."""
 
     @property
     def language_only(self) -> list[str]:
@@ -177,6 +186,14 @@ class DiplomacyOptions(PairedEvaluationOptions, AskedModelOptions):
         if not text.strip():
             raise InputError(f"--prompt {self.prompt}: is empty; give the instructions")
         return text.rstrip() + "\n"
+
+    def begun(self) -> DiplomacyOptions:
+        """Return the options with the position of --start. Raises `InputError` for one from which no game goes on."""
+        if self.start is None:
+            return self
+        from sparring.envs.diplomacy.records.starts import read_start
+
+        return replace(self, begin=read_start(self.start, self.phase, self.last_year))
 
     @property
     def rivals(self) -> list[str]:
@@ -238,6 +255,8 @@ class DiplomacyOptions(PairedEvaluationOptions, AskedModelOptions):
         super().check()
         if self.sprt is not None:
             self._refuse(("protocol",), "--sprt: leave one of them out")
+        if self.phase and self.start is None:
+            raise InputError(f"--phase {self.phase}: is a phase of a saved game; give the game with --start")
         self.check_opponents(self.opponents)
         check_page(self.replay)
         self.check_served()

@@ -42,6 +42,8 @@ class DiplomacyPayoffOptions(PayoffOptions, PairedOptions):
 
     TEXT = payoff_text(_EXAMPLES, GAME.name)
     ABSENT: ClassVar[Mapping[str, str]] = ONE_KIND
+    begin: ClassVar[None] = None
+    """Games begin in spring 1901."""
     opponents: tuple[str, ...] = argument(DEFAULT_BOTS, metavar="O", group=WHO, split=True)
     """Bots, policies, stochastic:POLICY, search:K=V,... and module:Name besides the snapshots (default: bots), or
     none."""

@@ -4,19 +4,13 @@ In game i of a cell the single player has seat i % 7, so a multiple of seven gam
 unit of the statistics is the game. Counts (solos, draws, losses, survival of a single power) have Wilson's interval,
 the rest Student's t over games. Figures of the six are means per power; a solo is theirs if any of them wins alone,
 and a draw if any of them survives.
-
-A long evaluation is played in parts, each with a seed of its own, on as many cores. Their files hold the end of every
-game, from which `pooled` computes all figures and their intervals over games again, pair by pair. Parts that cannot be
-put together are refused: other last years, the same pair with the same seed twice, files without the ends of games.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +20,6 @@ from torch import Tensor
 from sparring.agents.language.endpoint.price import spent
 from sparring.agents.language.endpoint.retry import answers_by_kind, fallbacks_of, orders_by_kind
 from sparring.agents.language.grpo.matchmaking import reference_table
-from sparring.configs.core.errors import InputError
-from sparring.configs.core.files import read_json
-from sparring.configs.core.typed import Field
 from sparring.curriculum.score import GameCounts, wilson
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.board.codes import NUM_CENTRES, NUM_POWERS
@@ -60,15 +51,6 @@ SHARES = {
     "centres": "centres",
     "rank": "rank",
 }
-_POOLED = {
-    "score % (squares)": "squares",
-    "searchbot % (solo 1 or 0)": "searchbot",
-    "solo %": "solos",
-    "decided %": "decided",
-    "most centres %": "leads",
-    "centres": "centres",
-    "survival %": "survival",
-}
 _DIGITS = {"centres": 2, "rank": 2}
 INTERVALS = (
     "Each figure is followed by its 95 % interval: Wilson's for counts (solos, draws, losses, the one's survival), "
@@ -84,9 +66,7 @@ _PAIRED = fill(
     "(docs/results/diplomacy_benchmark.md).",
     WIDTH,
 )
-_SIX = "Solos are those of any of the six, and a draw is theirs if any of them is left; the rest is per power."
-
-_END = re.compile(r"(\d{4,5})((?: \d{1,2}){7})")
+EACH_OF_SIX = "Solos are those of any of the six, and a draw is theirs if any of them is left; the rest is per power."
 
 
 @dataclass(frozen=True)
@@ -132,7 +112,7 @@ class PowerRecord:
     together_by_power: tuple[Side, ...] = ()
     """Results of each power among the six."""
     ends: tuple[str, ...] = ()
-    """Of each game its last year and the centres of the seven powers: "1910 3 0 18 4 0 5 4"; `pooled` reads them."""
+    """Of each game its last year and the centres of the seven powers: "1910 3 0 18 4 0 5 4"; `pool.py` reads them."""
 
     @property
     def player(self) -> str:
@@ -234,14 +214,14 @@ def to_markdown(
     six = [(record.six, record.one, record.together) for record in by_six]
     games = games_of(options, records)
     played = (
-        f"{games} games each to the end of {options.last_year}, every power played equally often, seed "
-        f"{options.seed}. {'Policies draw their orders. ' * options.stochastic}An equal share is "
+        f"{games} games each {options.begin or ''}to the end of {options.last_year}, every power played equally often, "
+        f"seed {options.seed}. {'Policies draw their orders. ' * options.stochastic}An equal share is "
         f"{percent(1 / NUM_POWERS)} %. {INTERVALS}"
     )
     parts = ["# Diplomacy: one power against six"]
     parts += [] if games == options.games else [f"Partial: stopped after {games} of {options.games} games each."]
     parts += [fill(played, WIDTH), *_about(about)]
-    parts += ["## One against six", *_sides(lone), f"## Six against one\n\n{_SIX}", *_sides(six)]
+    parts += ["## One against six", *_sides(lone), f"## Six against one\n\n{EACH_OF_SIX}", *_sides(six)]
     for rows in paired_with(options, records):
         parts.append(f"## Compared with {options.reference} in the same games\n\n{_PAIRED}\n\n{paired_table(rows)}")
     parts += [part for record in records for part in _by_power(options, record)]
@@ -260,8 +240,9 @@ def to_json(
     content |= {name: getattr(options, name) for name in names} | {"deterministic": not options.stochastic}
     games = games_of(options, records)
     content |= {"partial": {"games": games, "of": options.games}} if games != options.games else {}
+    content |= {"start": options.begin.plain()} if options.begin else {}
     content |= {"language_model": dict(about)} if about else {}
-    content["records"] = [_plain(record) for record in records]
+    content["records"] = [plain_record(record) for record in records]
     if compared := paired_with(options, records):
         content |= {"reference": options.reference, "paired": [[asdict(row) for row in rows] for rows in compared]}
     if rated and rated.anchor:
@@ -306,7 +287,7 @@ def paired_with(options: DiplomacyOptions, records: Sequence[PowerRecord]) -> li
     return [rows for rows in compared if rows]
 
 
-def _plain(record: PowerRecord) -> dict[str, Any]:
+def plain_record(record: PowerRecord) -> dict[str, Any]:
     """Return a record as a dict, with any sides by power keyed by power; wins are the solos of the one."""
     alone = record.alone
     wins, draws, losses = (round(share.value * record.games) for share in (alone.solos, alone.draws, alone.losses))
@@ -362,10 +343,10 @@ def _by_power(options: DiplomacyOptions, record: PowerRecord) -> list[str]:
     if not sides:
         return []
     title = f"{record.one} against six {record.six}" if alone else f"Six {record.six} against {record.one}"
-    return [f"## {title}, power by power", _power_table(sides)]
+    return [f"## {title}, power by power", power_table(sides)]
 
 
-def _power_table(sides: Sequence[Side]) -> str:
+def power_table(sides: Sequence[Side]) -> str:
     """Return the figures of the seven powers, without intervals."""
     columns = RESULTS | SHARES
     rows = [[power.title(), *_values(side, columns)] for power, side in zip(POWERS, sides, strict=True)]
@@ -391,101 +372,15 @@ def _number(name: str, value: float) -> str:
     return percent(value) if digits is None else f"{value:.{digits}f}"
 
 
-@dataclass
-class Pair:
-    """Ends of the games of one player against six of another: last years, and centres of the powers."""
-
-    years: list[int] = field(default_factory=list)
-    centres: list[list[int]] = field(default_factory=list)
-    seeds: list[int] = field(default_factory=list)
-
-
-def pooled(files: Sequence[Path]) -> tuple[str, str]:
-    """Return the table of all games in `files`, and the same as JSON.
-
-    Raises `InputError` with the name of the file that cannot be read or does not belong to the others.
-    """
-    pairs: dict[tuple[str, str], Pair] = {}
-    years: dict[int, Path] = {}
-    for path in files:
-        try:
-            content = Field(read_json(path, follow=True))
-            _add(pairs, content)
-            years.setdefault(content["last_year"].of(int), path)
-        except (OSError, ValueError, RecursionError) as error:  # an InputError is a ValueError
-            what = error.strerror if isinstance(error, OSError) else error
-            raise InputError(f"{path}: {what}; give the JSON of an evaluation by this version") from error
-    if len(years) > 1:
-        (year, first), (other, second) = list(years.items())[:2]
-        raise InputError(f"--pool: games of {first} end after {year}, those of {second} after {other}; pool them apart")
-    return _texts(pairs, next(iter(years)))
-
-
-def _add(pairs: dict[tuple[str, str], Pair], content: Field) -> None:
-    if content["kind"].value != "diplomacy":
-        content["kind"].fail(f"must be 'diplomacy', not {content['kind'].value!r}")
-    seed = content["seed"].of(int)
-    for record in content["records"]:
-        pair = pairs.setdefault((record["one"].of(str), record["six"].of(str)), Pair())
-        if seed in pair.seeds:
-            record.fail(f"its games were played with seed {seed}, as those of a file before; play with another seed")
-        pair.seeds.append(seed)
-        for end in record["ends"]:
-            year, centres = _end(end)
-            pair.years.append(year)
-            pair.centres.append(centres)
-        if len(pair.years) % NUM_POWERS:
-            record["ends"].fail("must be a multiple of 7 games")
-
-
-def _end(field: Field) -> tuple[int, list[int]]:
-    """Return the last year and the centres of the seven powers."""
-    match = _END.fullmatch(field.of(str))
-    centres = [int(count) for count in match[2].split()] if match else []
-    if match is None or sum(centres) > NUM_CENTRES:
-        field.fail(f"must be a year and seven counts of at most {NUM_CENTRES} centres, not {field.value!r}")
-    return int(match[1]), centres
-
-
-def _records(pairs: dict[tuple[str, str], Pair]) -> Iterator[PowerRecord]:
-    """Yield a record for every pair."""
-    for (lone, six), pair in pairs.items():
-        yield record(lone, six, _owners(pair.centres), torch.tensor(pair.years), by_power=True)
-
-
 def owners_of(record: PowerRecord) -> Tensor:
     """Return final owners [G, 34] with the counts of a record's games."""
-    return _owners([[int(count) for count in end.split()[1:]] for end in record.ends])
+    return owners_with([[int(count) for count in end.split()[1:]] for end in record.ends])
 
 
-def _owners(centres: Sequence[Sequence[int]]) -> Tensor:
+def owners_with(centres: Sequence[Sequence[int]]) -> Tensor:
     """Return owners [G, 34] that give these counts of centres, and stand for those of the games."""
     owner = torch.full((len(centres), NUM_CENTRES), -1)
     for row, counts in zip(owner, centres, strict=True):
         owners = torch.arange(NUM_POWERS).repeat_interleave(torch.tensor(counts))
         row[: len(owners)] = owners
     return owner
-
-
-def _texts(pairs: dict[tuple[str, str], Pair], last_year: int) -> tuple[str, str]:
-    records = list(_records(pairs))
-    games = [
-        [record.one, record.six, str(record.games), " ".join(map(str, pairs[record.one, record.six].seeds))]
-        for record in records
-    ]
-    lone = side_table([(record.one, record.six, record.alone) for record in records], _POOLED)
-    six = side_table([(record.six, record.one, record.together) for record in records], _POOLED)
-    parts = [
-        f"# Diplomacy: one power against six, to the end of {last_year}",
-        INTERVALS,
-        table(("one", "six", "games", "seeds"), games),
-        f"## One against six\n\n{lone}",
-        f"## Six against one\n\n{_SIX} Most centres are those of any of the six, or as many as any.\n\n{six}",
-    ]
-    for record in records:
-        parts.append(
-            f"## {record.one} against six {record.six}, power by power\n\n{_power_table(record.alone_by_power)}"
-        )
-    content: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "kind": "diplomacy_pool", "last_year": last_year}
-    content["records"] = [_plain(record) | {"seeds": pairs[record.one, record.six].seeds} for record in records]
-    return "\n\n".join(parts) + "\n", json.dumps(content, indent=1, allow_nan=False) + "\n"

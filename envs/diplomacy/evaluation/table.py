@@ -106,6 +106,7 @@ def play_table(options: DiplomacyOptions) -> Evaluation:
     models = read_models(options.table)
     make_folders([options.out])
     device, threads = use_machine(options.device, options.threads, quiet=options.quiet)
+    options = options.begun()
     matches = DiplomacyMatches(options, device, threads)
     plan = Plan(matches, options.games, options.seed, quiet=options.quiet)
     players: dict[str, LanguagePlayer] = {}
@@ -211,6 +212,7 @@ def report_of(
         "bot": options.opponents[0] if len(names) < NUM_POWERS else None,
         "temperature": options.temperature or 0.0,
         **{name: getattr(options, name) for name in fields},
+        "start": options.begin and options.begin.plain(),
         "models": records,
         "differences": differences,
     }
@@ -222,7 +224,8 @@ def to_markdown(options: DiplomacyOptions, report: Mapping[str, Any]) -> str:
     partial = "" if report["games"] == report["of"] else f" Partial: {report['of']} games were to be played."
     parts = [
         "# Diplomacy: language models at one table",
-        f"{report['games']} games to the end of {report['last_year']}, seed {report['seed']}, with all models{bot}. "
+        f"{report['games']} games {options.begin or ''}to the end of {report['last_year']}, seed {report['seed']}, "
+        f"with all models{bot}. "
         f"Of every seven games each model plays every power once.{partial} {INTERVALS}",
     ]
     sides = [(entry["name"], "the table", _side(entry["side"])) for entry in report["models"]]

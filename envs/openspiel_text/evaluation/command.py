@@ -16,7 +16,6 @@ from sparring.agents.language.endpoint.price import spent
 from sparring.agents.opponents.players import is_server, results_place
 from sparring.configs.core.status import say
 from sparring.envs.openspiel_text import NAME
-from sparring.envs.openspiel_text.answers import LEGAL
 from sparring.envs.openspiel_text.config import MENU, REASONING, OpenSpielAnswerConfig
 from sparring.envs.openspiel_text.evaluation.models import open_model
 from sparring.envs.openspiel_text.evaluation.options import (
@@ -30,6 +29,7 @@ from sparring.envs.openspiel_text.evaluation.options import (
     priced,
 )
 from sparring.envs.openspiel_text.exact import LostDecision, SampledAnswers, TextDecisions, figures, worst_decisions
+from sparring.envs.text_moves import LEGAL
 from sparring.eval.command import Evaluation, GameEvaluation, make_folders, place_of, use_machine
 from sparring.eval.stats.tables import percent, table
 

@@ -18,7 +18,7 @@ from sparring.agents.language.endpoint.price import spent
 from sparring.agents.opponents.players import Player, is_server
 from sparring.configs.core.status import say
 from sparring.envs.imported.states import first_state
-from sparring.envs.openspiel_text.answers import CLOSING, KINDS, LEGAL, read_decision
+from sparring.envs.openspiel_text.answers import read_decision
 from sparring.envs.openspiel_text.config import REASONING, OpenSpielAnswerConfig
 from sparring.envs.openspiel_text.decisions import action_menu, past_chance, random_option
 from sparring.envs.openspiel_text.evaluation.models import ModelPolicy, open_model
@@ -37,6 +37,7 @@ from sparring.envs.openspiel_text.evaluation.options import (
 from sparring.envs.openspiel_text.prompts import prompt_of
 from sparring.envs.openspiel_text.task import FALLBACKS
 from sparring.envs.text import Prompt, mix
+from sparring.envs.text_moves import CLOSING, KINDS, LEGAL
 from sparring.eval.command import Evaluation
 from sparring.eval.paired.evaluation import PairedGame, PairedPlayers, Plan, Played, evaluate
 from sparring.eval.stats.tables import PairConditions

@@ -2,9 +2,9 @@
 
 import pytest
 
-from sparring.envs.openspiel_text.answers import CUT, ILLEGAL, LEGAL, MISSING, MOVES, read_free_text, read_move
-from sparring.envs.openspiel_text.decisions import ActionMenu
+from sparring.envs.openspiel_text.answers import MOVES
 from sparring.envs.text import Option
+from sparring.envs.text_moves import CUT, ILLEGAL, LEGAL, MISSING, ActionMenu, read_free_text, read_move
 
 MENU = ActionMenu(tuple(Option(name, number, 0) for number, name in enumerate(("Pass", "Bet", "x(0,1)", "[P0]Bid: 3"))))
 

@@ -8,9 +8,9 @@ pytest.importorskip("pyspiel")
 import pyspiel
 
 from sparring.configs.core.errors import InputError
-from sparring.envs.openspiel_text.answers import CUT, STOP
 from sparring.envs.openspiel_text.config import REASONING, OpenSpielAnswerConfig
 from sparring.envs.openspiel_text.exact import SampledAnswers, TextDecisions, figures, worst_decisions
+from sparring.envs.text_moves import CUT, STOP
 
 MENU = OpenSpielAnswerConfig()
 THINKING = OpenSpielAnswerConfig(REASONING, 8)

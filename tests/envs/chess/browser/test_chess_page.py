@@ -9,7 +9,7 @@ import uvicorn
 
 from sparring.agents.language.backend import Decision
 from sparring.envs.chess.browser.session import HostedChess
-from sparring.envs.chess.evaluation.games import ModelPlayer
+from sparring.envs.chess.evaluation.models import ModelPlayer
 from sparring.eval.browser.server import Gate, listen, make_app
 from tests.envs.chess.browser.test_chess_play import table_of
 from tests.eval.browser.browser import browser, needs_chromium

@@ -21,7 +21,7 @@ from sparring.configs.serialization import to_plain
 from sparring.envs.chess import ENV_ID
 from sparring.envs.chess.browser.session import ChessOpponents, ChessTable, TableRules
 from sparring.envs.chess.engines import searchers
-from sparring.envs.chess.evaluation.games import MoveRequest
+from sparring.envs.chess.evaluation.models import MoveRequest
 from sparring.envs.chess.interfaces.aec_env import ChessAECEnv
 from sparring.eval.run import env_of
 from sparring.eval.run import main as run_main

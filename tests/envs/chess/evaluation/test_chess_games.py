@@ -12,11 +12,10 @@ from sparring.envs.chess.evaluation.games import (
     CUT_OFF,
     ILLEGAL,
     GameConditions,
-    ModelPlayer,
-    MoveRequest,
     RandomPlayer,
     play_games,
 )
+from sparring.envs.chess.evaluation.models import ModelPlayer, MoveRequest
 from sparring.envs.chess.evaluation.options import ChessOptions
 from sparring.envs.chess.evaluation.results import OpponentResult, to_json, to_markdown, to_pgn
 from sparring.envs.chess.positions import read_legal_move

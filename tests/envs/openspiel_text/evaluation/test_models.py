@@ -18,10 +18,10 @@ from sparring.configs.language import EndpointConfig
 from sparring.envs.imported.evaluation import state_players
 from sparring.envs.openspiel_text.answers import MOVES
 from sparring.envs.openspiel_text.config import REASONING, OpenSpielAnswerConfig
-from sparring.envs.openspiel_text.decisions import ActionMenu
 from sparring.envs.openspiel_text.evaluation.models import open_player
 from sparring.envs.openspiel_text.exact import TextDecisions
 from sparring.envs.text import FreeText, Option, Prompt
+from sparring.envs.text_moves import ActionMenu
 from tests.agents.language.asking import PATIENT, server
 from tests.agents.language.endpoint import loopback_model
 from tests.agents.language.endpoint.loopback_model import byte_tokenizer, made_up_logits
