@@ -97,7 +97,8 @@ class HttpPlayer:
             connection.request("POST", url.path or "/", body, {"Content-Type": "application/json"})
             response = connection.getresponse()
             if response.status != 200:
-                raise InputError(f"{self.text}: answered with status {response.status}; expected 200")
+                to = ": name the address that it redirects to" if 300 <= response.status < 400 else ""
+                raise InputError(f"{self.text}: answered with status {response.status}; expected 200{to}")
             parts, size = [], 0
             while part := response.read1(65536):
                 parts.append(part)
@@ -109,7 +110,9 @@ class HttpPlayer:
         except (OSError, HTTPException) as error:
             if isinstance(error, TimeoutError) or time.monotonic() > end:
                 raise InputError(f"{self.text}: gave no answer to a request within {SECONDS:g} seconds") from error
-            raise InputError(f"{self.text}: cannot be reached ({type(error).__name__}); start the server") from error
+            what = "cannot be reached" if clock is None else "does not answer in HTTP, or breaks off"
+            cure = "start the server, or correct its address" if clock is None else "mend the server"
+            raise InputError(f"{self.text}: {what} ({type(error).__name__}); {cure}") from error
         finally:
             if clock is not None:
                 clock.cancel()

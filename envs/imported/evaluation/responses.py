@@ -221,9 +221,14 @@ def clone(options: ResponseOptions, targets: Sequence[Target], sampled: bool, fo
 
 
 def foreign_facts(options: ResponseOptions, targets: Sequence[Target]) -> tuple[dict[str, Any], str]:
-    """Return the game of players of others, and their exact exploitability where it can be computed; and text."""
+    """Return the game of players of others, and their exact exploitability where it can be computed; and text.
+
+    Raises `InputError` for a player that has changed, since no figure is then of one policy.
+    """
     about: dict[str, Any] = {"env": f"openspiel:{options.id}"}
     players: list[CheckedPlayer] = [target.player for target in targets]
+    for player in players:
+        player.confirm()
     if slow := {player.name: player.seconds / player.decisions for player in players if player.remark}:
         about["seconds_a_decision"] = slow
     about |= exact_mixture(options, targets, ImportedGame("openspiel", options.id))

@@ -60,6 +60,7 @@ class CheckedPlayer:
     def __init__(self, name: str, policy: TablePolicy) -> None:
         self.name, self._policy = name, policy
         self.decisions, self.seconds = 0, 0.0
+        self._replayed: list[tuple[str, Any, Choices]] = []
 
     def __call__(self, states: Sequence[Any]) -> list[Choices]:
         """Return the choices in each of the states. Raises `InputError` for an error or a wrong answer."""
@@ -100,13 +101,18 @@ class CheckedPlayer:
 
         Raises `InputError` if answers differ: the player changes, or it sees more than its information state.
         """
-        met = [(text, states) for text, states in met_states(game, REPLAYED).items()]
-        first = self([states[0] for _, states in met])
-        again = self([states[-1] for _, states in met])
-        changed = [text for (text, _), a, b in zip(met, first, again, strict=True) if distance(a, b) > CHANGE]
+        met = met_states(game, REPLAYED)
+        first = self([states[0] for states in met.values()])
+        self._replayed = [(text, states[-1], one) for (text, states), one in zip(met.items(), first, strict=True)]
+        self.confirm("when asked again")
+
+    def confirm(self, when: str = "during the attack") -> None:
+        """Ask for the decisions of `replay` once more. Raises `InputError` if answers are not those of then."""
+        again = self([state for _, state, _ in self._replayed])
+        changed = [text for (text, _, a), b in zip(self._replayed, again, strict=True) if distance(a, b) > CHANGE]
         if changed:
             raise InputError(
-                f"{self.name}: {len(changed)} of {len(met)} answers changed when asked again, first at {changed[0]!r}; "
+                f"{self.name}: {len(changed)} of {len(again)} answers changed {when}, first at {changed[0]!r}; "
                 "fix its seed, or give action_probabilities that depend on the information state alone"
             )
 

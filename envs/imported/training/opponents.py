@@ -322,9 +322,8 @@ def frozen_seats(folder: Path, device: str | torch.device, *, deterministic: boo
 def check_contract(name: str, contract: Mapping[str, Any], needed: Mapping[str, Any]) -> None:
     """Raise `PolicyError`, with the difference, unless a policy of `contract` plays matches of `needed`."""
     if not is_imported(needed) or not is_imported(contract):
-        raise PolicyError(
-            f"{name}: plays {contract.get('id')} and no match of {needed.get('id')}; name a policy of that game"
-        )
+        wanted = needed.get("id") if is_imported(needed) else "a game of PettingZoo or OpenSpiel"
+        raise PolicyError(f"{name}: plays {contract.get('id')}, not {wanted}; name another policy")
     for key in COMPARED:
         if _plain(contract.get(key)) != _plain(needed.get(key)):
             fix = f"name a policy of {needed['id']}" if key == "id" else "play with the options it was trained with"

@@ -98,6 +98,13 @@ class Changing(Fold):
         return {next(self.calls) // 7 % 2: 1.0}
 
 
+class Learning(Changing):
+    """Is another player after the two times that its decisions are asked for before the attack."""
+
+    def action_probabilities(self, state, player):
+        return {int(next(self.calls) >= 24): 1.0}
+
+
 class Peeking(Fold):
     """Bets if the other player's card is lower, which it must not see."""
 

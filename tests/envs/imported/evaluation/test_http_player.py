@@ -124,11 +124,11 @@ def test_wrong_answer_is_one_line(serve, tmp_path, capsys, answer, message):
     assert address in error
 
 
-@pytest.mark.parametrize("status", [302, 500])
-def test_other_status_is_refused_and_redirects_are_not_followed(serve, status):
+@pytest.mark.parametrize(("status", "cure"), [(302, "200: name the address that it redirects to"), (500, "200")])
+def test_other_status_is_refused_and_redirects_are_not_followed(serve, status, cure):
     address, requests = serve(uniform, status)
     game = pyspiel.load_game("kuhn_poker")
-    with pytest.raises(InputError, match=f"answered with status {status}"):
+    with pytest.raises(InputError, match=f"answered with status {status}; expected {cure}$"):
         open_player(address, game).replay(game)
     assert len(requests) == 1
 
@@ -155,6 +155,21 @@ def test_server_that_sends_byte_by_byte_is_given_up(monkeypatch):
     threading.Thread(target=drip, daemon=True).start()
     game = pyspiel.load_game("kuhn_poker")
     with listening, pytest.raises(InputError, match=r"gave no answer to a request within 0\.4 seconds"):
+        open_player(f"http://127.0.0.1:{listening.getsockname()[1]}/", game).replay(game)
+
+
+@pytest.mark.parametrize("answer", [b"SSH-2.0-other\r\n", b"", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nz"])
+def test_server_that_was_reached_and_gives_no_whole_answer_is_not_called_unreachable(answer):
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def close():
+        connection, _ = listening.accept()
+        with connection:
+            connection.sendall(answer)
+
+    threading.Thread(target=close, daemon=True).start()
+    game = pyspiel.load_game("kuhn_poker")
+    with listening, pytest.raises(InputError, match=r"does not answer in HTTP, or breaks off \(.*mend the server"):
         open_player(f"http://127.0.0.1:{listening.getsockname()[1]}/", game).replay(game)
 
 

@@ -129,6 +129,7 @@ def test_slow_player_is_told_how_long_it_takes(tmp_path):
         ("TextProbability", ("expected probabilities by action, got {0: '0.5', 1: '0.5'}",)),
         ("SteppingByFlags", ("expected probabilities by action, got {True: 1.0}",)),
         ("Changing", ("answers changed when asked again", "fix its seed")),
+        ("Learning", ("12 of 12 answers changed during the attack", "fix its seed")),
         ("Peeking", ("answers changed when asked again", "information state alone")),
         ("Empty", ("neither action_probabilities(state, player) nor step(state)",)),
         ("NUMBER", ("got int",)),

@@ -177,7 +177,7 @@ def test_the_error_for_an_unknown_name_lists_the_known_names():
 
 
 def test_a_policy_of_another_kind_of_game_does_not_play():
-    with pytest.raises(PolicyError, match="plays sparring/Dogfight-v1 and no match of pettingzoo:mixed"):
+    with pytest.raises(PolicyError, match="ace: plays sparring/Dogfight-v1, not pettingzoo:mixed; name"):
         check_contract("ace", {"id": "sparring/Dogfight-v1"}, MIXED)
     check_contract("one", MIXED | {"roles": (0, 1)}, MIXED)
 
