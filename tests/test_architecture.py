@@ -235,8 +235,8 @@ def test_class_names_are_unique():
 
 
 ENTERED = {
-    "files entered by a PPO update": 30,
-    "files entered by a GRPO step": 53,
+    "files entered by a PPO update": 28,
+    "files entered by a GRPO step": 50,
     "files entered by an evaluation": 38,
 }
 

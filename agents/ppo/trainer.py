@@ -30,6 +30,7 @@ from sparring.agents.ppo.learner import Autocast, PPOLearner
 from sparring.agents.ppo.start import actor_critic_sha256, begin_from, estimate_seconds
 from sparring.agents.ppo.tasks.task import make_task
 from sparring.agents.run.fidelity import machine
+from sparring.agents.run.fit import Trainer
 from sparring.agents.run.progress import Timer, counted, forecast
 from sparring.agents.run.session import RunSession
 from sparring.agents.run.states import TrainingState
@@ -52,7 +53,7 @@ SEED_USES = ("network", "env", "actions", "opponents", "shuffle", "league", "che
 """Uses of randomness; `agents.ppo.tasks.task.SEEDS` are the task's."""
 
 
-class PPOTrainer:
+class PPOTrainer(Trainer):
     """Network, learner, rollout storage, task and schedule of one run.
 
     `plan` is that of the latest update.
@@ -110,11 +111,6 @@ class PPOTrainer:
         return self.learner.released if self.learner.average else self.network
 
     # ---- the interface of `fit`
-
-    @property
-    def final(self) -> Path:
-        """The checkpoint of the last update."""
-        return self.session.folder.final
 
     @property
     def over(self) -> bool:

@@ -28,8 +28,11 @@ from sparring.configs.core.errors import InputError
 class Trainer(Protocol):
     """One algorithm, created from a configuration before its run has a folder. Every process of a run has one.
 
-    `restore_or_init` is called first. `updates_done` then counts the updates.
+    `restore_or_init` is called first. `updates_done` then counts the updates. A trainer that derives from this class
+    sets `session` there, and has the usual `final` and `over`.
     """
+
+    session: RunSession
 
     unit: str
     """Name of an update: update, step."""
@@ -42,10 +45,12 @@ class Trainer(Protocol):
     @property
     def final(self) -> Path:
         """The path of the final policy."""
+        return self.session.folder.final
 
     @property
     def over(self) -> bool:
         """True if no update is left."""
+        return self.updates_done >= self.updates
 
     @property
     def env_steps(self) -> int:

@@ -32,8 +32,8 @@ from sparring.agents.language.grpo.sources import check_sources
 from sparring.agents.language.models import adapters
 from sparring.agents.language.models.load import load_model
 from sparring.agents.run.fidelity import machine
+from sparring.agents.run.fit import Trainer, save
 from sparring.agents.run.fit import fit as common_fit
-from sparring.agents.run.fit import save
 from sparring.agents.run.guard import GuardVerdict
 from sparring.agents.run.progress import counted
 from sparring.agents.run.session import RunSession
@@ -48,7 +48,7 @@ from sparring.envs.game import game_with_id, plain_bot
 from sparring.envs.text import RolloutPlan, text_game
 
 
-class GRPOTrainer:
+class GRPOTrainer(Trainer):
     """Trainer of one run: the model with its adapters, the learner, the league and the rollout workers."""
 
     unit, cannot_save = "step", ""
@@ -107,16 +107,6 @@ class GRPOTrainer:
             raise adapters.AdapterError(f"model.adapter={path}: {error}") from error
 
     # ---- interface of `fit`
-
-    @property
-    def final(self) -> Path:
-        """Path of the final adapter file."""
-        return self.session.folder.final
-
-    @property
-    def over(self) -> bool:
-        """True once all steps are done."""
-        return self.updates_done >= self.updates
 
     @property
     def env_steps(self) -> int:

@@ -33,6 +33,7 @@ from sparring.agents.distributed.tasks import follow_tasks
 from sparring.agents.policies.checkpoint import save_checkpoint
 from sparring.agents.ppo.start import actor_critic_sha256
 from sparring.agents.run.fidelity import machine
+from sparring.agents.run.fit import Trainer
 from sparring.agents.run.progress import Timer, counted, nothing_left
 from sparring.agents.run.session import RunSession
 from sparring.agents.run.states import TrainingState
@@ -110,7 +111,7 @@ def play_part(task: tuple[LabelSettings, int], bar: tqdm[NoReturn]) -> Rows:
         labeller.close()
 
 
-class DistillTrainer:
+class DistillTrainer(Trainer):
     """Network, optimizer and labels of one run; `decisions` counts the training examples, with repetitions."""
 
     unit, cannot_save = "update", ""
@@ -135,16 +136,6 @@ class DistillTrainer:
         ]
         self.optimizer = torch.optim.AdamW(groups, lr=0.0, betas=BETAS, fused=True)
         self._check_players()
-
-    @property
-    def final(self) -> Path:
-        """The checkpoint of the last update."""
-        return self.session.folder.final
-
-    @property
-    def over(self) -> bool:
-        """True once all updates are done."""
-        return self.updates_done >= self.updates
 
     @property
     def env_steps(self) -> int:
