@@ -64,7 +64,7 @@ def read(responses: ResponseGame, text: str, options: Any) -> Target:
             "--attacker search cold"
         )
     if isinstance(player, Path):
-        check_weights(text, player, options)
+        check_weights(text, player, options.start, options.target)
         return _of_file(responses, player)
     if STOCHASTIC in options.target:
         raise InputError(f"{text}: only a checkpoint samples its actions; leave out --target {STOCHASTIC}")

@@ -38,7 +38,7 @@ from sparring.envs.imported.training.opponents import NetworkSeats, RandomSeats,
 from sparring.envs.imported.tree import GameTree, game_tree
 
 GAMES_AT_ONCE = 32
-STATES = "sparring.envs.imported.evaluation.network_states:network_states"
+STATES = "sparring.envs.imported.evaluation.players.network_states:network_states"
 GAIN = "sparring.eval.exploitability.sampling:gain_metrics"
 """The game with copies of states, and the attack by sampling in it."""
 

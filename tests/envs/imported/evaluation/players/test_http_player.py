@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from sparring.configs.core.errors import InputError
-from sparring.envs.imported.evaluation import http_player
-from sparring.envs.imported.evaluation.state_players import met_states, open_player
+from sparring.envs.imported.evaluation.players import http_player
+from sparring.envs.imported.evaluation.players.state_players import met_states, open_player
 from sparring.eval.exploit import exploit_policy, main
 
 pyspiel = pytest.importorskip("pyspiel")
