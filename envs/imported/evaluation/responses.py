@@ -109,8 +109,7 @@ def read_foreign(responses: ResponseGame, text: str, options: ResponseOptions) -
     try:
         match: Any = game.match()
     except ConfigError as error:
-        near = "; add --env pettingzoo" if options.id.startswith("pettingzoo.") and game.package == OPENSPIEL else ""
-        raise InputError(str(error).replace("env.id=", "--id ") + near) from error
+        raise InputError(str(error).replace("env.id=", "--id ")) from error
     player: Any
     if game.package == OPENSPIEL:
         check_copies(match.game)
@@ -145,6 +144,8 @@ def seats_of_player(player: CheckedPlayer | RowPlayer, label: str, *, sampled: b
 def game_of_others(options: ResponseOptions) -> ImportedGame:
     """Return the game of players of others; one of PettingZoo has the options of the runs."""
     if options.env != PETTINGZOO:
+        if options.id.startswith(f"{PETTINGZOO}."):
+            raise InputError(f"--id {options.id}: is a game of PettingZoo; add --env {PETTINGZOO}")
         return ImportedGame(OPENSPIEL, options.id)
     words = [f"env={PETTINGZOO}", f"env.id={as_override(options.id, quoted=True)}", *options.options]
     config = load_kind(ImportedRunConfig, words)

@@ -1,10 +1,9 @@
 """Matches of a language model against references, in games of OpenSpiel of any size.
 
 The model takes every seat equally often, and a reference has all other seats: uniform play, OpenSpiel's searches and
-solver, other models, policies of the game, or Python objects (`envs.imported.evaluation.players.state_players`). The
-matches, tables and intervals are those of the other games of OpenSpiel. From a menu a local model draws by its
-probabilities. A free text, and every answer of a server, is sampled, and a random legal action replaces one that is not
-legal.
+solver, other models, policies of the game, or Python objects (`envs.imported.evaluation.players`). The matches,
+tables and intervals are those of the other games of OpenSpiel. From a menu a local model draws by its probabilities. A
+free text, and every answer of a server, is sampled, and a random legal action replaces one that is not legal.
 """
 
 from __future__ import annotations
