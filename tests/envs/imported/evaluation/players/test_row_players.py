@@ -7,6 +7,7 @@ from gymnasium import Env
 from gymnasium.spaces import Box, Discrete
 
 import sparring
+from sparring.agents.opponents.players import content_of
 from sparring.configs.core.errors import InputError
 from sparring.envs.imported.batch import make_batch
 from sparring.envs.imported.evaluation.players.row_players import open_row_player
@@ -101,6 +102,8 @@ def test_seat_that_always_wins_is_attacked_alone(seat, score, tmp_path):
     assert report.data["seat"] == seat
     assert report.score == score
     assert report.data["env"] == f"pettingzoo:{DUEL}"
+    (response,) = (tmp_path / "out" / "responses").glob("*.pt")
+    assert content_of(response)["training"]["config"]["env"]["seat"] == seat  # all its moves were there
     (point,) = report.data["curves"][0]["points"]
     assert point["score"] == score
 
