@@ -74,7 +74,7 @@ class LearnerEnv(Copyable):
     """Environment of one learner in `batch`, against `bots`, `players` and up to `slots` snapshots of `network_shape`.
 
     `players` are further opponents by name, which stand after the bots in `bots`: each a `Policy` where all seats
-    decide, else what `seating` takes.
+    decide, else what `seating` takes. There the learner may have one `seat` in all matches.
 
     `obs` and `final_obs` are overwritten by the next step. `opponents` [total] is the opponent in each match of the
     run, initially number 0; the batch plays a `share` of these matches, by default all. `seed` seeds the draws of
@@ -106,6 +106,7 @@ class LearnerEnv(Copyable):
         processes: Processes = ALONE,
         device: torch.device | None = None,
         seating: Callable[..., Any] | None = None,
+        seat: int | None = None,
     ) -> None:
         n, self.device = batch.num_envs, batch.device
         self.batch, self.num_envs, self.seats = batch, n, batch.obs.shape[1]
@@ -126,7 +127,8 @@ class LearnerEnv(Copyable):
         """Who acts in the other seats."""
         if seating is not None:
             where = device or batch.device
-            self.opponent_seats = seating(batch, players or {}, device=where, processes=processes, **snapshots)
+            snapshots |= {"learner": seat, "device": where, "processes": processes}
+            self.opponent_seats = seating(batch, players or {}, **snapshots)
         else:
             self.opponent_seats = StackedSeats(batch, len(bots), players or {}, view=view, **snapshots)
         self.rows: Tensor | None = self.opponent_seats.rows
@@ -141,10 +143,10 @@ class LearnerEnv(Copyable):
         self.fresh = torch.ones(self.lanes, dtype=torch.bool, device=self.device)
         self._remembers = gaps or bool(self.memory.shape[1] + self.opponent_seats.memory.shape[1])
         self._match = torch.arange(n, device=self.device)
-        seat = (share.first + self._match) % self.seats
-        self.seat_rows = self.seats * self._match + seat
+        own_seat = (share.first + self._match) % self.seats if seat is None else torch.full_like(self._match, seat)
+        self.seat_rows = self.seats * self._match + own_seat
         """The learner's seat of every match among the [N * S] of the batch, int64 [N]."""
-        self._bit = torch.ones_like(seat) << seat
+        self._bit = torch.ones_like(own_seat) << own_seat
         self._side = torch.ones(n, device=self.device)  # of the learner's observation through `view`
         self._flat_actions = torch.zeros(self.seats * n + 1, batch.action_size, device=self.device)  # a spare row
         if not gaps:

@@ -8,7 +8,7 @@ not counted more often than long ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -114,6 +114,10 @@ class SeatResults(Scored):
     """Moves, int64 [G]."""
     played: np.ndarray
     """Digest of the actions of the game, int64 [G]: equal games have equal ones."""
+
+    def of_seat(self, seat: int) -> SeatResults:
+        """Return those in which the player had this seat."""
+        return SeatResults(*(getattr(self, part.name)[self.seat == seat] for part in fields(self)))
 
     @property
     def counts(self) -> Result:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 class TurnSeats:
     """Seats of `batch` that are not the learner's, for opponents of these numbers: `players`, then slots, then itself.
 
-    `memory` [N S, M] has a row for each seat. `seed` seeds the actions of snapshots, networks on `device`.
+    `memory` [N S, M] has a row for each seat. `seed` seeds the actions of snapshots, networks on `device`. The learner
+    has the seat `learner` of all matches, or seat i % S of match i.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class TurnSeats:
         share: Shard,
         device: torch.device,
         processes: Processes,
+        learner: int | None = None,
     ) -> None:
         n, seats = batch.deciding.shape
         if n % seats:
@@ -50,7 +52,7 @@ class TurnSeats:
                 f"env.num_envs={share.total}: must be a multiple of {seats * processes.size}, so that it plays "
                 f"every seat alike{each}"
             )
-        self._batch, self._share, self._processes = batch, share, processes
+        self._batch, self._share, self._processes, self._learner = batch, share, processes, learner
         generators = {name: getattr(player, "generator", None) for name, player in players.items()}
         self._generators = {name: generator for name, generator in generators.items() if generator is not None}
         self._generator = torch.Generator(device).manual_seed(seed)
@@ -67,7 +69,7 @@ class TurnSeats:
         """Give every seat its player, by the `opponents` of the run's matches; restart the matches in `restart` [N]."""
         n, seats = self._batch.deciding.shape
         owner = np.repeat(opponents[self._share.rows, None], seats, axis=1)
-        owner[np.arange(n), np.arange(n) % seats] = self._itself
+        owner[np.arange(n), np.arange(n) % seats if self._learner is None else self._learner] = self._itself
         self._owner = owner.ravel()
         if restart.any():
             self._batch.restart(restart)

@@ -95,6 +95,8 @@ class ImportedEnvConfig(EnvConfig):
     twin: str = option("auto", TWIN, needs=["env.package=pettingzoo"])
     """Play the matches of a game of PettingZoo in OpenSpiel: auto where it has one that replays 200 random games
     equally, on for that or an error, off for PettingZoo's own."""
+    seat: int = option(-1, "[-1, 61]", needs=["self_play.both_seats=false"])
+    """The only seat that learns, from 0; opponents have the others. -1: all seats, equally often."""
     roles: list[str] = field(default_factory=list, metadata={"allowed": ROLE})
     """The seats of each policy by name, as in [adversary_*,agent_*]; empty: those whose names differ by a number only
     and whose spaces are equal share one."""

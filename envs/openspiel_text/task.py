@@ -45,7 +45,7 @@ from sparring.envs.text import (
 )
 from sparring.envs.text_moves import KINDS
 
-STATE_PLAYER = "sparring.envs.imported.evaluation.state_players:open_player"
+STATE_PLAYER = "sparring.envs.imported.evaluation.players.state_players:open_player"
 """Opens a player of states in a game of OpenSpiel, such as a policy of PPO; it needs torch."""
 OPENSPIEL_PLAYER = "openspiel:"
 """Beginning of the names of OpenSpiel's own players, such as openspiel:uniform."""

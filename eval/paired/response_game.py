@@ -24,41 +24,26 @@ DETERMINISTIC, STOCHASTIC = "deterministic", "stochastic"
 class ResponseOptions(Protocol):
     """Options of the command that a game reads."""
 
-    @property
-    def start(self) -> tuple[str, ...]:
-        """Attackers."""
-
-    @property
-    def target(self) -> tuple[str, ...]:
-        """How the policy acts."""
-
-    @property
-    def games(self) -> int:
-        """Games of an evaluation."""
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        """Options of the runs."""
-
-    @property
-    def modules(self) -> tuple[str, ...]:
-        """Modules that may be imported to make the game."""
-
-    @property
-    def id(self) -> str:
-        """Game of players that do not name it themselves; empty for policies' files."""
-
-    @property
-    def seat(self) -> int | None:
-        """The only seat to attack; None is all."""
-
-    @property
-    def device(self) -> str:
-        """Device of the policies."""
-
-    @property
-    def threads(self) -> int:
-        """CPU threads; 0 is every core."""
+    start: tuple[str, ...]
+    """Attackers."""
+    target: tuple[str, ...]
+    """How the policy acts."""
+    games: int
+    """Games of an evaluation."""
+    options: tuple[str, ...]
+    """Options of the runs."""
+    modules: tuple[str, ...]
+    """Modules that may be imported to make the game."""
+    env: str
+    """Package of their games; empty for policies' files, and where only one has such players."""
+    id: str
+    """Game of players that do not name it themselves; empty for policies' files."""
+    seat: int | None
+    """The only seat to attack; None is all."""
+    device: str
+    """Device of the policies."""
+    threads: int
+    """CPU threads; 0 is every core."""
 
 
 Choices = Sequence[tuple[int, float]]
@@ -153,15 +138,19 @@ class Target:
     """What answers for a player of others, which is not in a file."""
     named: Callable[[bool], str] | None = None
     """`(sampled)`: register such a player as an opponent of runs, and return its name."""
+    modules: Sequence[str] = ()
+    """Modules whose code makes the game of such a player."""
+    seats: int = 0
+    """Seats of the game that can be attacked alone."""
 
 
-def check_weights(text: str, player: Any, options: ResponseOptions) -> None:
+def check_weights(text: str, player: Any, start: Sequence[str], target: Sequence[str]) -> None:
     """Raise `InputError` for an attack that needs a checkpoint of a player that is not one."""
     if isinstance(player, Path) and player.suffix == ".pt":
         return
-    if WARM in options.start:
+    if WARM in start:
         raise InputError(f"{text}: only a checkpoint has weights to begin with; add --start {COLD}")
-    if STOCHASTIC in options.target:
+    if STOCHASTIC in target:
         raise InputError(f"{text}: only a checkpoint samples its actions; leave out --target {STOCHASTIC}")
 
 

@@ -67,7 +67,7 @@ def read(responses: ResponseGame, text: str, options: Any) -> Target:
         least = f"one game for each power gives no interval; give --games {2 * NUM_POWERS} or more"
         raise InputError(f"--games {options.games}: {least}")
     if isinstance(player, Path):
-        check_weights(text, player, options)
+        check_weights(text, player, options.start, options.target)
         return _of_file(responses, player)
     if STOCHASTIC in options.target:
         raise InputError(f"{text}: only a checkpoint samples its actions; leave out --target {STOCHASTIC}")

@@ -20,7 +20,7 @@ from typing_extensions import TypedDict
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.serving import in_thread
 from sparring.configs.core.typed import Count, read, require
-from sparring.envs.imported.evaluation.state_players import open_player
+from sparring.envs.imported.evaluation.players.state_players import open_player
 from sparring.envs.imported.states import first_state, has_text, is_open
 from sparring.eval.browser.server import Send
 from sparring.eval.command import fill_page, join_files

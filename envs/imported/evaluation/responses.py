@@ -20,7 +20,9 @@ from typing import Any
 import numpy as np
 
 from sparring.agents.opponents.players import find_checkpoint
+from sparring.agents.play.seat_matches import SeatPlayer
 from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.games import PACKAGES
 from sparring.configs.load import load_kind
 from sparring.configs.opponents import named_module, register_opponent
 from sparring.configs.overrides import as_override
@@ -30,11 +32,11 @@ from sparring.envs.imported.config import ImportedRunConfig
 from sparring.envs.imported.evaluation.clone import imitate
 from sparring.envs.imported.evaluation.command import exact_values
 from sparring.envs.imported.evaluation.matches import seats_of
-from sparring.envs.imported.evaluation.network_states import policy_choices, state_game
+from sparring.envs.imported.evaluation.players.network_states import policy_choices, state_game
+from sparring.envs.imported.evaluation.players.row_players import RowPlayer, open_row_player
+from sparring.envs.imported.evaluation.players.state_players import Asked, CheckedPlayer, open_player, table_of
+from sparring.envs.imported.evaluation.players.state_seats import StateSeats, mixed
 from sparring.envs.imported.evaluation.policy import ImportedGame, load_policy
-from sparring.envs.imported.evaluation.state_players import CheckedPlayer, open_player, table_of
-from sparring.envs.imported.evaluation.state_seats import StateSeats, mixed
-from sparring.envs.imported.match import make_match
 from sparring.envs.imported.openspiel import is_zero_sum
 from sparring.envs.imported.states import check_copies
 from sparring.envs.imported.tree import game_tree
@@ -50,6 +52,9 @@ from sparring.eval.paired.response_game import (
     steps_per_update,
 )
 
+PETTINGZOO, OPENSPIEL = PACKAGES
+BATCH = 8
+"""Matches for each seat in which a player is asked twice."""
 EVALUATIONS = 20
 """Points of a curve, about."""
 SHAPE = ("hidden", "blocks", "activation", "encoder", "memory")
@@ -67,7 +72,7 @@ def read(responses: ResponseGame, text: str, options: ResponseOptions) -> Target
     if options.id:
         return read_foreign(responses, text, options)
     path = find_checkpoint(text)
-    check_weights(text, path, options)
+    check_weights(text, path, options.start, options.target)
     player, game = load_policy(path, "cpu", options.modules)
     seats = len(seats_of(game))
     games = -(-options.games // math.lcm(2, seats)) * math.lcm(2, seats)
@@ -77,8 +82,13 @@ def read(responses: ResponseGame, text: str, options: ResponseOptions) -> Target
     network += ["network.encoder=none"] if shape and player.contract["picture"] and "picture" not in shape else []
     digest = sha256(path.read_bytes()).hexdigest()
     name = label_of(str(path))
-    matches = {key: str(value) for key, value in asdict(game).items()}
-    return Target(str(path), name, digest, responses, matches, settings, network, player.contract)
+    about: dict[str, Any] = {"network": network, "contract": player.contract, "seats": seats}
+    return Target(str(path), name, digest, responses, stated(game), settings, **about)
+
+
+def stated(game: ImportedGame) -> dict[str, str]:
+    """Return the game as options of matches."""
+    return {key: str(value) for key, value in asdict(game).items()}
 
 
 def game_settings(game: ImportedGame, seats: int) -> list[str]:
@@ -92,28 +102,56 @@ def game_settings(game: ImportedGame, seats: int) -> list[str]:
 
 
 def read_foreign(responses: ResponseGame, text: str, options: ResponseOptions) -> Target:
-    """Read a player of others in a game of OpenSpiel, and ask it for some decisions twice. Raises `InputError`."""
+    """Read a player of others in a game, and ask it for some decisions twice. Raises `InputError`."""
     for module in options.modules:
         named_module(module, f"--import {module}")  # registers a game in Python
+    game = game_of_others(options)
     try:
-        match: Any = make_match("openspiel", options.id, {})
+        match: Any = game.match()
     except ConfigError as error:
         raise InputError(str(error).replace("env.id=", "--id ")) from error
-    check_copies(match.game)
-    player = open_player(text, match.game)
-    player.replay(match.game)
-    version = metadata.version("open_spiel")
-    fixed = f"{text} {options.id} {version}" if text.startswith("openspiel:") else ""  # others may change
-    digest = sha256(fixed.encode()).hexdigest() if fixed else ""
+    player: Any
+    if game.package == OPENSPIEL:
+        check_copies(match.game)
+        player = open_player(text, match.game)
+        player.replay(match.game)
+    else:
+        batch = game.batch(len(match.seats) * BATCH, 0)
+        player = open_row_player(text, batch.contract)
+        player.check_twice(batch)
+        batch.close()
+    fixed = f"{text} {options.id} {metadata.version('open_spiel')}" if text.startswith("openspiel:") else ""
+    digest = sha256(fixed.encode()).hexdigest() if fixed else ""  # others may change
     name = re.sub(r"[^A-Za-z0-9._+-]+", "-", f"{text} in {options.id}").strip("-")
-    settings = game_settings(ImportedGame("openspiel", options.id), match.game.num_players())
 
     def named(sampled: bool) -> str:
         label = f"target-{sha256(text.encode()).hexdigest()[:12]}{'' if sampled else '-likeliest'}"
-        register_opponent(label)(StateSeats(player if sampled else player.likeliest, label))
+        register_opponent(label)(seats_of_player(player, label, sampled=sampled))
         return label
 
-    return Target(text, name, digest, responses, settings=settings, player=player, named=named)
+    about: dict[str, Any] = {"modules": game.modules, "seats": len(match.seats)}
+    settings = game_settings(game, len(match.seats))
+    return Target(text, name, digest, responses, stated(game), settings, player=player, named=named, **about)
+
+
+def seats_of_player(player: CheckedPlayer | RowPlayer, label: str, *, sampled: bool) -> SeatPlayer:
+    """Return a player of others as an opponent of runs."""
+    if isinstance(player, RowPlayer):
+        return player.seats(sampled)
+    return StateSeats(player if sampled else player.likeliest, label)
+
+
+def game_of_others(options: ResponseOptions) -> ImportedGame:
+    """Return the game of players of others; one of PettingZoo has the options of the runs."""
+    if options.env != PETTINGZOO:
+        if options.id.startswith(f"{PETTINGZOO}."):
+            raise InputError(f"--id {options.id}: is a game of PettingZoo; add --env {PETTINGZOO}")
+        return ImportedGame(OPENSPIEL, options.id)
+    words = [f"env={PETTINGZOO}", f"env.id={as_override(options.id, quoted=True)}", *options.options]
+    config = load_kind(ImportedRunConfig, words)
+    assert isinstance(config, ImportedRunConfig)
+    env = config.env
+    return ImportedGame(PETTINGZOO, env.id, env.kwargs, outcome=env.outcome, roles=tuple(env.roles))
 
 
 def rounded_steps(kind: type[NamedOpponentsRunConfig], settings: Sequence[str], steps: int) -> NamedOpponentsRunConfig:
@@ -191,7 +229,10 @@ def states(options: ResponseOptions, targets: Sequence[Target], sampled: bool) -
     Raises `InputError` for a game of PettingZoo, and one without texts of information states.
     """
     if targets[0].player is not None:
-        match: Any = make_match("openspiel", options.id, {})
+        game = game_of_others(options)
+        if game.package != OPENSPIEL:
+            raise InputError(f"{game.name} does not copy its states")
+        match: Any = game.match()
         players = [target.player for target in targets]
         return state_game(match.game, mixed([p if sampled else p.likeliest for p in players]))
     opened = [load_policy(Path(target.against), "cpu", options.modules) for target in targets]
@@ -225,13 +266,17 @@ def foreign_facts(options: ResponseOptions, targets: Sequence[Target]) -> tuple[
 
     Raises `InputError` for a player that has changed, since no figure is then of one policy.
     """
-    about: dict[str, Any] = {"env": f"openspiel:{options.id}"}
-    players: list[CheckedPlayer] = [target.player for target in targets]
+    game = game_of_others(options)
+    about: dict[str, Any] = {"env": game.name}
+    players: list[Asked] = [
+        asked for target in targets if (asked := getattr(target.player, "asked", target.player)) is not None
+    ]
     for player in players:
-        player.confirm()
+        if isinstance(player, CheckedPlayer):
+            player.confirm()
     if slow := {player.name: player.seconds / player.decisions for player in players if player.remark}:
         about["seconds_a_decision"] = slow
-    about |= exact_mixture(options, targets, ImportedGame("openspiel", options.id))
+    about |= exact_mixture(options, targets, game)
     remarks = "".join(f"\n{player.remark}\n" for player in players if player.remark)
     return about, remarks + exact_text(about, "player", options.seat)
 

@@ -45,7 +45,7 @@ RANDOM = "random"
 """Player that draws uniformly among the legal actions."""
 STATE_PLAYERS, SAVED = "openspiel:", (".json", ".zip")
 """Beginning and ends of players of states: OpenSpiel's own, responses that `sparring exploit` saved, and SB3's zips."""
-STATE_SEATS = "sparring.envs.imported.evaluation.state_seats:open_state_seats"
+STATE_SEATS = "sparring.envs.imported.evaluation.players.state_seats:open_state_seats"
 SEAT_PLAYERS = f"{RANDOM}, a run or a checkpoint, {players.SAMPLED_PREFIX}FILE, or module:Name"
 WANTED = "a model that eval/export.py wrote of a policy without memory: input float32 [1, D], output float32 [1, A]"
 MOST_NUMBERS = {"obs_dim": 1_000_000, "continuous": 10_000}

@@ -23,7 +23,7 @@ from sparring.agents.policies.encoders import FLAT, picture_text
 from sparring.agents.policies.networks import PolicyNetwork, shape_for
 from sparring.agents.ppo.tasks.duel import cut_rows
 from sparring.agents.ppo.tasks.league_task import LeagueTask
-from sparring.configs.core.errors import InputError
+from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.schema import RANDOM
 from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.game import load
@@ -38,7 +38,7 @@ from sparring.envs.imported.training.opponents import NetworkSeats, RandomSeats,
 from sparring.envs.imported.tree import GameTree, game_tree
 
 GAMES_AT_ONCE = 32
-STATES = "sparring.envs.imported.evaluation.network_states:network_states"
+STATES = "sparring.envs.imported.evaluation.players.network_states:network_states"
 GAIN = "sparring.eval.exploitability.sampling:gain_metrics"
 """The game with copies of states, and the attack by sampling in it."""
 
@@ -63,6 +63,7 @@ class ImportedTask(LeagueTask):
         self._twin, told = chosen(config.env, named_texts(config))
         batch = self._make_batch(share.count, seeds["env"], first=share.first)
         contract = batch.contract
+        self._seat = _learning_seat(config, len(contract["roles"]))
         shape = shape_for(contract, config.network)
 
         def opened(text: str) -> SeatPlayer:
@@ -82,6 +83,7 @@ class ImportedTask(LeagueTask):
                 share=share,
                 processes=processes,
                 seating=TurnSeats,
+                seat=self._seat,
             )
             self.env.notes += [_about(contract, shape.get("encoder", FLAT)), *([told] if told else []), *batch.remarks]
         except BaseException:
@@ -162,6 +164,7 @@ class ImportedTask(LeagueTask):
         metrics: dict[str, float] = {}
         for bot in plan.bots:
             results = self._play(learner, self._players[bot], seed, self.config.evaluation.games)
+            results = results if self._seat is None else results.of_seat(self._seat)
             metrics |= result_metrics(f"eval/{bot}", results)
         if self._tree is None:
             return metrics, float(np.mean([metrics[f"eval/{bot}/win_rate"] for bot in plan.bots]))
@@ -195,6 +198,14 @@ class ImportedTask(LeagueTask):
     def load_matches(self, state: Mapping[str, Any]) -> None:
         """See `LeagueTask`."""
         self.env.load_state_dict(cut(state, self.env.share))
+
+
+def _learning_seat(config: ImportedRunConfig, seats: int) -> int | None:
+    """Return the only seat that learns, None if all do. Raises `ConfigError` for one that the game does not have."""
+    seat = config.env.seat
+    if seat >= seats:
+        raise ConfigError(f"env.seat={seat}: must be in [-1, {seats - 1}], the seats of {config.env.id}")
+    return None if seat < 0 else seat
 
 
 def _about(contract: Mapping[str, Any], encoder: str) -> str:

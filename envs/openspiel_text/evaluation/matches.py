@@ -1,7 +1,7 @@
 """Matches of a language model against references, in games of OpenSpiel of any size.
 
 The model takes every seat equally often, and a reference has all other seats: uniform play, OpenSpiel's searches and
-solver, other models, policies of the game, or Python objects (`envs.imported.evaluation.state_players`). The matches,
+solver, other models, policies of the game, or Python objects (`envs.imported.evaluation.players`). The matches,
 tables and intervals are those of the other games of OpenSpiel. From a menu a local model draws by its probabilities. A
 free text, and every answer of a server, is sampled, and a random legal action replaces one that is not legal.
 """
@@ -98,8 +98,8 @@ def open_players(
     options: OpenSpielTextOptions, located: Player | None, opponents: Sequence[str], device: str, like: Any = None
 ) -> PairedPlayers:
     """Open the model and its opponents, in the game of the options. Raises `InputError` for what cannot play it."""
-    from sparring.envs.imported.evaluation.state_players import CheckedPlayer, open_player
-    from sparring.envs.imported.evaluation.state_seats import StateSeats
+    from sparring.envs.imported.evaluation.players.state_players import CheckedPlayer, open_player
+    from sparring.envs.imported.evaluation.players.state_seats import StateSeats
 
     class TextSeats(StateSeats):
         """The model in any seats."""

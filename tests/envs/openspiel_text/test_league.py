@@ -20,7 +20,7 @@ from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.load import load
 from sparring.curriculum.league.file import LeagueFile
-from sparring.envs.imported.evaluation.state_players import open_player
+from sparring.envs.imported.evaluation.players.state_players import open_player
 from sparring.envs.openspiel_text.task import OpenSpielTask
 from tests.envs.imported.evaluation.saved import save_run
 from tests.envs.openspiel_text.test_task import RUN, named, named_last, plan_of, play, task_of

@@ -15,8 +15,8 @@ import sparring
 from sparring.agents.callbacks import CallbackDispatcher
 from sparring.agents.play.exploitability import policy_table
 from sparring.configs.core.errors import InputError
-from sparring.envs.imported.evaluation.state_players import open_player, table_of
-from sparring.envs.imported.evaluation.state_seats import StateSeats, mixed
+from sparring.envs.imported.evaluation.players.state_players import open_player, table_of
+from sparring.envs.imported.evaluation.players.state_seats import StateSeats, mixed
 from sparring.envs.imported.states import first_state
 from sparring.envs.imported.tree import game_tree
 from sparring.eval.exploit import main

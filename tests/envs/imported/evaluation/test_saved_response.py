@@ -5,7 +5,7 @@ import json
 import pytest
 
 from sparring.configs.core.errors import InputError
-from sparring.envs.imported.evaluation.state_players import open_player
+from sparring.envs.imported.evaluation.players.state_players import open_player
 from sparring.envs.imported.tree import game_tree
 from sparring.eval.exploit import exploit_policy, main
 from tests.eval.exploitability.schema import check_schema

@@ -67,6 +67,15 @@ def test_kuhn_poker_is_learned(tmp_path):
     assert last < 0.12 < 0.458  # uniform play
 
 
+@pytest.mark.parametrize(("seat", "rate"), [(0, 1.0), (1, 0.0)])
+def test_only_the_seat_of_the_run_learns_and_is_measured(tmp_path, seat, rate):
+    """In this form of the game the first seat wins whatever is played."""
+    game = ["env=pettingzoo", "env.id=tests.envs.imported.own_game", "env.kwargs.fault=seats", f"env.seat={seat}"]
+    options = ["self_play.both_seats=false", "phases.0.scripted_start=1.0", "phases.0.scripted_end=1.0"]
+    _, (row,) = train(tmp_path, "run", game, *options, "evaluation.every=1", updates=1)
+    assert row["rollout/random/win_rate"] == row["eval/random/win_rate"] == rate
+
+
 def test_self_play_of_all_seats_has_its_share():
     env = type("Env", (), {"bots": ("random",), "slots": 3, "device": "cpu"})()
     phase = PhaseConfig("p", 4, stages=[StageConfig(bots=["random"])], scripted_start=0.2, scripted_end=0.2)
@@ -94,6 +103,8 @@ def test_the_learner_has_every_seat_of_three_against_each_opponent_equally_often
         (["env=openspiel", "env.id=kuhn_poker", "env.kwargs.players=99"], r"env\.id=kuhn_poker"),
         (["env=pettingzoo", "network.encoder=impala"], r"network\.encoder=impala: .* shows no picture"),
         (["env=pettingzoo", "against=nobody"], r"against=nobody"),
+        (["env=pettingzoo", "env.seat=2", "self_play.both_seats=false"], r"env\.seat=2: must be in \[-1, 1\]"),
+        (["env=openspiel", "env.seat=1"], r"env\.seat=1: has no effect without self_play\.both_seats=false"),
         (["env=pettingzoo", "trainer=sb3"], r"trainer=sb3: does not train .*; choose ppo"),
         (["env=openspiel", "env.kwargs={a: [1]}"], r"env\.kwargs=.*a is a list; must be a number"),
     ],

@@ -8,9 +8,9 @@ import pytest
 import sparring
 from sparring.configs.core.errors import InputError
 from sparring.configs.opponents import forget_opponent, register_opponent
-from sparring.envs.imported.evaluation.state_players import open_player, read_object, table_of
+from sparring.envs.imported.evaluation.players.rlcard_player import REFUSED, RULES
+from sparring.envs.imported.evaluation.players.state_players import open_player, read_object, table_of
 from sparring.envs.imported.states import first_state
-from sparring.envs.imported.training.rlcard_player import REFUSED, RULES
 from sparring.envs.imported.tree import game_tree
 from sparring.eval.exploit import exploit_policy, main
 from tests.configs import messages
@@ -20,7 +20,7 @@ LIMIT = (
     "universal_poker(betting=limit,numPlayers=2,numRounds=4,blind=1 2,firstPlayer=1 1 1 1,raiseSize=2 2 4 4,"
     "maxRaises=4 4 4 4,numSuits=4,numRanks=13,numHoleCards=2,numBoardCards=0 3 1 1)"
 )
-MINE = "tests.envs.imported.evaluation.foreign_players"
+MINE = "tests.envs.imported.evaluation.players.foreign_players"
 
 
 def exploited(text, game, tmp_path, moves=20_000, **options):

@@ -20,7 +20,7 @@ from sparring.agents.opponents.players import find_checkpoint
 from sparring.agents.play.exploitability import probabilities
 from sparring.configs.core.errors import InputError
 from sparring.configs.games import is_imported
-from sparring.envs.imported.evaluation.http_player import tensor_of
+from sparring.envs.imported.evaluation.players.http_player import tensor_of
 from sparring.envs.imported.evaluation.policy import ImportedGame, load_policy
 from sparring.envs.imported.rows import SeatRows
 from sparring.envs.imported.states import first_state, own_path, passive_actions, rows_of, whole

@@ -20,7 +20,7 @@ from stable_baselines3 import A2C, PPO, SAC
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from sparring.configs.core.errors import InputError
-from sparring.envs.imported.evaluation.state_players import met_states, open_player
+from sparring.envs.imported.evaluation.players.state_players import met_states, open_player
 from sparring.envs.imported.states import first_state, whole
 from sparring.envs.imported.training.opponents import load_seat_policy, open_seat_player
 from sparring.eval.exploit import exploit_policy, main

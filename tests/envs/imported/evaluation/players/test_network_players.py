@@ -10,10 +10,10 @@ import torch
 
 from sparring.agents.play.exploitability import probabilities
 from sparring.configs.core.errors import InputError
-from sparring.envs.imported.evaluation.network_states import network_choices, network_states
+from sparring.envs.imported.evaluation.players.network_states import network_choices, network_states
+from sparring.envs.imported.evaluation.players.state_players import met_states, open_player
+from sparring.envs.imported.evaluation.players.state_seats import seat_state
 from sparring.envs.imported.evaluation.policy import load_policy
-from sparring.envs.imported.evaluation.state_players import met_states, open_player
-from sparring.envs.imported.evaluation.state_seats import seat_state
 from sparring.eval.exploit import exploit_policy, main
 from tests.envs.imported.evaluation.saved import DUEL, save_run
 

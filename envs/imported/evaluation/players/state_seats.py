@@ -11,19 +11,20 @@ from torch import Tensor
 
 from sparring.agents.opponents.players import SAMPLED_PREFIX, OpponentError
 from sparring.configs.core.errors import InputError
-from sparring.envs.imported.evaluation.state_players import open_player
+from sparring.envs.imported.evaluation.players.row_states import RowGame
+from sparring.envs.imported.evaluation.players.state_players import open_player
 from sparring.envs.imported.match import make_match
 from sparring.envs.imported.states import TurnState, has_text, own_path
 from sparring.eval.paired.response_game import Choices, StatePolicy
 
 
 class StateSeats:
-    """A policy of OpenSpiel's states in a batch of matches; `generator` draws its actions."""
+    """A policy of states in a batch of matches, those of OpenSpiel or of a `game`; `generator` draws its actions."""
 
     memory_size = 0
 
-    def __init__(self, policy: StatePolicy, name: str, seed: int = 0) -> None:
-        self.name, self._policy = name, policy
+    def __init__(self, policy: StatePolicy, name: str, seed: int = 0, *, game: RowGame | None = None) -> None:
+        self.name, self._policy, self._game = name, policy, game
         self.generator = torch.Generator()
         self.reseed(seed)
 
@@ -37,15 +38,19 @@ class StateSeats:
 
     def choose_rows(self, batch: Any, rows: Tensor) -> Tensor:
         """Return actions [R, A] for `rows` [R] of the N * S seats of a batch in this process."""
+        chosen = self._draw(self._game.states(batch, rows) if self._game else self._states(batch, rows))
+        actions = torch.zeros(len(rows), batch.action_size)
+        actions[:, 0] = torch.tensor(chosen, dtype=torch.float32)
+        return actions
+
+    def _states(self, batch: Any, rows: Tensor) -> list[Any]:
+        """Return the states of the matches in which `rows` decide."""
         if not hasattr(batch, "match"):
             raise OpponentError(
                 f"opponent {self.name}: needs the match itself, which is in a worker; set env.workers=0"
             )
         places = [divmod(row, batch.deciding.shape[1]) for row in rows.tolist()]
-        chosen = self._draw([seat_state(batch.match(match).state, seat) for match, seat in places])
-        actions = torch.zeros(len(places), batch.action_size)
-        actions[:, 0] = torch.tensor(chosen, dtype=torch.float32)
-        return actions
+        return [seat_state(batch.match(match).state, seat) for match, seat in places]
 
     def action(self, match: Any, seat: int) -> np.ndarray:
         """Return the action in one match, float64 [1]."""
@@ -74,13 +79,14 @@ def open_state_seats(text: str, contract: Mapping[str, Any], seed: int, *, deter
     A zip takes its likeliest action if it is `deterministic`, unless it is named with `stochastic:`.
     """
     package, _, game_id = str(contract["id"]).partition(":")
-    if package != "openspiel":
+    zipped, rows = text.endswith(".zip"), package != "openspiel"
+    if rows and not zipped:
         raise InputError(f"{text}: plays games of OpenSpiel, and this is {contract['id']}; name another opponent")
-    match: Any = make_match("openspiel", game_id, dict(contract["kwargs"]))
-    file = text.removeprefix(SAMPLED_PREFIX)
-    player = open_player(file, match.game)
-    sure = deterministic and file == text and text.endswith(".zip")
-    return StateSeats(player.likeliest if sure else player, text, seed)
+    file, game = text.removeprefix(SAMPLED_PREFIX), RowGame(contract) if rows else None
+    match: Any = None if rows else make_match("openspiel", game_id, dict(contract["kwargs"]))
+    player = open_player(file, game or match.game)
+    sure = deterministic and file == text and zipped
+    return StateSeats(player.likeliest if sure else player, text, seed, game=game)
 
 
 def mixed(policies: Sequence[StatePolicy]) -> StatePolicy:

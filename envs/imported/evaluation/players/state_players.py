@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 from zlib import crc32
 
 import numpy as np
@@ -30,12 +30,12 @@ from sparring.configs.core.errors import InputError, UnknownNameError, choose
 from sparring.configs.core.files import read_json
 from sparring.configs.opponents import is_code, named_source
 from sparring.envs.game import Game, games, load
-from sparring.envs.imported.evaluation.http_player import HttpPlayer
-from sparring.envs.imported.evaluation.network_states import TablePolicy, read_model, read_policy
-from sparring.envs.imported.evaluation.sb3_player import read_sb3
+from sparring.envs.imported.evaluation.players.http_player import HttpPlayer
+from sparring.envs.imported.evaluation.players.network_states import TablePolicy, read_model, read_policy
+from sparring.envs.imported.evaluation.players.rlcard_player import read_rule
+from sparring.envs.imported.evaluation.players.sb3_player import read_sb3
 from sparring.envs.imported.match import raised_where
 from sparring.envs.imported.states import first_state, text_of, whole
-from sparring.envs.imported.training.rlcard_player import read_rule
 from sparring.envs.imported.tree import GameTree
 from sparring.eval.paired.response_game import FORMAT, Choices
 
@@ -50,29 +50,50 @@ CONSTANT = 2.0
 MEMORY_MB = 100
 IN_TEXT = "openspiel_text"
 """Name of the game whose record opens language models."""
+Answer = TypeVar("Answer")
 MOST = 1_000_000
 """Iterations or simulations."""
 
 
-class CheckedPlayer:
-    """A player of others, whose answers are checked and timed."""
+class Asked:
+    """A player of others: its errors in one line, and how long it takes."""
 
-    def __init__(self, name: str, policy: TablePolicy) -> None:
-        self.name, self._policy = name, policy
-        self.decisions, self.seconds = 0, 0.0
-        self._replayed: list[tuple[str, Any, Choices]] = []
+    def __init__(self, name: str) -> None:
+        self.name, self.decisions, self.seconds = name, 0, 0.0
 
-    def __call__(self, states: Sequence[Any]) -> list[Choices]:
-        """Return the choices in each of the states. Raises `InputError` for an error or a wrong answer."""
+    def timed(self, decisions: int, answer: Callable[[], Answer]) -> Answer:
+        """Return what the player answers to so many decisions. Raises `InputError` for an error."""
         start = time.perf_counter()
         try:
-            answers = list(self._policy(states))
+            answers = answer()
         except InputError:
             raise
         except (Exception, SystemExit) as error:  # whatever a stranger's player raises is one line
             raise InputError(f"{self.name}: raised {raised_where(error)}; mend the player") from error
         self.seconds += time.perf_counter() - start
-        self.decisions += len(states)
+        self.decisions += decisions
+        return answers
+
+    @property
+    def remark(self) -> str:
+        """A line on a slow player, empty for others."""
+        each = self.seconds / max(self.decisions, 1)
+        return "" if each < SLOW else (
+            f"{self.name} is slow: {each:.3f} seconds a decision, {self.seconds:.0f} seconds for {self.decisions:,}."
+        )  # fmt: skip
+
+
+class CheckedPlayer(Asked):
+    """A player of states, whose answers are checked and timed."""
+
+    def __init__(self, name: str, policy: TablePolicy) -> None:
+        super().__init__(name)
+        self._policy = policy
+        self._replayed: list[tuple[str, Any, Choices]] = []
+
+    def __call__(self, states: Sequence[Any]) -> list[Choices]:
+        """Return the choices in each of the states. Raises `InputError` for an error or a wrong answer."""
+        answers = self.timed(len(states), lambda: list(self._policy(states)))
         if len(answers) != len(states):
             raise InputError(f"{self.name}: gave {len(answers)} answers for {len(states)} decisions; mend the player")
         return [self._checked(state, answer) for state, answer in zip(states, answers, strict=True)]
@@ -115,14 +136,6 @@ class CheckedPlayer:
                 f"{self.name}: {len(changed)} of {len(again)} answers changed {when}, first at {changed[0]!r}; "
                 "fix its seed, or give action_probabilities that depend on the information state alone"
             )
-
-    @property
-    def remark(self) -> str:
-        """A line on a slow player, empty for others."""
-        each = self.seconds / max(self.decisions, 1)
-        return "" if each < SLOW else (
-            f"{self.name} is slow: {each:.3f} seconds a decision, {self.seconds:.0f} seconds for {self.decisions:,}."
-        )  # fmt: skip
 
 
 def action_number(action: Any) -> int:

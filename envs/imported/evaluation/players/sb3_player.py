@@ -1,4 +1,4 @@
-"""Zips of SB3's PPO and A2C and of sb3-contrib's MaskablePPO and RecurrentPPO as players of OpenSpiel's games.
+"""Zips of SB3's PPO and A2C and of sb3-contrib's MaskablePPO and RecurrentPPO as players of states.
 
 They are read without their code.
 
@@ -31,7 +31,13 @@ from sparring.agents.policies.sb3_files import (
 )
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.tensor_file import unpack
-from sparring.envs.imported.evaluation.network_states import TablePolicy, tensor_policy, tensor_sizes, tensors_of
+from sparring.envs.imported.evaluation.players.network_states import (
+    TablePolicy,
+    tensor_policy,
+    tensor_sizes,
+    tensors_of,
+)
+from sparring.envs.imported.evaluation.players.row_states import RowGame
 
 MASKABLE_CLASS = "sb3_contrib.common.maskable.policies.MaskableActorCriticPolicy"
 RECURRENT_CLASS = "sb3_contrib.common.recurrent.policies.RecurrentActorCriticPolicy"
@@ -103,10 +109,10 @@ def sizes_of(data: Mapping[str, Any]) -> tuple[int, int]:
         kind = space.name if isinstance(space, Record) else type(space).__name__
         found = SPACE.fullmatch(kind)
         if not found or not found[expected] or (expected == "Box" and space.state["dtype"].args[0] == "u1"):
-            raise SB3Error(f"{key}={kind}: expected a {expected} of numbers; train it on OpenSpiel's own tensors")
+            raise SB3Error(f"{key}={kind}: expected a {expected} of numbers; train it on the game's own")
     observation, action = (stored_value(data, key).state for key in ("observation_space", "action_space"))
     if int(numbers(action.get("start", 0))):
-        raise SB3Error("action_space: starts above 0; train it with OpenSpiel's numbers of actions")
+        raise SB3Error("action_space: starts above 0; train it with the game's numbers")
     return math.prod(observation["_shape"]), int(numbers(action["n"]))
 
 
@@ -120,6 +126,8 @@ def read_sb3(text: str, game: Any) -> TablePolicy:
         raise InputError(
             f"{text}: observes {network.inputs} numbers, and {game} gives {tensor_sizes(game)}; train it on these"
         )
+    if network.remembers and isinstance(game, RowGame):
+        raise InputError(f"{text}: has an LSTM, and {game} does not keep what it saw; train it without")
     if network.actions != game.num_distinct_actions():
         raise InputError(
             f"{text}: has {network.actions} actions, and {game} has {game.num_distinct_actions()}; train it there"

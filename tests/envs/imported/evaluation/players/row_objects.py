@@ -1,0 +1,39 @@
+"""Players of others in PettingZoo's games, as a user's module has them."""
+
+import itertools
+
+import numpy as np
+
+
+class Highest:
+    """Takes the last legal action."""
+
+    def act(self, obs, mask):
+        return mask.shape[1] - 1 - mask[:, ::-1].argmax(1)
+
+
+class Choosing:
+    """Takes the first legal action of the match."""
+
+    def choose(self, match, seat):
+        return int(np.flatnonzero(match.mask(seat))[0])
+
+
+class Changing:
+    """Takes the last legal action every seventh time that it is asked, else the first."""
+
+    def __init__(self):
+        self.calls = itertools.count()
+
+    def act(self, obs, mask):
+        return Highest().act(obs, mask) if next(self.calls) % 7 == 6 else mask.argmax(1)
+
+
+class Raising:
+    def act(self, obs, mask):
+        raise RuntimeError("no model")
+
+
+class Illegal:
+    def act(self, obs, mask):
+        return mask.argmin(1)
