@@ -331,5 +331,3 @@ def test_a_zip_is_an_opponent_that_takes_the_likeliest_legal_action(tmp_path):
         assert sure._draw([states[0]]) == [max(legal, key=lambda action: float(logits.detach()[action]))]
     drawn = open_seat_player(f"stochastic:{path}", contract)
     assert set(drawn._draw([first_state(game).child(0).child(2)] * 200)) == {0, 1}
-    with pytest.raises(InputError, match="plays games of OpenSpiel, and this is pettingzoo"):
-        open_seat_player(str(path), contract | {"id": "pettingzoo:some.game"})

@@ -88,7 +88,7 @@ def test_likeliest_actions_are_another_player(tmp_path):
 
 
 def test_results_of_a_player_that_may_change_are_not_reused(tmp_path, monkeypatch):
-    from tests.envs.imported.evaluation import foreign_players
+    from tests.envs.imported.evaluation.players import foreign_players
 
     first = exploited(f"{MINE}:Fold", "kuhn_poker", tmp_path, moves=4000)
     monkeypatch.setattr(foreign_players, "Fold", foreign_players.Stepping)
