@@ -55,7 +55,14 @@ def test_missing_gpu_is_refused_before_the_attack(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("attacks", "seat", "exact"), [(("sampling", "local"), 0, 3 / 8), ("search", 1, 13 / 24), ("cold", 1, 13 / 24)]
+    ("attacks", "seat", "exact"),
+    [
+        (("sampling", "local"), 0, 3 / 8),
+        ("search", 1, 13 / 24),
+        ("cold", 1, 13 / 24),
+        ("value", 1, 13 / 24),
+        ("advantage", 1, 13 / 24),
+    ],
 )
 def test_one_seat_alone_is_attacked_measured_and_saved(tmp_path, attacks, seat, exact):
     """Kuhn poker: uniform play returns 1/8 to the first seat, a best response 1/2 there and 5/12 in the second."""
