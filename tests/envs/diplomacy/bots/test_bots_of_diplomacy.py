@@ -244,38 +244,6 @@ def test_dumbbot_moves_as_often_as_the_rules_say(games, moment):
     assert moment == "opening" or kinds == {codes.HOLD, codes.MOVE, *SUPPORTS}
 
 
-def test_a_dumbbot_value_by_hand(games):
-    """All but two centres unowned and none of Italy's in danger: prox_0 is 700 times the size of the unowned ones."""
-    batch = games(1)
-    place(batch, {"ITALY": ["A ROM"]}, {"ITALY": ["ROM", "NAP"]}, phase=codes.WINTER)
-    unowned = 32 * 32 + 4 * 32 + 16
-    winter = place_values(batch, ITALY)[0, find_location("POR")]
-    # Portugal has one neighbour, Spain, which has three (GAS, MAR, POR): proximities 0 and 1 of both are simple.
-    prox0 = 700 * unowned
-    assert winter > 1000 * prox0 + 100 * (2 * prox0 / 5)
-    assert winter < 1000 * prox0 + 100 * (2 * prox0 / 5) + 61 * 2 * prox0
-
-
-def test_dumbbot_takes_the_centre_next_door(games):
-    batch = games(1)
-    batch.players.fill_(BOTS["dumbbot"])
-    place(batch, {"FRANCE": ["A GAS"]}, {"FRANCE": ["PAR", "MAR", "BRE"]}, phase=codes.FALL)
-    goals = seeds_give(batch, 50, "GAS")
-    assert goals.count(codes.pack(codes.MOVE, find_location("SPA"))) == 50
-
-
-def test_dumbbot_supports_what_moves_where_others_may_come(games):
-    batch = games(1)
-    batch.players.fill_(BOTS["dumbbot"])
-    units = {"FRANCE": ["A PIC", "A BUR"], "GERMANY": ["A RUH"]}
-    place(batch, units, {"FRANCE": ["PAR", "MAR", "BRE"], "GERMANY": ["MUN"]}, phase=codes.FALL)
-    to_belgium = codes.pack(codes.MOVE, find_location("BEL"))
-    pairs = set(zip(seeds_give(batch, 60, "PIC"), seeds_give(batch, 60, "BUR"), strict=True))
-    bel, pic, bur = (find_location(name) for name in ("BEL", "PIC", "BUR"))
-    assert (to_belgium, codes.pack(codes.SUPPORT_MOVE, bel, pic)) in pairs
-    assert (codes.pack(codes.SUPPORT_MOVE, bel, bur), to_belgium) in pairs
-
-
 def test_dumbbot_never_gets_in_its_own_way(games):
     batch = all_play(games(16, last_year=1906), "dumbbot")
     for orders in phases(batch, 2):
@@ -310,16 +278,6 @@ def test_dumbbot_builds_and_disbands_by_value(games):
     place(batch, {}, {"FRANCE": ["PAR", "BRE", "MAR", "SPA"]}, phase=codes.WINTER)
     batch.draw_orders(0)
     assert sorted(codes.unpack(order)[0] for order in batch.orders[0].tolist() if order) == [codes.BUILD] * 3
-
-
-def test_dumbbot_beats_six_random(games):
-    batch = games(21, last_year=1915)
-    batch.players.fill_(BOTS["random"])
-    seats = torch.arange(21) % 7
-    batch.players[torch.arange(21), seats] = BOTS["dumbbot"]
-    list(phases(batch, 0))
-    assert (batch.winner == seats).sum() >= 18
-    assert count_centres(batch.owner)[torch.arange(21), seats].float().mean() > 16
 
 
 def test_the_ladder(games):
