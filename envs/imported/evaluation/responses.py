@@ -35,7 +35,7 @@ from sparring.envs.imported.evaluation.policy import ImportedGame, load_policy
 from sparring.envs.imported.evaluation.state_players import CheckedPlayer, open_player, table_of
 from sparring.envs.imported.evaluation.state_seats import StateSeats, mixed
 from sparring.envs.imported.match import make_match
-from sparring.envs.imported.openspiel import is_zero_sum
+from sparring.envs.imported.openspiel import is_zero_sum, stated_options
 from sparring.envs.imported.states import check_copies
 from sparring.envs.imported.tree import game_tree
 from sparring.eval.paired.response_game import (
@@ -106,7 +106,7 @@ def read_foreign(responses: ResponseGame, text: str, options: ResponseOptions) -
     fixed = f"{text} {options.id} {version}" if text.startswith("openspiel:") else ""  # others may change
     digest = sha256(fixed.encode()).hexdigest() if fixed else ""
     name = re.sub(r"[^A-Za-z0-9._+-]+", "-", f"{text} in {options.id}").strip("-")
-    settings = game_settings(ImportedGame("openspiel", options.id), match.game.num_players())
+    settings = game_settings(ImportedGame("openspiel", *stated_options(options.id)), match.game.num_players())
 
     def named(sampled: bool) -> str:
         label = f"target-{sha256(text.encode()).hexdigest()[:12]}{'' if sampled else '-likeliest'}"

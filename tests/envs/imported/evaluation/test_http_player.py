@@ -158,7 +158,9 @@ def test_server_that_sends_byte_by_byte_is_given_up(monkeypatch):
         open_player(f"http://127.0.0.1:{listening.getsockname()[1]}/", game).replay(game)
 
 
-@pytest.mark.parametrize("answer", [b"SSH-2.0-other\r\n", b"", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nz"])
+@pytest.mark.parametrize(
+    "answer", [b"SSH-2.0-other\r\n", b"", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nz"]
+)
 def test_server_that_was_reached_and_gives_no_whole_answer_is_not_called_unreachable(answer):
     listening = socket.create_server(("127.0.0.1", 0))
 
