@@ -107,14 +107,12 @@ def _load(pyspiel: Any, game_id: str, kwargs: dict[str, Any]) -> Any:
 
     `module:name` imports the module first, which registers the game.
     """
-    own = game_id
     if module := module_of_game("openspiel", game_id):
         module_of(game_id, module)
-        own = game_id.removeprefix(f"{module}:")
     try:
         with _silent():
-            options = {**pyspiel.game_parameters_from_string(own), **kwargs}
-        name = options.pop("name", own)
+            stated, options = stated_options(game_id)
+        name, options = stated.removeprefix(f"{module}:"), options | kwargs
         if str(name).startswith("python_"):  # those in Python are registered by their import
             import_module("open_spiel.python.games")
         registered = pyspiel.registered_names()
@@ -128,6 +126,17 @@ def _load(pyspiel: Any, game_id: str, kwargs: dict[str, Any]) -> Any:
     except Exception as error:  # of several types: SpielError, TypeError for a parameter of another type
         with_options = f" with {kwargs}" if kwargs else ""
         raise ConfigError(f"env.id={game_id}: cannot be made{with_options}: {_spoken(error)}") from error
+
+
+def stated_options(game_id: str) -> tuple[str, dict[str, Any]]:
+    """Return a game without the options that stand in its name, and these: goofspiel(num_cards=4)."""
+    import pyspiel
+
+    module = module_of_game("openspiel", game_id)
+    own = game_id.removeprefix(f"{module}:")
+    options = pyspiel.game_parameters_from_string(own)
+    name = str(options.pop("name", own))
+    return f"{module}:{name}" if module else name, options
 
 
 def _spoken(error: Exception) -> str:

@@ -37,7 +37,7 @@ from sparring.envs.imported.evaluation.players.row_players import RowPlayer, ope
 from sparring.envs.imported.evaluation.players.state_players import Asked, CheckedPlayer, open_player, table_of
 from sparring.envs.imported.evaluation.players.state_seats import StateSeats, mixed
 from sparring.envs.imported.evaluation.policy import ImportedGame, load_policy
-from sparring.envs.imported.openspiel import is_zero_sum
+from sparring.envs.imported.openspiel import is_zero_sum, stated_options
 from sparring.envs.imported.states import check_copies
 from sparring.envs.imported.tree import game_tree
 from sparring.eval.paired.response_game import (
@@ -130,7 +130,8 @@ def read_foreign(responses: ResponseGame, text: str, options: ResponseOptions) -
         return label
 
     about: dict[str, Any] = {"modules": game.modules, "seats": len(match.seats)}
-    settings = game_settings(game, len(match.seats))
+    learned = game if game.package != OPENSPIEL else ImportedGame(OPENSPIEL, *stated_options(options.id))
+    settings = game_settings(learned, len(match.seats))
     return Target(text, name, digest, responses, stated(game), settings, player=player, named=named, **about)
 
 

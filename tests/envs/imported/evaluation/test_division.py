@@ -101,9 +101,10 @@ def test_division_that_is_killed_twice_ends_as_one_that_is_not(tmp_path):
 
 
 def test_earlier_response_is_measured_first_and_takes_no_moves(tmp_path):
-    sparring.exploit("openspiel:cfr:3", moves=4000, out=tmp_path, **KUHN)
+    game = KUHN | {"id": "kuhn_poker(players=2)"}  # a run of cold has the options of the name as env.kwargs
+    sparring.exploit("openspiel:cfr:3", moves=4000, out=tmp_path, **game)
     (earlier,) = (tmp_path / "responses").glob("*.json")
-    how = {"start": ["sampling", "cold"], "moves": 4096, "out": tmp_path, **KUHN}
+    how = {"start": ["sampling", "cold"], "moves": 4096, "out": tmp_path, **game}
     report = sparring.exploit("openspiel:cfr:3", SMALL, **how)
     assert division(report)[0] == (0, f"earlier {earlier.stem}", 0)
     assert "**Best gain of 3 attacks: " in report.markdown
