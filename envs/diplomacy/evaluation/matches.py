@@ -103,8 +103,8 @@ class DiplomacyMatches(Matches):
 
     @property
     def as_in_training(self) -> bool:
-        """Whether bots of the six decide the retreats and adjustments of a policy, as in its training."""
-        return bool(self.options.ckpt)
+        """Whether bots of the six decide the retreats and adjustments of a policy, as in its training from 1901 on."""
+        return bool(self.options.ckpt) and not self.options.begin
 
     def batch(self, games: int, watched: int | None) -> DiplomacyBatch:
         """Return a batch with its kernels loaded, which records the game `watched`, if any."""

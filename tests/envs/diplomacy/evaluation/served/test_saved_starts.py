@@ -1,6 +1,7 @@
 """Games that begin in a phase of a saved game: prompts and tables follow it, and what cannot be begun is refused."""
 
 import json
+import re
 from functools import partial
 
 import pytest
@@ -10,6 +11,7 @@ from sparring.envs.diplomacy.records.history import PhaseRecord
 from sparring.envs.diplomacy.records.saved_game import write_game
 from sparring.eval.run import main as run_main
 from tests.agents.language.asking import server
+from tests.envs.diplomacy.evaluation.test_diplomacy import untrained
 
 main = partial(run_main, env="diplomacy")
 GAMES = ["--opponents", "dumbbot", "--games", "7", "--threads", "1", "--device", "cpu"]
@@ -46,6 +48,14 @@ def test_all_games_begin_in_the_saved_position(tmp_path):
     start = json.loads((tmp_path / "diplomacy.json").read_text())["start"]
     assert (start["file"], start["phase"]) == ("game.json", "F1901M")
     assert "from F1901M of game.json to the end of 1901" in " ".join((tmp_path / "diplomacy.md").read_text().split())
+
+
+def test_a_policy_and_a_bot_begin_there_too(tmp_path):
+    untrained(tmp_path / "policy.pt")
+    page, words = tmp_path / "game.html", ["--last-year", "1901", "--quiet", "--start", str(saved(tmp_path, FALL))]
+    for player in (["--ckpt", str(tmp_path / "policy.pt")], ["--bot", "random"]):
+        assert main([*player, *GAMES, *words, "--replay", str(page)]) == 0
+        assert re.search(r'"phases": ?\[{"name": ?"(\w+)"', page.read_text())[1] == "F1901M"
 
 
 @pytest.mark.parametrize(
