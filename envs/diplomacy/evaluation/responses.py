@@ -63,9 +63,6 @@ def read(responses: ResponseGame, text: str, options: Any) -> Target:
             f"{budget}: is for attacks that learn; search has {POSITIONS} positions a decision. Leave it out, or add "
             "--attacker search cold"
         )
-    if options.games <= NUM_POWERS:
-        least = f"one game for each power gives no interval; give --games {2 * NUM_POWERS} or more"
-        raise InputError(f"--games {options.games}: {least}")
     if isinstance(player, Path):
         check_weights(text, player, options.start, options.target)
         return _of_file(responses, player)
