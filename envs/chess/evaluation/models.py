@@ -140,8 +140,8 @@ def _asked(turn: MoveRequest, text: str, menu: Any) -> Prompt:
 def open_model(located: Player, device: str, how: ModelAnswers) -> ModelPlayer | MovePlayer:
     """Open a located model; raises `InputError` for an unusable one."""
     if isinstance(located, str) and is_server(located):
-        backend, _, _ = language.open_served(located, ENV, how.settings, CHESS_MOVES, how.temperature)
-        return _player(backend.name, backend, how, how.form or REASONING, {})
+        served, _, _ = language.open_served(located, ENV, how.settings, CHESS_MOVES, how.temperature)
+        return _player(served.name, served, how, how.form or REASONING, {})
     from sparring.agents.language.models.load import check_packages
 
     check_packages()

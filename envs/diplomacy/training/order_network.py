@@ -22,7 +22,7 @@ B is a batch of observations, D = P x C their size (`envs/diplomacy/observation.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
@@ -248,12 +248,8 @@ class OrderNetwork(PolicyNetwork):
         values: Tensor = self.critic(obs.unflatten(1, self._seen))
         return values.float().squeeze(-1)
 
-    def evaluate(
-        self, obs: Any, actions: Tensor, targets: Sequence[tuple[float, PolicyNetwork | None]] = ()
-    ) -> tuple[Tensor, ...]:
-        """Return the log-probability of choices [B, U] and the entropy, [B] each; raises `TypeError` for `targets`."""
-        if targets:
-            self._lacks("divergence from another")
+    def evaluate(self, obs: Any, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the log-probability of choices [B, U] and the entropy, [B] each."""
         log_probs, present = self.log_probs(obs, actions.long())
         entropy = -(log_probs.exp() * log_probs).sum(-1)
         return _total(log_probs, actions.long(), present), (entropy * present).sum(-1)
