@@ -99,6 +99,14 @@ def test_elo_conditioning_pays_for_places_better_than_expected():
         assert [phase[0].tolist() for phase in change] == [pytest.approx([part / 4 for part in worth])] * 2
 
 
+def test_stronger_opponents_make_the_same_place_worth_more():
+    stronger, weaker = EQUAL.clone(), EQUAL.clone()
+    stronger[0, 1:], weaker[0, 1:] = 1200.0, 800.0
+    found = [float(elo_reward(OWNER, ratings, 0.5)[0, 0]) for ratings in (weaker, EQUAL, stronger)]
+    assert found == sorted(found)
+    assert found[2] - found[0] > 2.0
+
+
 @pytest.mark.parametrize(
     ("ratings", "message"),
     [
