@@ -130,6 +130,6 @@ def test_texts_reach_the_configuration_as_they_are(name):
 
 
 def test_lists_and_sections_reach_the_configuration():
-    stages = [{"at": 0, "bots": ["ace", "brawler"], "weights": [0.25, 0.75]}]
-    assert load_named("quickstart", {"phases.0.stages": stages}).phases[0].stages[0].weights == [0.25, 0.75]
+    stages = [{"at": 0, "bots": ["ace", "brawler"]}]
+    assert load_named("quickstart", {"phases.0.stages": stages}).phases[0].stages[0].bots == ["ace", "brawler"]
     assert load_named("quickstart", {"ppo.lr": 1e-3}).ppo.learning_rate == 1e-3

@@ -54,7 +54,7 @@ def bounded_estimate(values: np.ndarray, least: float, most: float) -> Estimate:
     N equal values have no spread, but their mean is not certain: another value may have a probability of up to
     1 - 0.025^(1/N), the end of the exact binomial interval.
     """
-    if len(values) and np.all(values == values[0]):
+    if len(values) > 1 and np.all(values == values[0]):
         mean, other = float(values[0]), 1.0 - 0.025 ** (1.0 / len(values))
         return Estimate(mean, (mean + other * (least - mean), mean + other * (most - mean)))
     return mean_estimate(values, least=least, most=most)

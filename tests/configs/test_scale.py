@@ -39,7 +39,7 @@ LEFT = {
     *("grpo.samples_per_group", "grpo.rollout_horizon_years", "grpo.rollout_long_horizon_years"),
     *("grpo.rollout_warmup_phases", "grpo.buffer_depth", "grpo.workers", "grpo.epochs"),
     "grpo.winner_threshold_sc",
-    *("ppo.sequence_length", "env.missiles", "env.flares", "env.team_size", "env.workers"),
+    *("ppo.sequence_length", "env.missiles", "env.flares", "env.team_size", "env.workers", "env.seat"),
     *("ppo.gsde_every", "overfit.window"),
     *("tasks.analysis.max_tokens", "tasks.arbiter.max_tokens"),
     *("env.engine.depth", "env.engine.processes", "env.data.seed", "env.data.plies"),

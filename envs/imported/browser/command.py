@@ -49,13 +49,13 @@ class OpenSpielPlayOptions(ServerOptions):
 def play(options: OpenSpielPlayOptions) -> None:
     """Serve the page until the process is interrupted."""
     game = open_game(options)
-    from sparring.envs.imported.browser.table import HostedTable, Table
+    from sparring.envs.imported.browser.table import HostedTable, PersonTable
 
     if options.seat >= game.num_players():
         raise InputError(f"--seat {options.seat}: must be in [0, {game.num_players() - 1}], the seats of {game}")
 
     def host() -> HostedGame:
-        return HostedTable(Table(game, options.opponent, options.seat, options.seed))
+        return HostedTable(PersonTable(game, options.opponent, options.seat, options.seed))
 
     serve_game(options, host)
 

@@ -30,7 +30,7 @@ FOLDER = Path(__file__).parent
 Action = Annotated[int, Field(strict=True, ge=0)]
 
 
-class Played(NamedTuple):
+class TableStep(NamedTuple):
     """An action of the game so far."""
 
     who: str
@@ -40,7 +40,7 @@ class Played(NamedTuple):
     """The state after it."""
 
 
-class Table:
+class PersonTable:
     """The game, which every open page shows. Raises `InputError` for an unknown player, as `open_player`.
 
     Attributes:
@@ -58,7 +58,7 @@ class Table:
         self._begin()
 
     def _begin(self) -> None:
-        self.state, self.played = first_state(self.game), list[Played]()
+        self.state, self.played = first_state(self.game), list[TableStep]()
         self.thinking, self.problem = False, ""
 
     @property
@@ -122,7 +122,7 @@ class Table:
         who = CHANCE if state.is_chance_node() else YOU if seat == self.seat else f"seat {seat}"
         text = state.action_to_string(seat, action)
         self.state = state.child(action)
-        self.played.append(Played(who, text, self.state))
+        self.played.append(TableStep(who, text, self.state))
 
     def message(self) -> dict[str, Any]:
         """Return what the page shows."""
@@ -196,7 +196,7 @@ class TableMessage(TypedDict):
 class HostedTable:
     """The pages and connections of a server, which all show the game of one table."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: PersonTable) -> None:
         self.table = table
 
     def page(self, path: str, socket: str) -> str | None:
@@ -219,7 +219,7 @@ class HostedTable:
 class TableSession:
     """One open page. `receive` takes its messages, `run` sends the game after every change."""
 
-    def __init__(self, table: Table, send: Send) -> None:
+    def __init__(self, table: PersonTable, send: Send) -> None:
         self._table, self._send = table, send
         self._changed = asyncio.Event()
         self._changed.set()

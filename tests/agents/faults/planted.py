@@ -145,7 +145,7 @@ def _after(owner, name, action):
 
 def _once(updates, action):
     """Let `action` follow the update with that number, counted from 1, before anything is saved."""
-    _after(PPOTrainer, "_learn", lambda one, _: action(one.session) if one.plan.update + 1 == updates else None)
+    _after(PPOTrainer, "_learn", lambda one: action(one.session) if one.plan.update + 1 == updates else None)
 
 
 def _inside(owner, name):

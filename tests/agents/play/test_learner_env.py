@@ -264,7 +264,6 @@ def test_results_are_counted_by_opponent_from_the_learners_seat(device):
     assert tally.stats["hp"].tolist() == [0, 5 + 4 + 5, 0, 0, 3, 3 + 3]
     assert tally.returns.tolist() == [0, 2 * 1.0 + 2 * 2.0 + 1.0, 0, 0, 8.0, 0.5 + 0.25]
     assert tally.games.tolist() == [0, 3, 0, 0, 1, 2]
-    assert tally.result(1) == (1, 0, 2)
     assert env.harvest().games.sum() == 0
 
 
@@ -367,7 +366,7 @@ def test_three_seats_are_taken_in_turn_and_bits_say_who_leads():
     assert reward.tolist() == [0.0, 4.0, 8.0]
     assert game.actions[..., 0].tolist() == [[1.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 3.0]]
     tally = env.harvest()
-    assert (tally.result(0), tally.result(1)) == ((1, 0, 0), (0, 1, 1))
+    assert np.stack([tally.wins, tally.draws, tally.losses], axis=1).tolist() == [[1, 0, 0], [0, 1, 1]]
     assert tally.returns.tolist() == [0.0, 12.0]
 
 

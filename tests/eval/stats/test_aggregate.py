@@ -73,7 +73,7 @@ def test_improvement_at_its_ends():
     assert improvement(low, low, 0, RESAMPLES).value == 0.5
 
 
-@pytest.mark.parametrize("n", [1, 2, 20, 400])
+@pytest.mark.parametrize("n", [2, 20, 400])
 def test_equal_games_have_the_exact_binomial_interval(n):
     """Of games that return -1 or 1: all won, all lost; a value in the middle has both ends."""
     low = stats.binomtest(n, n).proportion_ci(method="exact").low

@@ -11,7 +11,7 @@ import uvicorn
 
 from sparring.configs.core.errors import InputError
 from sparring.envs.game import load
-from sparring.envs.imported.browser.table import HostedTable, Table
+from sparring.envs.imported.browser.table import HostedTable, PersonTable
 from sparring.eval import play
 from sparring.eval.browser.server import Gate, answer, listen, make_app
 from sparring.eval.options import parse_known
@@ -58,7 +58,7 @@ def act(name):
 
 
 def table_of(game, opponent="openspiel:uniform", seat=0):
-    return Table(pyspiel.load_game(game), opponent, seat, seed=3)
+    return PersonTable(pyspiel.load_game(game), opponent, seat, seed=3)
 
 
 def test_hidden_cards_are_told_at_the_end_only():

@@ -15,7 +15,7 @@ from sparring.agents.language.endpoint.backend import EndpointBackend
 from sparring.agents.language.transformers_backend import TransformersBackend
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import EndpointConfig
-from sparring.envs.imported.evaluation import state_players
+from sparring.envs.imported.evaluation.players import state_players
 from sparring.envs.openspiel_text.answers import MOVES
 from sparring.envs.openspiel_text.config import REASONING, OpenSpielAnswerConfig
 from sparring.envs.openspiel_text.evaluation.models import open_player
