@@ -268,7 +268,7 @@ CEILINGS = {
     CORE: 25_039,
     "air_combat": 6_769,
     "chess": 4_818,
-    "diplomacy": 18_553,
+    "diplomacy": 18_549,
     "dogfight": 6_357,
     "exploitability": 4_109,
     "imported": 9_093,
