@@ -38,7 +38,7 @@ IDLE = [
     (["self_play.pool_share=0.5", "env=pettingzoo", "self_play.both_seats=false"], "self_play.both_seats=true"),
     (["env.observation=observation", "env=pettingzoo"], "env.package=openspiel"),
     (["env.twin=off", "env=openspiel", "env.id=pettingzoo.classic.tictactoe_v3"], "env.package=pettingzoo"),
-    (["env.seat=1", "env=openspiel"], "self_play.both_seats=false"),
+    (["env.seat=1", "env=pettingzoo"], "self_play.both_seats=false"),
     (["evaluation.check_bot=ace"], "evaluation.check_every=5"),
     (["evaluation.check_bot=ace"], "evaluation.regimes_every=5"),
     (["evaluation.exploit_moves=500", "env=openspiel"], "evaluation.exploit_every=5"),
