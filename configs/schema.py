@@ -184,7 +184,7 @@ class SelfPlayConfig:
     """Updates between snapshots."""
     promotion_games: int = option(0, "[0, 1000000]")
     """Most games of a sequential test of the learner against the newest snapshot: a new one joins the pool only if it
-    is found 50 Elo stronger, else it is due again `snapshot_every` updates later. 0 is no test."""
+    is found 50 Elo stronger, else it is due again `snapshot_every` updates later. With 0 none is tested."""
     pool_size: int = option(30, "[1, 10000]")
     """Largest number of snapshots in the pool."""
     both_seats: bool = False

@@ -16,7 +16,8 @@ from sparring.eval.stats.tables import MatchRecord
 
 FORMAT = "sparring response"
 """Of the file of a response that was found."""
-COLD, WARM, CLONE, SAMPLING, SEARCH, LOCAL, VALUE = "cold", "warm", "clone", "sampling", "search", "local", "value"
+COLD, WARM, CLONE, SAMPLING, ADVANTAGE = "cold", "warm", "clone", "sampling", "advantage"
+SEARCH, VALUE, LOCAL = "search", "value", "local"
 DETERMINISTIC, STOCHASTIC = "deterministic", "stochastic"
 """How the policy acts that is exploited."""
 

@@ -7,8 +7,7 @@ half-move, and as a replay at its end.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +33,7 @@ from sparring.envs.chess.evaluation.options import SIDES, BotName, find_chess_pl
 from sparring.envs.chess.evaluation.results import page, to_pgn
 from sparring.envs.text import mix
 from sparring.eval.browser.server import Send, free_path
+from sparring.eval.browser.watched import WatchedGame, WatchingPage
 from sparring.eval.command import fill_page, join_files, use_machine
 
 OFFERED = ("random", "builtin", "stockfish:1", "stockfish:3", "stockfish:8")
@@ -130,7 +130,7 @@ class TableRules:
     """Folder of PGN files and replays."""
 
 
-class ChessTable:
+class ChessTable(WatchedGame):
     """The game of a server. `offered` are the names of opponents that the page may choose; the first one plays.
 
     Attributes:
@@ -145,6 +145,7 @@ class ChessTable:
     def __init__(
         self, opponents: ChessOpponents, offered: tuple[str, ...], rules: TableRules, resumed: ChessGame | None = None
     ) -> None:
+        super().__init__()
         self.offered, self._opponents, self.rules = offered, opponents, rules
         self.opponent = offered[0]
         self.thinking, self.problem = False, ""
@@ -152,8 +153,6 @@ class ChessTable:
         self._games = 0
         """Games of this server before the present one."""
         self._asked: MoveRequest | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._watchers: set[Callable[[], None]] = set()
         self.play = self._make(resumed or self._new(rules.side), opponents.load(self.opponent).name)
 
     @property
@@ -165,11 +164,6 @@ class ChessTable:
         """Return the replay of the game so far as a page."""
         return page([self.play.game], title=_title(self.play.game))
 
-    def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
-        """Call `changed` after every change of the game, until the returned function is called."""
-        self._watchers.add(changed)
-        return lambda: self._watchers.discard(changed)
-
     async def begin(self, opponent: str, side: str) -> None:
         """Start a game. Raises `InputError` for a name that is not offered, or an opponent that cannot play."""
         choose("opponent", opponent, self.offered)
@@ -180,7 +174,7 @@ class ChessTable:
         self.saved = None
         self.play = self._make(self._new(side), player.name)
         self._forget()
-        self._tell()
+        self.tell()
         self.think()
 
     def move(self, text: str) -> None:
@@ -211,10 +205,8 @@ class ChessTable:
         """Ask the opponent in the background if it is to move and was not asked, or failed, before."""
         if not self.thinking and not self.play.game.over and not self.play.your_turn:
             self.thinking, self._asked, self.problem = True, self.play.request(), ""
-            task = asyncio.get_running_loop().create_task(self._think(self._asked))
-            self._tasks.add(task)  # the loop holds weak references only
-            task.add_done_callback(self._tasks.discard)
-            self._tell()
+            self.in_background(self._think(self._asked))
+            self.tell()
 
     def message(self) -> dict[str, Any]:
         """Return what the page shows."""
@@ -241,7 +233,7 @@ class ChessTable:
             self._store()
         else:
             self.problem = problem
-        self._tell()
+        self.tell()
 
     def _new(self, side: str) -> ChessGame:
         draw = np.random.default_rng(mix(self.rules.seed, self._games))
@@ -255,7 +247,7 @@ class ChessTable:
         """Store the game after an action of the person, and let the opponent answer."""
         self._forget()
         self._store()
-        self._tell()
+        self.tell()
         self.think()
 
     def _forget(self) -> None:
@@ -279,10 +271,6 @@ class ChessTable:
         except OSError as error:
             raise InputError(f"{path}: cannot be written ({error.strerror}); give another --replays") from error
         return path
-
-    def _tell(self) -> None:
-        for changed in list(self._watchers):
-            changed()
 
 
 def _title(game: ChessGame) -> str:
@@ -328,14 +316,8 @@ class HostedChess:
         return ChessSession(self.table, send)
 
 
-class ChessSession:
-    """One open page. `receive` takes its messages, `run` sends the game after every change."""
-
-    def __init__(self, table: ChessTable, send: Send) -> None:
-        self._table, self._send = table, send
-        self._changed = asyncio.Event()
-        self._changed.set()
-        self._leave = table.watch(self._changed.set)
+class ChessSession(WatchingPage[ChessTable]):
+    """One open page."""
 
     async def receive(self, message: Any) -> None:
         """Apply one message. Raises `InputError` for a wrong one, a move that is not legal, or a failing opponent."""
@@ -358,18 +340,6 @@ class ChessSession:
                 table.think()
             case "save":
                 await self._note(f"saved {table.save()} and .html")
-
-    async def run(self) -> None:
-        """Send the game now and after every change, until cancelled; the opponent begins where it is to move."""
-        self._table.think()
-        while True:
-            await self._changed.wait()
-            self._changed.clear()
-            await self._send(self._table.message())
-
-    def close(self) -> None:
-        """Stop watching the game, which goes on."""
-        self._leave()
 
     async def _begin(self, action: ChessMessage) -> None:
         name = action.get("opponent", self._table.opponent)

@@ -7,8 +7,7 @@ what it answers is dropped if a new game has begun meanwhile.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from random import Random
@@ -23,6 +22,8 @@ from sparring.configs.core.typed import Count, read, require
 from sparring.envs.imported.evaluation.players.state_players import open_player
 from sparring.envs.imported.states import first_state, has_text, is_open
 from sparring.eval.browser.server import Send
+from sparring.eval.browser.steps import step_entry, steps_page
+from sparring.eval.browser.watched import WatchedGame, WatchingPage
 from sparring.eval.command import fill_page, join_files
 
 CHANCE, YOU = "chance", "you"
@@ -40,7 +41,7 @@ class TableStep(NamedTuple):
     """The state after it."""
 
 
-class PersonTable:
+class PersonTable(WatchedGame):
     """The game, which every open page shows. Raises `InputError` for an unknown player, as `open_player`.
 
     Attributes:
@@ -50,11 +51,10 @@ class PersonTable:
     """
 
     def __init__(self, game: Any, opponent: str, seat: int, seed: int) -> None:
+        super().__init__()
         self.game, self.opponent, self.seat = game, opponent, seat
         self._player = open_player(opponent, game)
         self._random = Random(seed)
-        self._watchers: set[Callable[[], None]] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
         self._begin()
 
     def _begin(self) -> None:
@@ -68,35 +68,28 @@ class PersonTable:
             self.state.current_player() == self.seat
         )
 
-    def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
-        """Call `changed` after every change of the game, until the returned function is called."""
-        self._watchers.add(changed)
-        return lambda: self._watchers.discard(changed)
-
     def begin(self, seat: int) -> None:
         """Start a game in a seat. Raises `InputError` for a seat that does not exist."""
         require(seat < self.game.num_players(), f"message.seat {seat}: must be below {self.game.num_players()}")
         self.seat = seat
         self._begin()
-        self.go_on()
+        self.think()
 
     def act(self, action: int) -> None:
         """Take an action of the person. Raises `InputError` if it is not legal, or others decide."""
         require(self.yours, "others decide now")
         require(action in self.state.legal_actions(), f"action {action} is not legal here")
         self._apply(action)
-        self.go_on()
+        self.think()
 
-    def go_on(self) -> None:
+    def think(self) -> None:
         """Draw what chance decides, and ask the player in the background where it decides."""
         while not self.state.is_terminal() and self.state.is_chance_node():
             self._apply(self._drawn(self.state.chance_outcomes()))
         if not (self.state.is_terminal() or self.yours or self.thinking):
             self.thinking, self.problem = True, ""
-            task = asyncio.get_running_loop().create_task(self._ask(self.state))
-            self._tasks.add(task)  # the loop holds weak references only
-            task.add_done_callback(self._tasks.discard)
-        self._tell()
+            self.in_background(self._ask(self.state))
+        self.tell()
 
     async def _ask(self, state: Any) -> None:
         problem, choices = "the player failed; the terminal says how", None
@@ -109,9 +102,9 @@ class PersonTable:
                 self.thinking, self.problem = False, "" if choices else problem
                 if choices:
                     self._apply(self._drawn(choices))
-                    self.go_on()
+                    self.think()
                 else:
-                    self._tell()
+                    self.tell()
 
     def _drawn(self, choices: Sequence[tuple[int, float]]) -> int:
         actions, weights = zip(*choices, strict=True)
@@ -161,26 +154,13 @@ class PersonTable:
 
     def replay(self) -> str:
         """Return the game as a page, once it is over; until then a page that says so."""
-        rows = [
-            f"<details><summary>{escape(one.who)}: <b>{escape(one.action)}</b></summary>"
-            f"<pre>{escape(str(one.after))}</pre></details>"
-            for one in self.played
-        ]
         over = self.state.is_terminal()
+        parts = [f"<p>You have seat {self.seat}, {escape(self.opponent)} has all others.</p>"]
+        if over:
+            parts += [step_entry(one.who.partition(" ")[0], *one) for one in self.played]
         returns = ", ".join(f"{value:+g}" for value in self.state.returns()) if over else ""
-        end = (
-            f"<p>Returns by seat: {returns}</p>"
-            if over
-            else "<p>The game goes on; its actions are shown at the end.</p>"
-        )
-        body = (
-            f"<p>You have seat {self.seat}, {escape(self.opponent)} all others.</p>{''.join(rows) if over else ''}{end}"
-        )
-        return fill_page(FOLDER / "replay.html", title=f"Sparring · {self.game}", data={}, body=body)
-
-    def _tell(self) -> None:
-        for changed in [*self._watchers]:
-            changed()
+        parts.append(f"<p>Returns by seat: {returns}</p>" if over else "<p>The actions are shown at the end.</p>")
+        return steps_page(f"Sparring · {self.game}", parts)
 
 
 class TableMessage(TypedDict):
@@ -216,14 +196,8 @@ class HostedTable:
         return TableSession(self.table, send)
 
 
-class TableSession:
-    """One open page. `receive` takes its messages, `run` sends the game after every change."""
-
-    def __init__(self, table: PersonTable, send: Send) -> None:
-        self._table, self._send = table, send
-        self._changed = asyncio.Event()
-        self._changed.set()
-        self._leave = table.watch(self._changed.set)
+class TableSession(WatchingPage[PersonTable]):
+    """One open page."""
 
     async def receive(self, message: Any) -> None:
         """Apply one message. Raises `InputError` for a wrong one, and an action that is not legal."""
@@ -237,16 +211,4 @@ class TableSession:
                 require(action.get("count", len(table.played)) == len(table.played), "the game has changed; look again")
                 table.act(action["action"])
             case "retry":
-                table.go_on()
-
-    async def run(self) -> None:
-        """Send the game now and after every change, until cancelled."""
-        self._table.go_on()
-        while True:
-            await self._changed.wait()
-            self._changed.clear()
-            await self._send(self._table.message())
-
-    def close(self) -> None:
-        """Stop watching the game, which goes on."""
-        self._leave()
+                table.think()

@@ -21,7 +21,7 @@ from sparring.envs.imported.states import first_state
 from sparring.envs.imported.tree import game_tree
 from sparring.eval.exploit import main
 from sparring.eval.exploitability import attacks, found
-from sparring.eval.exploitability.sampled_response import ResponseSearch
+from sparring.eval.exploitability.responses.sampled_response import ResponseSearch
 from sparring.eval.exploitability.sampling import StateArena
 from sparring.eval.payoff import main as payoff
 from tests.agents.faults import victims

@@ -1,0 +1,27 @@
+"""A page of a game as its actions: each opens to the state after it, as the game prints it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+STYLE = """\
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem; }
+summary { cursor: pointer; padding: 0.15rem 0.5rem; border-left: 0.4rem solid #bbb; }
+.response > summary, .you > summary { border-color: #d55e00; }
+.agent > summary, .seat > summary { border-color: #0072b2; }
+pre { margin: 0.3rem 0 0.8rem 0.9rem; padding: 0.5rem; overflow-x: auto; background: #8882; }
+"""
+
+
+def steps_page(title: str, parts: Iterable[str]) -> str:
+    """Return a page of one file with a heading; `parts` are HTML, such as those of `step_entry`."""
+    head = f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{escape(title)}</title>'
+    return "\n".join([head, f"<style>\n{STYLE}</style>", f"<h1>{escape(title)}</h1>", *parts, "</html>\n"])
+
+
+def step_entry(side: str, who: str, action: str, after: object) -> str:
+    """Return an action of `who` in words; `side` is a class of the style."""
+    opened = f"<summary>{escape(who)}: <b>{escape(action)}</b></summary>\n<pre>{escape(str(after))}</pre>"
+    return f'<details class="{side}">{opened}</details>'
