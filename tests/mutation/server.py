@@ -1,9 +1,8 @@
 """A process in the scratch copy that imports the libraries it is called with and forks one child per run of tests.
 
-Importing them takes several times as long as most tests. A child first forgets every module of the project except
-`sparring.configs`, which depends on no other room and has no faults, so that it imports the files as they are then.
-It reads one JSON object a line, {"arguments", "limit", "bytecode"}, and writes {"code", "output"}; code is null where
-the limit in seconds was exceeded.
+Importing them takes several times as long as most tests. A child first forgets every module of the project, so that
+it imports the files as they are then. It reads one JSON object a line, {"arguments", "limit", "bytecode"}, and writes
+{"code", "output"}; code is null where the limit in seconds was exceeded.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import Any
 
 LIBRARIES = (
     *("gymnasium", "hydra", "hypothesis", "numpy", "pettingzoo", "PIL.Image", "pydantic", "pytest", "scipy.stats"),
-    *("torch", "torch.utils.tensorboard", "torch._dynamo", "warp", "xdist.plugin", "sparring.configs.load"),
+    *("torch", "torch.utils.tensorboard", "torch._dynamo", "warp", "xdist.plugin"),
     *("transformers", "transformers.models.llama.modeling_llama", "peft", "tokenizers"),
 )
 PAUSE = 0.02
@@ -54,10 +53,8 @@ def _run_tests(request: dict[str, Any], output: int) -> None:
     os.dup2(output, 2)
     code = 70
     try:
-        kept = ("sparring.configs", "sparring.configs.")
         for name in [name for name in sys.modules if name.split(".")[0] in ("sparring", "tests")]:
-            if not f"{name}.".startswith(kept):
-                del sys.modules[name]
+            del sys.modules[name]
         sys.dont_write_bytecode = not request["bytecode"]
         import pytest
 
