@@ -1,16 +1,11 @@
-"""One PPO update: epochs of shuffled minibatches on the clipped surrogate, see `losses.py`; and its precision.
+"""One PPO update: epochs of shuffled minibatches on the clipped surrogate, see `losses.py`.
 
-The update stops at the first minibatch whose KL estimate exceeds `target_kl`; that minibatch is not applied. Reading
-the KL is the only device synchronization per minibatch; statistics stay on the device until the end. Actor and critic
-share no weights, so each has its own half of the loss, and on a CPU with a spare core they run in parallel; the
+The update stops at the first minibatch whose KL estimate exceeds `target_kl`; that minibatch is not applied. On CUDA a
+step is one graph, and what stops it is a flag on the device, which is read once an epoch. With fp16, with memory, with
+several processes and on a CPU the KL is read for each minibatch. Statistics stay on the device until the end. Actor and
+critic share no weights, so each has its own half of the loss, and on a CPU with a spare core they run in parallel; the
 critic's thread, which has less to do, also gathers the next minibatch. With several processes, each computes its part
 of the gradient, and one all-reduce per minibatch sums the parts.
-
-Networks run in float32, or after some warm-up updates in lower precision in the matrix products. `auto` means bf16 if
-the device multiplies it faster than float32: CUDA devices that support it, CPUs with AMX-BF16, and AMD CPUs with
-AVX512-BF16. Intel cores have that too, but half as fast as float32 (docs/results/speed.md), and emulated bf16 is many
-times slower. Only the networks run under the context; densities, losses and the KL stay in float32. Collect under the
-same context as the update; otherwise the first ratios are not equal to 1.
 """
 
 from __future__ import annotations
@@ -18,7 +13,6 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from inspect import unwrap
 from typing import Any, cast
@@ -42,9 +36,8 @@ from sparring.agents.ppo.losses import (
     orders,
     parts,
 )
+from sparring.agents.ppo.precision import Autocast
 from sparring.agents.ppo.rollout import BatchEnv, Rollout, SequenceSamples
-from sparring.agents.run.fidelity import first_cpu
-from sparring.configs.core.errors import choose
 from sparring.configs.core.tensor_file import check_optimizer, check_tensors
 from sparring.configs.schema import PPOConfig
 
@@ -91,6 +84,7 @@ class PPOLearner:
         self._halves = ParallelHalves(parallel=threads > 1 and device.type == "cpu")
         self._recurrent = network.memory_size > 0
         self._captures = device.type == "cuda" and not self._recurrent
+        self._rate, self._going = torch.zeros((), device=device), torch.ones((), dtype=torch.bool, device=device)
         self._graphs: dict[tuple[object, ...], Captured[Tensor]] = {}
         whole = self._recurrent or device.type != "cpu"  # sequences cannot be cut
         self._piece = sys.maxsize if whole else max(1, PIECE_BYTES // (4 * network.config.hidden))
@@ -123,33 +117,26 @@ class PPOLearner:
         update's, already annealed. `key` orders the samples of all processes, None of a single one. A step whose loss
         or gradient is not finite is skipped and counted. The means are over the other steps, and 0 if there are none.
         """
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate
         for parameter, view in self._views:
             parameter.grad = view
-        rows, steps, skipped, kl_stop, kl_max = [], 0, 0, False, 0.0
         columns = (samples.advantage, samples.value, samples.returns)
         joint = None if key is None else Joint.gather(columns, key, self._processes)
-        for measured in self._gradients(samples, joint, number, entropy_coefficient):
-            self.autocast.scaler.unscale_(self.optimizer)
-            norm = torch.linalg.vector_norm(self._gradient)  # of both halves, before clipping
-            row = torch.cat([measured, norm.unsqueeze(0)])
-            reached, finite = torch.stack([row[KL], row.isfinite().all()]).tolist()  # the only device synchronization
+        guarded = self._captures and joint is None and not self.autocast.scaler.is_enabled()
+        self._rate.fill_(learning_rate)
+        self._set_rate(self._rate if guarded else learning_rate)
+        take = self._guarded_steps if guarded else partial(self._steps, joint=joint)
+        rows, skipped, kl_stop = [], 0, False
+        for row, finite, applied in take(samples, number, entropy_coefficient):
             if not finite:
                 skipped += 1
-                self.autocast.scaler.update()
                 continue
             rows.append(row)
-            kl_max = max(kl_max, reached)
-            if 0.0 < self.config.target_kl < reached:
-                kl_stop = True
-                self.autocast.scaler.update()
+            if kl_stop := not applied:
                 break
-            steps += 1
-            self._step(norm)
-        counts = {"kl_max": kl_max, "kl_stop": float(kl_stop), "skipped_steps": float(skipped)}
+        self._set_rate(learning_rate)  # a number is what checkpoints keep
         judged = joint or samples
-        counts["epochs_completed"] = steps / parts(len(judged.returns), self.config)
+        counts = {"kl_stop": float(kl_stop), "skipped_steps": float(skipped)}
+        counts["epochs_completed"] = (len(rows) - kl_stop) / parts(len(judged.returns), self.config)
         metrics = _metrics(self.network, judged, rows, counts)
         if self.average:
             self.average.follow(self.network)
@@ -160,6 +147,7 @@ class PPOLearner:
         self.network.load_state_dict(weights)
         self.network.clamp_log_std()
         self.optimizer.state.clear()
+        self._graphs.clear()  # they write the moments where they were
         if self.average:
             self.average.updates.zero_()
 
@@ -167,6 +155,7 @@ class PPOLearner:
         """Reset `log_std` and its optimizer state, which belongs to the old value."""
         self.network.reset_log_std(log_std)
         self.optimizer.state.pop(self.network.log_std, None)
+        self._graphs.clear()
 
     @property
     def released(self) -> PolicyNetwork:
@@ -187,6 +176,7 @@ class PPOLearner:
         """Continue from a `state_dict` of this learner, or a stored one that has passed `check`."""
         self.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
+        self._graphs.clear()
         if state["scaler"]:  # empty if saved without fp16, as on a CPU
             self.autocast.scaler.load_state_dict(state["scaler"])
         restore_generator(self.shuffle, state["shuffle"], "shuffle")
@@ -230,6 +220,63 @@ class PPOLearner:
         with self.autocast.context(number):
             return list(map(self.network.value, chunks))
 
+    def _steps(
+        self,
+        samples: Samples | SequenceSamples,
+        number: int,
+        entropy_coefficient: float,
+        *,
+        joint: Joint | None,
+    ) -> Iterator[tuple[Tensor, bool, bool]]:
+        """Take the steps of an update; yield the `STATISTICS` of each, whether they are finite, and if it was applied.
+
+        A step whose KL is beyond the target is not applied. With several processes, all take the same steps.
+        """
+        for measured in self._gradients(samples, joint, number, entropy_coefficient):
+            self.autocast.scaler.unscale_(self.optimizer)
+            norm = torch.linalg.vector_norm(self._gradient)  # of both halves, before clipping
+            row = torch.cat([measured, norm.unsqueeze(0)])
+            reached, finite = torch.stack([row[KL], row.isfinite().all()]).tolist()
+            if applied := bool(finite) and not 0.0 < self.config.target_kl < reached:
+                self._step(norm)
+            else:
+                self.autocast.scaler.update()
+            yield row, bool(finite), applied
+
+    def _guarded_steps(
+        self, samples: Samples | SequenceSamples, number: int, entropy_coefficient: float
+    ) -> Iterator[tuple[Tensor, bool, bool]]:
+        """Do what `_steps` does with one graph a step; the flags of an epoch are read together."""
+        flat = cast(Samples, samples)
+        coefficient = flat.value.new_tensor(entropy_coefficient)
+        self._going.fill_(True)
+        for _, chunks in orders(len(flat.value), self.config, self.shuffle):
+            taken = [self._captured(flat, len(rows), number)(rows, coefficient).clone() for rows in chunks]
+            flags = torch.stack([step[len(STATISTICS) :] for step in taken]).tolist()
+            for step, (finite, applied) in zip(taken, flags, strict=True):
+                yield step[: len(STATISTICS)], bool(finite), bool(applied)
+
+    def _guarded_step(self, samples: Samples, rows: Tensor, coefficient: Tensor, number: int) -> Tensor:
+        """Take a step unless it is not finite, beyond the target, or after one that was.
+
+        Return its `STATISTICS`, and as numbers whether they are finite and whether it was applied. The optimizer leaves
+        weights and moments as they are where `found_inf` is 1.
+        """
+        measured, _ = self._gradient_of(gathered(samples, rows), iter(()), number, coefficient)
+        norm = torch.linalg.vector_norm(self._gradient)
+        row = torch.cat([measured, norm.unsqueeze(0)])
+        finite = row.isfinite().all()
+        if self.config.target_kl > 0.0:
+            self._going &= (row[KL] <= self.config.target_kl) | ~finite
+        applied = self._going & finite
+        self.optimizer.found_inf = (~applied).float()
+        self._step(norm)
+        return torch.cat([row, torch.stack([finite, applied]).float()])
+
+    def _set_rate(self, rate: float | Tensor) -> None:
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+
     def _gradients(
         self, samples: Samples | SequenceSamples, joint: Joint | None, number: int, entropy_coefficient: float
     ) -> Iterator[Tensor]:
@@ -263,15 +310,27 @@ class PPOLearner:
         return torch.stack([loss, loss_v, *rest]), following
 
     def _captured(self, samples: Samples, size: int, number: int) -> Captured[Tensor]:
-        """Return the graph of the gradient of `size` samples by their rows, recorded once for a precision."""
+        """Return the graph of a step on `size` samples by their rows, recorded once for a precision.
+
+        With fp16 it has the gradient alone, since the scaler decides on the host.
+        """
         key = (size, number >= self.autocast.warmup_updates, tuple(tensor.data_ptr() for tensor in samples))
         if key not in self._graphs:
 
-            def gradient(rows: Tensor, coefficient: Tensor) -> Tensor:
-                return self._gradient_of(gathered(samples, rows), iter(()), number, coefficient)[0]
+            def step(rows: Tensor, coefficient: Tensor) -> Tensor:
+                if self.autocast.scaler.is_enabled():
+                    return self._gradient_of(gathered(samples, rows), iter(()), number, coefficient)[0]
+                return self._guarded_step(samples, rows, coefficient, number)
 
             inputs = torch.arange(size, device=samples.value.device), samples.value.new_zeros(())
-            self._graphs[key] = Captured(gradient, *inputs)
+            going = self._going.clone()
+            self._going.fill_(False)  # so that the calls before the recording change nothing
+            for group in self.optimizer.param_groups:
+                group["capturable"] = True
+            self._graphs[key] = Captured(step, *inputs)
+            for group in self.optimizer.param_groups:
+                group["capturable"] = False
+            self._going.copy_(going)
         return self._graphs[key]
 
     def _policy_gradient(
@@ -367,6 +426,8 @@ class EagerAdam(torch.optim.Adam):
     For that torch imports its compiler, which takes 0.8 s at the start of every process.
     """
 
+    found_inf: Tensor | None = None
+    """1 where the next step changes nothing, as torch's gradient scaler sets it."""
     step = torch.no_grad()(unwrap(torch.optim.Adam.step))
     zero_grad = unwrap(torch.optim.Optimizer.zero_grad)
     add_param_group = unwrap(torch.optim.Optimizer.add_param_group)
@@ -374,7 +435,7 @@ class EagerAdam(torch.optim.Adam):
     load_state_dict = unwrap(torch.optim.Optimizer.load_state_dict)
 
 
-def adam(network: PolicyNetwork, learning_rate: float) -> torch.optim.Adam:
+def adam(network: PolicyNetwork, learning_rate: float) -> EagerAdam:
     """Create the optimizer of all weights of `network`, fused where torch supports it."""
     fused = network.log_std.device.type in ("cpu", "cuda")
     # eps 1e-5, torch's is 1e-8: bounds the step lr / eps of weights whose gradient is almost 0, as in OpenAI Baselines.
@@ -391,63 +452,12 @@ def _metrics(
     statistics = torch.stack(rows or [torch.zeros(len(STATISTICS), device=samples.value.device)])
     row = statistics.mean(0)
     row[LARGEST] = statistics[:, LARGEST].max()
+    kl_max = statistics[:, KL].max().clamp(min=0.0)
     variance = explained_variance(samples.value, samples.returns)
     weight_norm = get_total_norm(list(network.state_dict().values()))
     log_std = [f"log_std_{i}" for i in range(network.continuous)]
-    names = [*STATISTICS, "explained_variance", "weight_norm", *log_std]
+    names = [*STATISTICS, "explained_variance", "weight_norm", "kl_max", *log_std]
     spread = network.log_std.detach()
     spread = spread.mean(0) if spread.dim() == 2 else spread  # gSDE: per action, over the features
-    read = torch.cat([row, torch.stack([variance, weight_norm]), spread]).tolist()
+    read = torch.cat([row, torch.stack([variance, weight_norm, kl_max]), spread]).tolist()
     return {f"train/{name}": number for name, number in [*zip(names, read, strict=True), *counts.items()]}
-
-
-PRECISIONS = ("auto", "fp32", "bf16", "fp16")
-
-
-class Autocast:
-    """Full precision for the first `warmup_updates`, then `precision` (one of `PRECISIONS`) on `device`.
-
-    `dtype` is the lower precision, or None. `scaler` scales the loss for fp16 and is disabled otherwise. fp16 on a CPU
-    is treated as `auto`; bf16 where it is slow runs slowly. `note` then holds a warning, else it is empty.
-    """
-
-    def __init__(self, precision: str, device: torch.device | str, *, warmup_updates: int = 0) -> None:
-        self.device = torch.device(device)
-        self.dtype = resolve(precision, self.device)
-        self.note = note(precision, self.device)
-        self.warmup_updates = warmup_updates
-        self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.dtype == torch.float16)
-
-    def context(self, update: int) -> AbstractContextManager[object]:
-        """Create a context for the forward passes of update number `update` (from 0).
-
-        Leave it before weights change: it caches low-precision copies.
-        """
-        lower = self.dtype is not None and update >= self.warmup_updates
-        return torch.autocast(self.device.type, dtype=self.dtype or torch.bfloat16, enabled=lower)
-
-
-def resolve(precision: str, device: torch.device) -> torch.dtype | None:
-    """Return the lower precision for `precision` on `device`, None for float32; raise on unknown names."""
-    choose("ppo.precision", precision, PRECISIONS)
-    if precision == "auto" or (precision == "fp16" and device.type != "cuda"):
-        precision = "bf16" if fast_bf16(device) else "fp32"
-    return {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
-
-
-def note(precision: str, device: torch.device) -> str:
-    """Return a one-line warning about `precision` on `device`; empty if it is used as configured."""
-    if precision == "fp16" and device.type != "cuda":
-        instead = "bf16" if fast_bf16(device) else "fp32"
-        return f"ppo.precision=fp16 is made for CUDA; this device is {device.type}, and trains in {instead} instead"
-    if precision == "bf16" and not fast_bf16(device):
-        return f"ppo.precision=bf16 is slower than fp32 on this {device.type}; fp32 or auto is faster"
-    return ""
-
-
-def fast_bf16(device: torch.device) -> bool:
-    """Return True if `device` multiplies bf16 matrices faster than float32 ones."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_capability(device) >= (8, 0)
-    flags, amd = first_cpu().get("flags", "").split(), first_cpu().get("vendor_id") == "AuthenticAMD"
-    return device.type == "cpu" and ("amx_bf16" in flags or ("avx512_bf16" in flags and amd))

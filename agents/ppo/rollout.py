@@ -266,16 +266,14 @@ class Rollout:
             rows = int(self._complete.max())
             last = torch.arange(self.steps).unsqueeze(1) == self._complete - 1
             cut = cut | (last & self._waiting)
-        advantage, returns = gae(
-            self.reward[:rows],
-            self.value[:rows],
-            self.terminated[:rows],
-            cut[:rows],
-            self._values[rows],
-            truncation_value[:rows],
-            gamma=gamma,
-            lam=lam,
-        )
+        stored = (self.reward, self.value, self.terminated, cut)
+        columns = (*(tensor[:rows] for tensor in stored), self._values[rows], truncation_value[:rows])
+        estimate: Callable[..., tuple[Tensor, ...]] = partial(gae, gamma=gamma, lam=lam)
+        if self._captures:  # one launch for all rows
+            if (gamma, lam) not in self._graphs:
+                self._graphs[gamma, lam] = Captured(estimate, *columns)
+            estimate = self._graphs[gamma, lam]
+        advantage, returns = estimate(*columns)
         self.advantage[:rows].copy_(advantage)
         self.returns[:rows].copy_(returns)
 

@@ -6,7 +6,6 @@ from dataclasses import MISSING, fields, is_dataclass
 
 import pytest
 
-from sparring.agents.ppo.learner import PRECISIONS
 from sparring.configs import games, schema
 from sparring.configs.core.allowed import complaint
 from sparring.configs.kinds import run_kinds
@@ -45,4 +44,3 @@ def test_defaults_are_not_shared_between_objects():
 
 def test_names_agree_with_the_rooms_that_own_them():
     assert tuple(rules.REGIMES) == schema.REGIMES
-    assert set(schema.PRECISIONS) == set(PRECISIONS)

@@ -8,7 +8,7 @@ import torch
 
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo import learner, losses
-from sparring.agents.ppo.learner import Autocast, PPOLearner
+from sparring.agents.ppo.learner import PPOLearner
 from sparring.agents.ppo.losses import (
     Samples,
     Surrogate,
@@ -16,6 +16,7 @@ from sparring.agents.ppo.losses import (
     explained_variance,
     normalize,
 )
+from sparring.agents.ppo.precision import Autocast
 from sparring.agents.ppo.rollout import Rollout
 from sparring.configs.schema import NetworkConfig, PPOConfig
 
@@ -369,22 +370,37 @@ class Replayed:
         return self.output.copy_(self.function(*self.inputs))
 
 
-def test_captured_minibatches_equal_those_one_by_one(monkeypatch):
-    """Parts of two sizes, an annealed bonus, and a second rollout in the same storage."""
+@pytest.mark.parametrize(
+    ("target_kl", "spoiled", "skipped"),
+    [(0.0, None, 0), (0.0, "returns", 3), (0.002, None, 0), (0.002, "log_prob", 2), (1e-9, None, 0)],
+)
+def test_captured_steps_equal_those_one_by_one(monkeypatch, target_kl, spoiled, skipped):
+    """Parts of two sizes, an annealed bonus, a second rollout in the same storage; stops, and a value that is NaN."""
     monkeypatch.setattr(learner, "Captured", Replayed)
     samples, other = some_samples(70), some_samples(70, seed=1)
+    if spoiled:
+        getattr(samples, spoiled)[3] = float("nan")
     ends = []
     for captures in (False, True):
         net, storage = network(), Samples(*(tensor.clone() for tensor in samples))
-        one = PPOLearner(net, PPOConfig(minibatch_size=32, epochs=2, target_kl=0.0), Autocast("fp32", "cpu"), seed=0)
+        config = PPOConfig(minibatch_size=32, epochs=3, target_kl=target_kl)
+        one = PPOLearner(net, config, Autocast("fp32", "cpu"), seed=0)
         one._captures = captures
-        metrics = [one.update(storage, number=0, learning_rate=1e-3, entropy_coefficient=0.01)]
+        rate = 2**-9  # the same in float32, which graphs have
+        metrics = [one.update(storage, number=0, learning_rate=rate, entropy_coefficient=0.01)]
         for own, new in zip(storage, other, strict=True):
             own.copy_(new)
-        metrics.append(one.update(storage, number=1, learning_rate=1e-3, entropy_coefficient=0.0))
+        one.reset_log_std(-0.5)
+        metrics.append(one.update(storage, number=1, learning_rate=rate / 2, entropy_coefficient=0.0))
         one.close()
-        ends.append((metrics, weights(net), len(one._graphs)))
-    (plain, expected, none), (captured, got, sizes) = ends
-    assert (none, sizes) == (0, 2)
-    assert captured == plain
+        moments = [[*one.optimizer.state[weight].values()] for weight in net.parameters()]
+        ends.append((metrics, weights(net), moments, one.optimizer.param_groups[0]["lr"], len(one._graphs)))
+    (plain, expected, ours, *rest), (captured, got, others, *more) = ends
+    assert (rest, more) == ([2**-10, 0], [2**-10, 2])
+    assert [repr(one) for one in captured] == [repr(one) for one in plain]  # NaN in both, too
     assert torch.equal(got, expected)
+    for one, two in zip(ours, others, strict=True):  # without a step there are no moments, or zeros
+        assert not one or all(map(torch.equal, one, two))
+    stops = [one["train/kl_stop"] for one in plain]
+    assert stops == [float(target_kl > 0.0)] * 2
+    assert plain[0]["train/skipped_steps"] == skipped
