@@ -265,17 +265,17 @@ ARROWS = {
 }
 """The only imports between parts."""
 CEILINGS = {
-    CORE: 25_138,
+    CORE: 25_043,
     "air_combat": 6_769,
     "chess": 4_788,
     "diplomacy": 18_549,
     "dogfight": 6_357,
     "exploitability": 4_118,
-    "imported": 9_055,
+    "imported": 9_192,
     "language": 10_950,
     "openspiel_text": 1_857,
     "population": 417,
-    "runs": 9_881,
+    "runs": 9_907,
     "sb3": 442,
 }
 """Lines. The core's ceiling only falls; a part's is raised only by a commit that names its new capability."""

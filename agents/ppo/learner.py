@@ -6,15 +6,20 @@ several processes and on a CPU the KL is read for each minibatch. Statistics sta
 critic share no weights, so each has its own half of the loss, and on a CPU with a spare core they run in parallel; the
 critic's thread, which has less to do, also gathers the next minibatch. With several processes, each computes its part
 of the gradient, and one all-reduce per minibatch sums the parts.
+
+Networks run in float32, or after some warm-up updates in lower precision in the matrix products. `auto` means bf16 if
+the device multiplies it faster than float32: CUDA devices that support it, CPUs with AMX-BF16, and AMD CPUs with
+AVX512-BF16. Intel cores have that too, but half as fast as float32 (docs/results/speed.md), and emulated bf16 is many
+times slower. Only the networks run under the context; densities, losses and the KL stay in float32. Collect under the
+same context as the update; otherwise the first ratios are not equal to 1.
 """
 
 from __future__ import annotations
 
-import copy
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
-from inspect import unwrap
 from typing import Any, cast
 
 import torch
@@ -36,10 +41,12 @@ from sparring.agents.ppo.losses import (
     orders,
     parts,
 )
-from sparring.agents.ppo.precision import Autocast
+from sparring.agents.ppo.optimizer import Average, adam
 from sparring.agents.ppo.rollout import BatchEnv, Rollout, SequenceSamples
+from sparring.agents.run.fidelity import first_cpu
+from sparring.configs.core.errors import choose
 from sparring.configs.core.tensor_file import check_optimizer, check_tensors
-from sparring.configs.schema import PPOConfig
+from sparring.configs.schema import PRECISIONS, PPOConfig
 
 STATISTICS = ("policy_loss", "value_loss", "approx_kl", "clip_fraction", "ratio_max", "entropy", "grad_norm")
 KL, LARGEST = STATISTICS.index("approx_kl"), STATISTICS.index("ratio_max")
@@ -380,37 +387,6 @@ class PPOLearner:
         self.network.clamp_log_std()
 
 
-class Average:
-    """Running mean of a network's weights over its updates, with the part `decay` of it kept by each.
-
-    The first updates have equal parts, so that the random weights at the start do not stay in it. `network` is a copy
-    with the averaged weights; what it has beside its parameters is that of the last update.
-    """
-
-    def __init__(self, network: PolicyNetwork, decay: float) -> None:
-        self.network, self.decay = copy.deepcopy(network), decay
-        self.updates = torch.zeros((), dtype=torch.int64)
-
-    @torch.no_grad()
-    def follow(self, network: PolicyNetwork) -> None:
-        """Take in the weights after an update."""
-        self.updates += 1
-        part = max(1.0 - self.decay, 1.0 / int(self.updates))
-        torch._foreach_lerp_(list(self.network.parameters()), list(network.parameters()), part)
-        for averaged, buffer in zip(self.network.buffers(), network.buffers(), strict=True):
-            averaged.copy_(buffer)
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Return the averaged weights and the number of updates."""
-        return {**self.network.state_dict(), "updates": self.updates}
-
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Continue from a `state_dict`."""
-        weights = dict(state)
-        self.updates = weights.pop("updates").cpu().clone()
-        self.network.load_state_dict(weights)
-
-
 def joined_statistics(pieces: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
     """Return the `POLICY_STATISTICS` of a minibatch from those of its pieces: sums, of `ratio_max` the largest."""
     if len(pieces) == 1:
@@ -418,28 +394,6 @@ def joined_statistics(pieces: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...
     columns = map(torch.stack, zip(*pieces, strict=True))
     named = zip(POLICY_STATISTICS, columns, strict=True)
     return tuple(column.max() if name == "ratio_max" else column.sum() for name, column in named)
-
-
-class EagerAdam(torch.optim.Adam):
-    """Adam whose methods are not excluded from torch's compiler, which nothing here uses.
-
-    For that torch imports its compiler, which takes 0.8 s at the start of every process.
-    """
-
-    found_inf: Tensor | None = None
-    """1 where the next step changes nothing, as torch's gradient scaler sets it."""
-    step = torch.no_grad()(unwrap(torch.optim.Adam.step))
-    zero_grad = unwrap(torch.optim.Optimizer.zero_grad)
-    add_param_group = unwrap(torch.optim.Optimizer.add_param_group)
-    state_dict = unwrap(torch.optim.Optimizer.state_dict)
-    load_state_dict = unwrap(torch.optim.Optimizer.load_state_dict)
-
-
-def adam(network: PolicyNetwork, learning_rate: float) -> EagerAdam:
-    """Create the optimizer of all weights of `network`, fused where torch supports it."""
-    fused = network.log_std.device.type in ("cpu", "cuda")
-    # eps 1e-5, torch's is 1e-8: bounds the step lr / eps of weights whose gradient is almost 0, as in OpenAI Baselines.
-    return EagerAdam(network.parameters(), lr=learning_rate, eps=1e-5, fused=fused)
 
 
 def _metrics(
@@ -461,3 +415,52 @@ def _metrics(
     spread = spread.mean(0) if spread.dim() == 2 else spread  # gSDE: per action, over the features
     read = torch.cat([row, torch.stack([variance, weight_norm, kl_max]), spread]).tolist()
     return {f"train/{name}": number for name, number in [*zip(names, read, strict=True), *counts.items()]}
+
+
+class Autocast:
+    """Full precision for the first `warmup_updates`, then `precision` (one of `PRECISIONS`) on `device`.
+
+    `dtype` is the lower precision, or None. `scaler` scales the loss for fp16 and is disabled otherwise. fp16 on a CPU
+    is treated as `auto`; bf16 where it is slow runs slowly. `note` then holds a warning, else it is empty.
+    """
+
+    def __init__(self, precision: str, device: torch.device | str, *, warmup_updates: int = 0) -> None:
+        self.device = torch.device(device)
+        self.dtype = resolve(precision, self.device)
+        self.note = note(precision, self.device)
+        self.warmup_updates = warmup_updates
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.dtype == torch.float16)
+
+    def context(self, update: int) -> AbstractContextManager[object]:
+        """Create a context for the forward passes of update number `update` (from 0).
+
+        Leave it before weights change: it caches low-precision copies.
+        """
+        lower = self.dtype is not None and update >= self.warmup_updates
+        return torch.autocast(self.device.type, dtype=self.dtype or torch.bfloat16, enabled=lower)
+
+
+def resolve(precision: str, device: torch.device) -> torch.dtype | None:
+    """Return the lower precision for `precision` on `device`, None for float32; raise on unknown names."""
+    choose("ppo.precision", precision, PRECISIONS)
+    if precision == "auto" or (precision == "fp16" and device.type != "cuda"):
+        precision = "bf16" if fast_bf16(device) else "fp32"
+    return {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
+
+
+def note(precision: str, device: torch.device) -> str:
+    """Return a one-line warning about `precision` on `device`; empty if it is used as configured."""
+    if precision == "fp16" and device.type != "cuda":
+        instead = "bf16" if fast_bf16(device) else "fp32"
+        return f"ppo.precision=fp16 is made for CUDA; this device is {device.type}, and trains in {instead} instead"
+    if precision == "bf16" and not fast_bf16(device):
+        return f"ppo.precision=bf16 is slower than fp32 on this {device.type}; fp32 or auto is faster"
+    return ""
+
+
+def fast_bf16(device: torch.device) -> bool:
+    """Return True if `device` multiplies bf16 matrices faster than float32 ones."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_capability(device) >= (8, 0)
+    flags, amd = first_cpu().get("flags", "").split(), first_cpu().get("vendor_id") == "AuthenticAMD"
+    return device.type == "cpu" and ("amx_bf16" in flags or ("avx512_bf16" in flags and amd))

@@ -27,8 +27,7 @@ from sparring.agents.policies.memory import Sequences
 from sparring.agents.policies.networks import PolicyNetwork
 from sparring.agents.policies.policy import OBSERVATION_KEYS, appended_columns, told_apart
 from sparring.agents.policies.styles import likeliest_style, plain_network, plain_shape, style_weights, with_styles
-from sparring.agents.ppo.learner import PPOLearner
-from sparring.agents.ppo.precision import Autocast
+from sparring.agents.ppo.learner import Autocast, PPOLearner
 from sparring.agents.ppo.rollout import Rollout
 from sparring.agents.ppo.tasks.task import SEEDS, TrainingEnv, make_task
 from sparring.agents.run.fidelity import minibatch_sha256

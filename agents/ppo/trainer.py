@@ -26,8 +26,7 @@ from sparring.agents.distributed.processes import (
 from sparring.agents.policies.checkpoint import save_checkpoint
 from sparring.agents.policies.networks import PolicyNetwork, build_network, shape_for
 from sparring.agents.policies.styles import plain_network
-from sparring.agents.ppo.learner import PPOLearner
-from sparring.agents.ppo.precision import Autocast
+from sparring.agents.ppo.learner import Autocast, PPOLearner
 from sparring.agents.ppo.start import actor_critic_sha256, begin_from, estimate_seconds
 from sparring.agents.ppo.tasks.task import make_task
 from sparring.agents.run.fidelity import machine

@@ -158,19 +158,19 @@ class Field:
     def of(self, kind: type[T]) -> T:
         """Return the value of this type."""
         if type(self.value) is not kind:
-            self.fail(f"must be {_KINDS[kind]}, not {_shown(self.value)}")
+            self.fail(f"must be {_KINDS[kind]}, not {shown(self.value)}")
         return self.value
 
     def number(self, interval: str) -> float:
         """Return the value, a number in this interval, such as "(0, 1]"."""
         if type(self.value) not in (int, float) or not inside(self.value, interval):
-            self.fail(f"must be a number in {interval}, not {_shown(self.value)}")
+            self.fail(f"must be a number in {interval}, not {shown(self.value)}")
         return float(self.value)
 
     def whole(self, interval: str) -> int:
         """Return the value, a whole number in this interval."""
         if not inside(self.of(int), interval):
-            self.fail(f"must be in {interval}, not {_shown(self.value)}")
+            self.fail(f"must be in {interval}, not {shown(self.value)}")
         return self.of(int)
 
     def keys(self, names: Iterable[str]) -> None:
@@ -207,8 +207,3 @@ class Field:
     def item(self, number: int) -> Field:
         """Return one list item."""
         return Field(self.value[number], number, above=self)
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

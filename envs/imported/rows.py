@@ -1,10 +1,12 @@
 """Rows of numbers for the seats of a game: observation, mask of legal actions and role, and actions read from a row.
 
 An observation row is `[features F][mask K, if masked][number of the role, if several]`, D columns. Features are
-flattened as in `envs/spaces.py`. Seats share a role, and so a policy, if they are named together. By default they do if
-they have equal spaces and names that differ by a number only, such as adversary_0 and adversary_1. Roles may differ in
-what they observe and in the alternatives of their choices: features are padded by zeros, and the mask forbids
-alternatives that a role does not have.
+flattened as by `gymnasium.wrappers.FlattenObservation`: Discrete and MultiDiscrete become one-hot, Dict and Tuple are
+concatenated. Boxes of uint8 are scaled from their bounds to [0, 1] afterwards, because 255 would saturate a network.
+An observation outside of its space is refused, except for numbers outside the bounds of a Box. Seats share a role, and
+so a policy, if they are named together. By default they do if they have equal spaces and names that differ by a number
+only, such as adversary_0 and adversary_1. Roles may differ in what they observe and in the alternatives of their
+choices: features are padded by zeros, and the mask forbids alternatives that a role does not have.
 
 An action row has A columns: the index of each choice, or the numbers or switches of a Box or MultiBinary.
 """
@@ -18,17 +20,125 @@ from itertools import zip_longest
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Space, flatdim
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple, flatdim, flatten
+from gymnasium.vector.utils import iterate
 
 from sparring.configs.core.errors import ConfigError, InputError, listed, suggestion
 from sparring.envs.imported.masks import alternatives_of, flat_mask
 from sparring.envs.imported.match import ImportedMatch
-from sparring.envs.spaces import IMAGE_SIDE, FlatObservations, action_sizes, check_spaces, leaves, to_actions
+from sparring.envs.spaces import action_sizes, to_actions
 
+IMAGE_SIDE = 16
+"""A uint8 Box with two axes of at least this length is an image; a smaller one, such as a 7 x 7 view, is flattened."""
+ENCODED = 2
+"""Version of the contracts with spaces that version 1 showed otherwise: Discrete as equal columns, uint8 unscaled."""
 BOARD_SIDE = 5
 """A Box of three axes, two of them at least this long, is a picture: a board with planes, or a small view."""
 MOST_SEATS = 62
 """The seats in the lead are bits of an integer of 64 bits."""
+
+
+def check_spaces(env_id: str, observation: Space[Any], action: Space[Any], *, images: bool = False) -> None:
+    """Raise `ConfigError` for spaces without a fixed number of numbers, and for images unless they are supported."""
+    for leaf in leaves(observation):
+        if not isinstance(leaf, Box | Discrete | MultiBinary | MultiDiscrete):
+            supported = "Box, Discrete, MultiBinary, MultiDiscrete, and Dict and Tuple of these"
+            raise ConfigError(f"env.id={env_id}: observes {leaf}; supported are {supported}")
+        if is_image(leaf) and not images:
+            raise ConfigError(
+                f"env.id={env_id}: observes images {leaf.shape}, and the networks lack convolutions; give an "
+                "environment that observes features, such as a wrapped one registered by your own module"
+            )
+    if not isinstance(action, Box | Discrete | MultiBinary | MultiDiscrete):
+        raise ConfigError(
+            f"env.id={env_id}: acts by {action}; supported are Box, Discrete, MultiBinary and MultiDiscrete"
+        )
+
+
+def leaves(space: Space[Any]) -> list[Space[Any]]:
+    """Return the spaces inside Dict and Tuple, in the order in which they are flattened."""
+    if isinstance(space, Dict):
+        return [leaf for inner in space.spaces.values() for leaf in leaves(inner)]
+    return [leaf for inner in space.spaces for leaf in leaves(inner)] if isinstance(space, Tuple) else [space]
+
+
+def is_image(space: Space[Any]) -> bool:
+    """Return True for a uint8 Box with two axes of `IMAGE_SIDE` or more."""
+    return _is_uint8(space) and sum(side >= IMAGE_SIDE for side in space.shape or ()) >= 2
+
+
+class FlatObservations:
+    """Rows of numbers for observations of `space`: D columns, and `version`, that of their encoding.
+
+    Raises `ConfigError` for what the environment `env_id` observes outside it.
+    """
+
+    def __init__(self, env_id: str, space: Space[Any]) -> None:
+        self.id, self.space = env_id, space
+        inner = leaves(space)
+        self.size = flatdim(space)
+        self._scaled = any(map(_is_uint8, inner))
+        self._low, self._range = (np.concatenate(columns) for columns in zip(*map(_bounds, inner), strict=True))
+        self.version = 1 if isinstance(space, Box) and not self._scaled else ENCODED
+
+    def rows(self, flat: np.ndarray) -> np.ndarray:
+        """Return float64 [N, D] for flattened observations [N, ...] of N environments."""
+        rows = flat.reshape(len(flat), -1).astype(np.float64)
+        return (rows - self._low) / self._range if self._scaled else rows
+
+    def flatten(self, observation: Any) -> np.ndarray:
+        """Return a copy of one observation, flattened [D] unless the space is a Box."""
+        if isinstance(self.space, Box):
+            return self._numbers(self.space, observation, self.space.shape)
+        return np.concatenate(self._parts(self.space, observation))
+
+    def flatten_batch(self, observations: Any, space: Space[Any], count: int) -> np.ndarray:
+        """Return copies of `count` observations, a member of the vector environment's `space`, flattened [N, ...]."""
+        if isinstance(self.space, Box):
+            return self._numbers(self.space, observations, (count, *self.space.shape))
+        return np.stack([self.flatten(observation) for observation in split(observations, space)])
+
+    def _parts(self, space: Space[Any], value: Any) -> list[np.ndarray]:
+        if isinstance(space, Dict):
+            if not isinstance(value, Mapping) or value.keys() < space.spaces.keys():
+                raise self._refusal(space, value)
+            return [part for key, inner in space.spaces.items() for part in self._parts(inner, value[key])]
+        if isinstance(space, Tuple):
+            if not isinstance(value, tuple | list) or len(value) != len(space.spaces):
+                raise self._refusal(space, value)
+            pairs = zip(space.spaces, value, strict=True)
+            return [part for inner, item in pairs for part in self._parts(inner, item)]
+        if isinstance(space, Box):
+            return [self._numbers(space, value, space.shape).ravel()]
+        if not space.contains(value):
+            raise self._refusal(space, value)
+        return [np.asarray(flatten(space, value))]
+
+    def _numbers(self, space: Box, value: Any, shape: tuple[int, ...]) -> np.ndarray:
+        """Return a copy of `value` in the type of a Box; what does not fit it, such as 0.5 in uint8, is refused."""
+        try:
+            array = np.asarray(value)
+        except ValueError:  # lists of unequal lengths
+            raise self._refusal(space, value) from None
+        if array.shape != shape or array.dtype.kind not in "biuf":
+            raise self._refusal(space, value)
+        with np.errstate(invalid="ignore", over="ignore"):
+            numbers = array.astype(space.dtype)
+        if numbers.dtype.kind in "iu" and not np.array_equal(numbers, array):
+            raise self._refusal(space, value)
+        return numbers
+
+    def _refusal(self, space: Space[Any], value: Any) -> ConfigError:
+        kind = type(value).__name__
+        what = f"{value.dtype} array {value.shape}" if isinstance(value, np.ndarray | np.generic) else kind
+        text = str(value)
+        printed = f" {text}" if len(text) <= 60 else ""
+        return ConfigError(f"env.id={self.id}: observes{printed} ({what}), outside of {space}; mend one of the two")
+
+
+def split(observations: Any, space: Space[Any]) -> list[Any]:
+    """Return the observations in a batch, a member of a vector environment's `space`."""
+    return list(iterate(space, observations))
 
 
 class SeatRows:
@@ -329,3 +439,17 @@ def _picture_shape(space: Space[Any]) -> list[int]:
     first = b == c if (a == b) != (b == c) else a < c
     sides = (b, c) if first else (a, b)
     return [*sides, a if first else c, int(first)] if min(sides) >= BOARD_SIDE else []
+
+
+def _is_uint8(space: Space[Any]) -> bool:
+    return isinstance(space, Box) and space.dtype == np.uint8
+
+
+def _bounds(space: Space[Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lower bound and the range of every column; 0 and 1 where nothing is scaled."""
+    size = flatdim(space)
+    if not _is_uint8(space):
+        return np.zeros(size), np.ones(size)
+    assert isinstance(space, Box)
+    low, high = (bound.ravel().astype(np.float64) for bound in (space.low, space.high))
+    return low, np.where(high > low, high - low, 1.0)

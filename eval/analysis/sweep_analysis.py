@@ -32,7 +32,7 @@ from sparring.eval.analysis.reports.series import BASE_MODEL, elo_gap, no_elo_ga
 from sparring.eval.analysis.sweeps.criteria import BETWEEN, EVERY, STD, Criterion, Measure, read_measure
 from sparring.eval.analysis.sweeps.file import PrimaryMeasure, SweepFile, SweepRun, parse_sweep, sweep_files
 from sparring.eval.analysis.sweeps.sweep_folder import DONE, SUFFIX, Row, SweepFolder, measured, read_rows
-from sparring.eval.stats.aggregate import kendall_tau
+from sparring.eval.analysis.trends import kendall_tau
 
 HELD, MISSED, OPEN = "held", "not held", "open"
 USUAL = {

@@ -1,4 +1,4 @@
-"""Slopes of noisy series whose neighbours depend on each other, with an interval that allows for that.
+"""Kendall's tau, and slopes of noisy series whose neighbours depend on each other, with an interval that allows for it.
 
 Least squares of y over x, N points in order of time. The residuals are taken as a first-order autoregression. Its
 coefficient is the one under which neighbouring residuals of this regression have the observed correlation on average;
@@ -12,6 +12,7 @@ interval counts.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -87,3 +88,28 @@ def _moments(places: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         figures.append((beside / total, inner[1, 1] / float(dx @ dx) / total, total**2 / squares))
     expected, variance, freedom = np.array(figures).T
     return expected, variance, freedom
+
+
+def kendall_tau(values: Sequence[float] | np.ndarray) -> float:
+    """Return Kendall's tau-b of `values` [N] and their order; NaN where all are equal.
+
+    Pairs that rise and that fall are counted in the merges of a merge sort, those of one width at once: blocks of 2 w
+    values, each half sorted, differ by more than any rank, so that one sorted array holds all left halves.
+    """
+    n = len(values)
+    ranks = np.unique(np.asarray(values, dtype=np.float64), return_inverse=True)[1].astype(np.int64)
+    length = 1 << max(n - 1, 0).bit_length()
+    ranks = np.concatenate([ranks, np.full(length - n, n)])  # n exceeds every rank: each value rises to each of these
+    rising, falling, width = -n * (length - n), 0, 1
+    while width < length:
+        halves = np.sort(ranks.reshape(-1, 2, width), axis=2)
+        block = np.arange(len(halves))[:, None]
+        lefts, rights = ((halves[:, side] + block * (n + 1)).ravel() for side in (0, 1))
+        before = np.repeat(block.ravel() * width, width)
+        rising += int((np.searchsorted(lefts, rights, "left") - before).sum())
+        falling += int((before + width - np.searchsorted(lefts, rights, "right")).sum())
+        width *= 2
+    pairs = n * (n - 1) // 2
+    if not rising + falling:
+        return math.nan
+    return float(np.clip((rising - falling) / np.sqrt(pairs) / np.sqrt(rising + falling), -1.0, 1.0))

@@ -1,4 +1,4 @@
-"""Statistics over runs: means with intervals, interquartile means with their stratified bootstrap, Kendall's tau.
+"""Statistics over runs: means with intervals, and interquartile means with their stratified bootstrap.
 
 T tasks (an opponent under a physics), R runs; source: see `eval/seeds.py`. Strata are the tasks: in every bootstrap
 sample each task keeps R scores, resampled from its own with replacement and independently of the other tasks.
@@ -58,31 +58,6 @@ def bounded_estimate(values: np.ndarray, least: float, most: float) -> Estimate:
         mean, other = float(values[0]), 1.0 - 0.025 ** (1.0 / len(values))
         return Estimate(mean, (mean + other * (least - mean), mean + other * (most - mean)))
     return mean_estimate(values, least=least, most=most)
-
-
-def kendall_tau(values: Sequence[float] | np.ndarray) -> float:
-    """Return Kendall's tau-b of `values` [N] and their order; NaN where all are equal.
-
-    Pairs that rise and that fall are counted in the merges of a merge sort, those of one width at once: blocks of 2 w
-    values, each half sorted, differ by more than any rank, so that one sorted array holds all left halves.
-    """
-    n = len(values)
-    ranks = np.unique(np.asarray(values, dtype=np.float64), return_inverse=True)[1].astype(np.int64)
-    length = 1 << max(n - 1, 0).bit_length()
-    ranks = np.concatenate([ranks, np.full(length - n, n)])  # n exceeds every rank: each value rises to each of these
-    rising, falling, width = -n * (length - n), 0, 1
-    while width < length:
-        halves = np.sort(ranks.reshape(-1, 2, width), axis=2)
-        block = np.arange(len(halves))[:, None]
-        lefts, rights = ((halves[:, side] + block * (n + 1)).ravel() for side in (0, 1))
-        before = np.repeat(block.ravel() * width, width)
-        rising += int((np.searchsorted(lefts, rights, "left") - before).sum())
-        falling += int((before + width - np.searchsorted(lefts, rights, "right")).sum())
-        width *= 2
-    pairs = n * (n - 1) // 2
-    if not rising + falling:
-        return math.nan
-    return float(np.clip((rising - falling) / np.sqrt(pairs) / np.sqrt(rising + falling), -1.0, 1.0))
 
 
 def spread(scores: np.ndarray, seed: int, resamples: int) -> Spread:

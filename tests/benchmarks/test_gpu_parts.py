@@ -19,8 +19,7 @@ from benchmarks.gpu_parts import (
 )
 from benchmarks.gpu_parts.agreement import Agreement
 from benchmarks.gpu_parts.part import PartOptions
-from sparring.agents.ppo.learner import PPOLearner
-from sparring.agents.ppo.precision import Autocast
+from sparring.agents.ppo.learner import Autocast, PPOLearner
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.dogfight import rules
 from sparring.envs.dogfight.batch import DogfightBatch

@@ -26,7 +26,7 @@ from sparring.configs.core.errors import ConfigError, suggestion
 from sparring.configs.core.status import say
 from sparring.envs.imported.masks import METHODS, alternatives_of, unread_masks
 from sparring.envs.imported.names import found_elsewhere
-from sparring.envs.spaces import FlatObservations, check_spaces, split
+from sparring.envs.imported.rows import FlatObservations, check_spaces, split
 
 NOT_LEARNED = "begins episodes by a step without an action, of which nothing can be learned (autoreset_mode NextStep)"
 

@@ -1,6 +1,6 @@
 """Any environment registered with Gymnasium as a task: N copies, stepped in this process (`copies.py`).
 
-It serves to compare the trainer with published results, not for speed. Observations are rows (`envs/spaces.py`).
+It serves to compare the trainer with published results, not for speed. Observations are rows (`envs/imported/rows.py`).
 A copy whose reward or observation is not finite is restarted, and that step ends its episode with reward 0 and without
 a result, as in `LearnerEnv`. Observations and rewards may be normalized by running statistics, as in most published
 results on MuJoCo: (x - mean) / std, clipped to +-10, and rewards divided by the standard deviation of the discounted
@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from gymnasium.spaces import Space
 from torch import Tensor
 
 from sparring.agents.distributed.processes import ALONE, Processes
@@ -29,7 +30,7 @@ from sparring.configs.core.typed import within
 from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.imported.config import GymnasiumRunConfig
 from sparring.envs.imported.training.copies import CopiesStep, make_copies
-from sparring.envs.spaces import Normalizer, action_note, action_sizes, to_actions, to_scale
+from sparring.envs.spaces import Normalizer, action_sizes, to_actions, to_scale
 
 RECENT = 100
 """Number of episodes in the mean of the recent return."""
@@ -304,3 +305,15 @@ def check_version(env_id: str, version: int, now: int) -> None:
             f"env.id={env_id}: the policy learned from observations of version {version}, in which choices were no "
             f"one-hot vectors and uint8 was not scaled, and they have version {now}; train a new one"
         )
+
+
+def action_note(env_id: str, space: Space[Any], *, scale: bool) -> list[str]:
+    """Return a line on bounds that do not suit a new network, if there are any."""
+    if not to_scale(space).any():
+        return []
+    if scale:
+        return [f"env.id={env_id}: actions are scaled from [-1, 1] of the network to the bounds of {space}"]
+    return [
+        f"env.id={env_id}: actions are clipped to {space}, and a new network acts around 0 with a deviation near 1; a "
+        "new run with env.scale_actions=true scales them to the bounds"
+    ]

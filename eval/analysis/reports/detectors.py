@@ -15,7 +15,7 @@ import numpy as np
 
 from sparring.eval.analysis.reports.report import Evidence
 from sparring.eval.analysis.reports.series import Series, has_size, moving_mean
-from sparring.eval.stats.aggregate import kendall_tau
+from sparring.eval.analysis.trends import kendall_tau
 
 WINDOW = 0.1
 """Width of the windows whose means are compared, as a fraction of the values; at least 3 values."""

@@ -12,8 +12,7 @@ from sparring.agents.policies.actor_critic import MIXTURE, ActorCritic
 from sparring.agents.policies.styles import plain_shape, style_weights
 from sparring.agents.population.exploiters import Exploiters
 from sparring.agents.population.population import Population
-from sparring.agents.ppo.learner import PPOLearner
-from sparring.agents.ppo.precision import Autocast
+from sparring.agents.ppo.learner import Autocast, PPOLearner
 from sparring.configs.resume import moved_by_length
 from sparring.configs.schema import (
     NetworkConfig,

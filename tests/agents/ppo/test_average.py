@@ -7,7 +7,7 @@ import torch
 
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.agents.ppo.learner import Average
+from sparring.agents.ppo.optimizer import Average
 from sparring.agents.run.states import read_state
 from sparring.agents.trainers import train
 from sparring.configs.schema import NetworkConfig

@@ -8,7 +8,7 @@ import torch
 
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo import learner, losses
-from sparring.agents.ppo.learner import PPOLearner
+from sparring.agents.ppo.learner import Autocast, PPOLearner
 from sparring.agents.ppo.losses import (
     Samples,
     Surrogate,
@@ -16,7 +16,6 @@ from sparring.agents.ppo.losses import (
     explained_variance,
     normalize,
 )
-from sparring.agents.ppo.precision import Autocast
 from sparring.agents.ppo.rollout import Rollout
 from sparring.configs.schema import NetworkConfig, PPOConfig
 

@@ -266,7 +266,7 @@ def test_learning_does_not_load_torchs_compiler():
 import sys
 import torch
 from sparring.agents.policies.actor_critic import ActorCritic
-from sparring.agents.ppo.learner import adam
+from sparring.agents.ppo.optimizer import adam
 from sparring.configs.schema import NetworkConfig
 network = ActorCritic(3, 1, 1, NetworkConfig(hidden=8), seed=1)
 optimizer = adam(network, 0.1)

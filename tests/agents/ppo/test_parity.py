@@ -5,9 +5,8 @@ import pytest
 import torch
 
 from sparring.agents.policies.actor_critic import ActorCritic
-from sparring.agents.ppo.learner import PPOLearner
+from sparring.agents.ppo.learner import Autocast, PPOLearner
 from sparring.agents.ppo.losses import Samples
-from sparring.agents.ppo.precision import Autocast
 from sparring.configs.schema import NetworkConfig, PPOConfig
 from tests.agents.ppo import plain_ppo
 

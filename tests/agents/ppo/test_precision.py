@@ -4,9 +4,8 @@ import pytest
 import torch
 
 from sparring.agents.policies.actor_critic import ActorCritic
-from sparring.agents.ppo import precision
-from sparring.agents.ppo.learner import PPOLearner
-from sparring.agents.ppo.precision import Autocast
+from sparring.agents.ppo import learner
+from sparring.agents.ppo.learner import Autocast, PPOLearner
 from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.schema import NetworkConfig, PPOConfig
 
@@ -17,7 +16,7 @@ def cpu(monkeypatch):
 
     def report(*flags, vendor="AuthenticAMD"):
         first = {"processor": "0", "vendor_id": vendor, "flags": " ".join(("fpu", "avx2", *flags))}
-        monkeypatch.setattr(precision, "first_cpu", lambda: first)
+        monkeypatch.setattr(learner, "first_cpu", lambda: first)
 
     return report
 
@@ -38,14 +37,14 @@ def test_auto_is_bf16_only_where_the_cpu_is_faster_with_it(cpu, flags, vendor, d
 
 
 def test_auto_is_fp32_on_an_unknown_processor(monkeypatch):
-    monkeypatch.setattr(precision, "first_cpu", dict)
+    monkeypatch.setattr(learner, "first_cpu", dict)
     assert Autocast("auto", "cpu").dtype is None
 
 
 @pytest.mark.parametrize(("capability", "dtype"), [((7, 5), None), ((8, 0), torch.bfloat16), ((9, 0), torch.bfloat16)])
 def test_auto_on_cuda_asks_the_capability(monkeypatch, capability, dtype):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    assert precision.resolve("auto", torch.device("cuda")) == dtype
+    assert learner.resolve("auto", torch.device("cuda")) == dtype
 
 
 @pytest.mark.parametrize(("flags", "dtype", "name"), [(["amx_bf16"], torch.bfloat16, "bf16"), ([], None, "fp32")])

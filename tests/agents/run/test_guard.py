@@ -13,8 +13,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.agents.ppo.learner import PPOLearner
-from sparring.agents.ppo.precision import Autocast
+from sparring.agents.ppo.learner import Autocast, PPOLearner
 from sparring.agents.ppo.rollout import Rollout
 from sparring.agents.ppo.trainer import PPOTrainer
 from sparring.agents.run.guard import COOL_DOWN, ENOUGH, HOLD, Detectors, Guard, GuardVerdict, LearningFailed

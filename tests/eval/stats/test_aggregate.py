@@ -5,7 +5,8 @@ import pytest
 from scipy import stats
 
 from sparring.curriculum.student import student_95
-from sparring.eval.stats.aggregate import bounded_estimate, improvement, interquartile_mean, kendall_tau, spread
+from sparring.eval.analysis.trends import kendall_tau
+from sparring.eval.stats.aggregate import bounded_estimate, improvement, interquartile_mean, spread
 
 RESAMPLES = 1000
 
