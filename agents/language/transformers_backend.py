@@ -1,7 +1,7 @@
 """Backend that runs a transformers model in this process: batched, exact, and reproducible for each request.
 
-Requests are sorted by the lengths of answer and prompt, so that a batch holds answers of similar length. Every draw
-depends on the request's own seed; other requests in the batch affect a decision only through rounding.
+Requests are sorted by the lengths of answer and prompt; a batch holds answers of similar length. Every draw depends on
+the request's own seed; other requests in the batch affect a decision only through rounding.
 """
 
 from __future__ import annotations
