@@ -76,9 +76,9 @@ def check_members(members: list[zipfile.ZipInfo], size: int) -> None:
 def check_pickle(data: bytes) -> None:
     """Raise `TensorFileError` for a pickle that would take much more time or memory than a file of tensors needs.
 
-    Objects of it cost some hundred bytes of memory for one byte of the file. The opcodes are counted without running
-    them, and the scan ends at the bound, so that both are limited whatever the file's size. An index of the memo beyond
-    the file's length would make the reader reserve that much memory.
+    A pickle can create objects of some hundred bytes of memory per byte of the file. The opcodes are counted without
+    running them, and the scan ends at the bound, which limits both for any file size. A memo index beyond the file's
+    length would make the reader reserve that much memory.
     """
     objects = 0
     try:
