@@ -32,8 +32,8 @@ from sparring.configs.core.typed import NotNegative, read, require
 IMAGE_SIDE = 16
 """A uint8 Box with two axes of at least this length is an image; a smaller one, such as a 7 x 7 view, is flattened."""
 NEAR, FAR, UNBOUNDED = 0.3, 4.0, 1e18
-"""A new network acts well in bounds around 0 of which the farther one is between `NEAR` and `FAR`, such as those of
-Humanoid, 0.4, and InvertedPendulum, 3. Bounds from `UNBOUNDED` on do not count."""
+"""A new network acts well in bounds around 0 if the farther one is between `NEAR` and `FAR`. Examples are Humanoid,
+0.4, and InvertedPendulum, 3. Bounds from `UNBOUNDED` on do not count."""
 ENCODED = 2
 """Version of the contracts with spaces that version 1 showed otherwise: Discrete as equal columns, uint8 unscaled."""
 
@@ -68,9 +68,9 @@ def is_image(space: Space[Any]) -> bool:
 
 
 class FlatObservations:
-    """Rows of numbers for observations of `space`: D columns, and `version`, that of their encoding.
+    """Rows of numbers for observations of `space`: D columns; `version` is the version of their encoding.
 
-    Raises `ConfigError` for what the environment `env_id` observes outside it.
+    Raises `ConfigError` for observations of the environment `env_id` outside of the space.
     """
 
     def __init__(self, env_id: str, space: Space[Any]) -> None:

@@ -52,7 +52,7 @@ def read(responses: ResponseGame, text: str, options: Any) -> Target:
             raise InputError(f"{option} {path}: is of a response in OpenSpiel's games; leave it out")
     if options.divided:
         budget = f"--moves {options.moves}" if options.moves else f"--minutes {options.minutes:g}"
-        raise InputError(f"{budget}: is for attacks that learn, and chess has none; leave it out")
+        raise InputError(f"{budget}: is only for attacks that learn, not for chess; leave it out")
     if STOCHASTIC in options.target:
         raise InputError(f"{text}: chess players act as they are; leave out --target {STOCHASTIC}")
     against = player.text.removeprefix(BOT_PREFIX) if isinstance(player, BotName) else str(player)

@@ -54,7 +54,7 @@ MEANS = ("return", "length")
 """What is measured of episodes."""
 ALONE = "players do not meet in environments of Gymnasium; compare returns with eval/seeds.py RUN RUN"
 COPIES = 10
-"""Number of parallel environments. Episodes are split evenly among them, so that short ones are not favoured."""
+"""Number of parallel environments. Episodes are split evenly among them, so short ones are not favoured."""
 MOST_LEFT_OUT = 10
 """Episodes that are not finite, for each one asked for, before the evaluation ends."""
 FPS = 30
