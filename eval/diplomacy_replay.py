@@ -1,7 +1,7 @@
 """Replay of a Diplomacy game: `python eval/diplomacy_replay.py --out game.html`; `--help` lists the options.
 
-Bots and policies play one game, or a saved game is read (this project's format or that of the package `diplomacy`).
-Writes a self-contained HTML page, text, or a saved game, or checks saved games: exit code 1 if a phase differs.
+Bots and policies play one game, or a saved game is read (in this project's format or the package `diplomacy`'s). Writes
+a self-contained HTML page, text, or a saved game, or checks saved games: exit code 1 if a phase differs.
 """
 
 from __future__ import annotations
