@@ -95,8 +95,8 @@ FINISHED = [
 FOLDERS = ("agents", "benchmarks", "configs", "curriculum", "docs", "envs", "eval")
 UNFINISHED_CODE = (
     "agents/language/grpo/",
-    "benchmarks/",
-    "docs/",
+    "benchmarks/diplomacy.py",
+    "benchmarks/structure.py",
     "envs/diplomacy/batch.py",
     "envs/diplomacy/evaluation/matches.py",
     "envs/diplomacy/interfaces/parallel_env.py",
@@ -114,7 +114,6 @@ UNFINISHED_CODE = (
     "envs/openspiel_text/",
     "eval/browser/server.py",
     "eval/command.py",
-    "sparring/",
 )
 """Beginnings of the paths of code whose texts do not keep to the rules yet; it may only shrink."""
 NOT_PROSE = re.compile(r"^ {4}|\S {2,}\S")

@@ -5,8 +5,8 @@
 
 `*` stands for one part of a metric's name: `eval/*/win_rate` is the mean over all bots, row by row. A criterion is
 about `every run` or `some run` (one of the letters, mean over its seeds). It may also be about the largest difference
-`between runs`, named runs (`D minus A`, `some of B C minus A`: differences of the means), or the `std over seeds` of
-every run. A condition for a whole run is a `max` or `min`, never `last`.
+`between runs`, or the `std over seeds` of every run. `D minus A` and `some of B C minus A` compare means of named runs.
+A condition for a whole run is a `max` or `min`, never `last`.
 """
 
 from __future__ import annotations
