@@ -55,7 +55,7 @@ def train_run(
         text = opponent_text(reward)
         if isinstance(run, RunConfig):
             if not hasattr(run, "reward"):
-                raise ConfigError(f"reward={text}: only the dogfight takes a reward of one's own")
+                raise ConfigError(f"reward={text}: only the dogfight accepts a custom reward")
             run = replace(cast(Any, run), reward=text)
         elif isinstance(overrides, Mapping):
             overrides = {**overrides, "reward": text}

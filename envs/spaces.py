@@ -133,7 +133,7 @@ class FlatObservations:
         what = f"{value.dtype} array {value.shape}" if isinstance(value, np.ndarray | np.generic) else kind
         text = str(value)
         printed = f" {text}" if len(text) <= 60 else ""
-        return ConfigError(f"env.id={self.id}: observes{printed} ({what}), outside of {space}; mend one of the two")
+        return ConfigError(f"env.id={self.id}: observes{printed} ({what}), outside of {space}; fix one of the two")
 
 
 def split(observations: Any, space: Space[Any]) -> list[Any]:

@@ -109,7 +109,7 @@ class ReplayOptions(CommandOptions):
     def check(self) -> None:
         """Raise `InputError` without an output, or for one of another form or named twice."""
         if (self.verify or self.via) and self.game is None:
-            raise InputError(f"--{'verify' if self.verify else 'via'} is of a saved game; give one, --game game.json")
+            raise InputError(f"--{'verify' if self.verify else 'via'} needs a saved game; give one, --game game.json")
         if self.verify and self.files:
             raise InputError("--verify checks and writes nothing; leave out --out, --log and --save")
         if not self.files and not self.verify:

@@ -112,7 +112,7 @@ class PayoffOptions(CommandOptions):
         super().check()
         check_suffix("--out", self.out, ".png", hint=ELSEWHERE)
         if (count := len(vars(self)["regimes"])) != 1:
-            raise InputError(f"--regimes: a payoff matrix is of one; give one name, not {count}")
+            raise InputError(f"--regimes: a payoff matrix needs one; give one name, not {count}")
 
 
 class PayoffChoice(GameChoice):

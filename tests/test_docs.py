@@ -173,6 +173,7 @@ print("is no text of the rules")  # so that
     finished = {path: text for path, text in prose.code().items() if not path.startswith(prose.UNFINISHED_CODE)}
     assert "train.py" in finished
     assert "sparring/agents/__init__.py" not in finished
+    assert len(prose.UNFINISHED_CODE) <= 20
 
 
 def test_every_page_is_listed_in_the_index():

@@ -147,7 +147,7 @@ class TransformersBackend:
 
     def _menu_of(self, request: Prompt) -> Menu:
         if self.constraint is None or isinstance(request.menu, FreeText) or request.menu.lines != 1:
-            raise ModelError(f"model {self.name}: has exact probabilities of menus of one line only")
+            raise ModelError(f"model {self.name}: offers exact probabilities for one-line menus only")
         return request.menu
 
     def _readable(self, requests: Sequence[Prompt], places: Sequence[int]) -> list[np.ndarray]:

@@ -203,7 +203,7 @@ class SeatTable:
         """Make one move in every match; return the number of counted games that ended in it."""
         batch, mask, deciding = self.batch, self.own, self.batch.deciding
         if not deciding.any():
-            raise InputError(f"{batch.contract['id']}: no seat of any match has a decision to make; mend the game")
+            raise InputError(f"{batch.contract['id']}: no seat of any match has a decision to make; fix the game")
         actions = self.actions.flatten(0, 1)
         for player, memory, seats in zip(self.players, self.memory, (mask, ~mask), strict=True):
             rows = (deciding & seats).flatten().nonzero().squeeze(1)

@@ -105,7 +105,7 @@ class RoleTrunks(nn.ModuleList):
         """
         places = [(role == number).nonzero().squeeze(-1) for number in range(len(self))]
         if sum(map(len, places)) != len(role):
-            raise ValueError(f"the role column has other values than the roles 0 to {len(self) - 1}; mend the rows")
+            raise ValueError(f"the role column has other values than the roles 0 to {len(self) - 1}; fix the rows")
         if not torch.is_grad_enabled():
             for number, index in enumerate(places):
                 if len(index) == len(role):  # as where one seat decides in all matches

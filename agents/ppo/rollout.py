@@ -77,7 +77,7 @@ class BatchEnv(Protocol):
         """Take the actions [R, A] of the lanes that decide; return obs, reward, terminated and truncated of all."""
 
     def noise(self, generator: torch.Generator) -> torch.Generator | ShardedGenerator:
-        """Return the generator that draws for `rows`, with several processes in the order of all their rows."""
+        """Return a generator that draws for the rows of all processes and returns the draws of `rows`."""
 
 
 class Rollout:

@@ -124,7 +124,7 @@ class FolderClaim:
                 raise
             if folder.config.exists():  # written, and the lock released, since this process looked for the folder
                 lock.release()
-                raise RunExistsError(f"{folder.path}: was made by another start meanwhile; start again to go on")
+                raise RunExistsError(f"{folder.path}: was created by another start meanwhile; start again to continue")
             self._folder, self._lock = folder, lock
         if not self._folder.config.exists():
             self._write_config(self._folder)

@@ -155,5 +155,5 @@ def _array(storage: np.ndarray, start: int, shape: tuple[int, ...], strides: tup
     tensor = storage[start : start + int(np.prod(shape, dtype=np.int64))].reshape(shape)
     axes = zip(shape, strides, (step // max(storage.itemsize, 1) for step in tensor.strides), strict=True)
     if tensor.size and any(size > 1 and step != plain for size, step, plain in axes):
-        raise pickle.UnpicklingError("a tensor whose numbers do not follow each other")
+        raise pickle.UnpicklingError("a tensor that is not contiguous")
     return tensor

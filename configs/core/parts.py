@@ -77,7 +77,7 @@ class SweepPlace(NamedTuple):
 
 @cache
 def parts(group: str) -> dict[str, Any]:
-    """Return the objects of a group, such as `games`, by name: this project's first, each sorted by `order`.
+    """Return the objects of a group, such as `games`, by name: first this project's by `order`, then other packages'.
 
     An installed distribution lists its entry points by name, so their order in pyproject.toml is lost. A part of
     another package that cannot be imported is left out with a warning that names it.

@@ -48,7 +48,7 @@ class SeatRows:
         for observed, acted in zip(match.observation_spaces, self.spaces, strict=True):
             check_spaces(game_id, observed, acted, images=True)
             if not leaves(observed):
-                raise ConfigError(f"{self.name}: observes nothing beside its mask; add what a player sees")
+                raise ConfigError(f"{self.name}: observes only its mask; add the player's observation")
         self.roles = _named_roles(match, roles) if roles else _roles(match)
         flat = {
             role: FlatObservations(game_id, match.observation_spaces[self.roles.index(role)]) for role in self.roles

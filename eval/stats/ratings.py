@@ -147,7 +147,7 @@ def fit(points: np.ndarray, fixed: int) -> np.ndarray:
         ratings += _no_lower(points, ratings, step * (_MAX_STEP / max(np.abs(step).max(), _MAX_STEP)))
         if np.abs(step).max() < _TOLERANCE:
             return ratings
-    raise RuntimeError(f"no maximum within {_ITERATIONS} steps of Newton's method, although there is one")
+    raise RuntimeError(f"no maximum within {_ITERATIONS} steps of Newton's method, although one exists")
 
 
 def standard_errors(pairs: np.ndarray, prior: np.ndarray, ratings: np.ndarray, fixed: int) -> np.ndarray:

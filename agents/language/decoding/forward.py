@@ -86,7 +86,7 @@ def check_computed(model: Any, values: Tensor) -> None:
     """Raise `ModelError` if computed `values` are not finite, naming the weights if these are the cause."""
     if not bool(torch.isfinite(values).all()):
         check_finite(model)
-        raise ModelError(f"{type(plain(model)).__name__}: computes what is not finite although its weights are")
+        raise ModelError(f"{type(plain(model)).__name__}: computes values that are not finite from finite weights")
 
 
 @torch.no_grad()
@@ -95,7 +95,7 @@ def check_head(model: Any) -> None:
     inner, name = plain(model), type(plain(model)).__name__
     head = inner.get_output_embeddings() if hasattr(inner, "get_output_embeddings") else None
     if head is None or not hasattr(inner, getattr(inner, "base_model_prefix", "") or " "):
-        raise ModelError(f"{name} is not a causal language model of the usual build: it has no head of its own")
+        raise ModelError(f"{name} is not a supported causal language model: it lacks its own head")
     tokens = torch.arange(4, device=head.weight.device)[None]
     with without_dropout(model):
         hidden = backbone(model)(input_ids=tokens, use_cache=False).last_hidden_state[0]

@@ -166,7 +166,7 @@ def _check_folder(folder: Path) -> None:
     except ValueError as error:
         raise ModelError(f"model {folder}: its config.json is damaged") from error
     if not isinstance(content, dict) or CODE in content:
-        raise ModelError(f"model {folder}: would run code of its own, which is not done here")
+        raise ModelError(f"model {folder}: needs to run its own code, which is not supported")
     for path in folder.iterdir():  # transformers would wait for a FIFO and read a device without end
         if not path.is_dir():
             check_file(path, follow=True)
