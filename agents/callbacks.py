@@ -1,10 +1,10 @@
-"""Callbacks of a training run: code of the caller, called between two updates.
+"""Callbacks of a training run: user code called between updates.
 
-They are called after an accepted update, once its training state and policies are on disk, so that whatever a callback
-does, the run can be resumed from there. A callback may stop the run; an exception ends it in the same way, is raised
-by `train` once policy and state are saved, and leaves a run that `resume=NAME` continues. Callbacks draw no random
-numbers of the run, so that a run with them is identical to one without, bit for bit. They have no state of their own
-in the run's folder. With several processes they are called in the first one only.
+A callback is called after an accepted update, once the training state and policies are on disk, so the run can always
+be resumed from there. A callback may stop the run. An exception in one also ends the run: `train` saves policy and
+state, then raises it, and `resume=NAME` continues. Callbacks do not use the run's random numbers; a run with callbacks
+is bit-identical to one without. Their state is not stored in the run's folder. With several processes, only the first
+one calls them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Training from a configuration: choose the trainer by `config.trainer`, open the run's session, and fit.
 
-`train` is what `train.py` and `sparring.train` call. Torch and the trainer are imported only there, once the run's
-folder is claimed, so that a mistyped option is reported before they load.
+`train` is what `train.py` and `sparring.train` call. It imports torch and the trainer once the run's folder is claimed,
+so a mistyped option is reported before they load.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def train_run(
         text = opponent_text(reward)
         if isinstance(run, RunConfig):
             if not hasattr(run, "reward"):
-                raise ConfigError(f"reward={text}: only the dogfight takes a reward of one's own")
+                raise ConfigError(f"reward={text}: only the dogfight accepts a custom reward")
             run = replace(cast(Any, run), reward=text)
         elif isinstance(overrides, Mapping):
             overrides = {**overrides, "reward": text}
@@ -75,8 +75,8 @@ def train(config: RunConfig, *, callbacks: Sequence[Callback] = ()) -> Path:
     A relative `checkpoint_dir` is resolved in the repository. A run whose folder exists is continued. A run that a
     callback stops is saved and can be resumed, and its policy is returned.
 
-    Raises `InputError` if the machine or the folder does not support the configuration, what a callback raises once
-    the run is saved, and `SystemExit` if the run is stopped by a signal or the guard ends it (`agents.run.fit`).
+    Raises `InputError` if the machine or the folder does not support the configuration, and a callback's exception once
+    the run is saved. Raises `SystemExit` if a signal stops the run or the guard ends it (`agents.run.fit`).
     """
     if isinstance(config, PPORunConfig):
         find_opponents(config)

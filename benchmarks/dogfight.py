@@ -1,10 +1,10 @@
 """Speed of the dogfight simulator against the plain NumPy implementation, in one run.
 
 A full step is measured: both seats' observations and rewards, resets, and a scripted opponent that decides every tick
-in seat 1; seat 0 is played by actions. The two implementations take turns on one core, so that whatever else the
-machine does hits both; medians over the rounds count. Ticks are match ticks of 1/120 s, `action_repeat` to a step. The
-simulator is then measured with more threads, the Gymnasium interfaces are compared with the native batch on one core,
-by processor time, and the buffers are added up. Read the ratios: they travel better than the absolute figures.
+in seat 1; seat 0 is played by actions. The two implementations take turns on one core, so other load affects both;
+medians over the rounds count. Ticks are match ticks of 1/120 s, `action_repeat` to a step. The simulator is then
+measured with more threads. The Gymnasium interfaces are compared with the native batch on one core, by processor time,
+and the buffers are added up. Compare ratios rather than absolute figures, which depend more on the machine.
 """
 
 from __future__ import annotations

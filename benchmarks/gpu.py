@@ -1,9 +1,9 @@
 """Checks and measurements of everything that runs on a GPU, in nine minutes: `make gpu`.
 
 Kernels against the CPU's, the captured step, env steps per second, whole PPO updates in three precisions, an exact
-resume, Diplomacy, a language model and GRPO. Each part runs in a process of its own under its own time limit, so that
-one that crashes, hangs or lacks a package does not stop the others. The report is a page and the same data as JSON;
-figures stand beside those of the CPU of the same machine. Without a GPU, `--device cpu` runs all of it at tiny sizes.
+resume, Diplomacy, a language model and GRPO. Each part runs in its own process under its own time limit. A part that
+crashes, hangs or lacks a package does not stop the others. The report is a page and the same data as JSON, with figures
+of the same machine's CPU for comparison. Without a GPU, `--device cpu` runs all of it at tiny sizes.
 
     python benchmarks/gpu.py --parts kernels,speed --out gpu.md
 """

@@ -3,11 +3,12 @@
     python benchmarks/standard_tasks.py --out docs/results/standard_tasks.md
     python benchmarks/standard_tasks.py --tasks FrozenLake-v1 Pendulum-v1 --seeds 3
 
-Finished seeds are kept in FOLDER/results.jsonl and not repeated; the table shows all of them, whatever was selected,
-with the overrides that they were trained with. `--results docs/results/standard_tasks.jsonl` adds to those published.
-Two numbers per seed: the mean return of the last 100 training episodes, sampled actions (what CleanRL publishes), and
-the mean of 100 episodes of the final deterministic policy (what RL Baselines3 Zoo publishes, one run each). Of both the
-table gives mean, median and interquartile mean over the seeds; with few seeds of which one failed, these differ.
+Finished seeds are kept in FOLDER/results.jsonl and not repeated. The table shows all of them, whatever was selected,
+with the overrides that they were trained with. `--results docs/results/standard_tasks.jsonl` adds to the published
+results. Each seed has two numbers. One is the mean return of the last 100 training episodes, sampled actions (what
+CleanRL publishes). The other is the mean of 100 episodes of the final deterministic policy (what RL Baselines3 Zoo
+publishes, one run each). The table gives mean, median and interquartile mean of both over the seeds; these differ if
+one of few seeds failed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Speed of trainers: ours, Stable-Baselines3's PPO and a plain single-file loop, on the same dogfight.
 
 All play the same 256 matches against all five bots through the same `Duel`, 128 steps an update, four epochs of
-minibatches of 8,192, two layers of 256. Contestants run in turns, each time in a process of its own (so that peak
-memory is its own), and medians count. The floor is what the bare matrix products cost that any of them has to do:
-acting once, values once, and forward and backward for every sample of every epoch.
+minibatches of 8,192, two layers of 256. Contestants run in turns, each time in their own process with its own peak
+memory, and medians count. The floor is the cost of the matrix products that all of them need: acting once, values once,
+and forward and backward for every sample of every epoch.
 
     python benchmarks/trainer.py --updates 8 --rounds 3
 """

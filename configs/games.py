@@ -1,6 +1,6 @@
 """Section `env` of a run: what all games share; `envs/<game>/config.py` has the rest.
 
-The version in an id rises when the same actions no longer lead to the same observations or rewards; training under the
+The version in an id rises when the same actions no longer lead to the same observations or rewards. Training under the
 old version then differs from training under the new one. `RETIRED` has the ids that are no longer registered.
 """
 

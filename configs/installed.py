@@ -1,4 +1,4 @@
-"""Check of Python and installed packages, run by scripts before other imports, so that each gives a one-line error.
+"""Check of Python and installed packages; scripts run it before other imports, which gives one-line errors.
 
 Only the standard library is imported here, in the syntax of Python 3.8.
 """

@@ -191,7 +191,7 @@ def _check_typed(config: RunConfig, typed: Sequence[Override]) -> None:
 
 
 def _kind_of_env(overrides: Sequence[str]) -> list[str]:
-    """Replace `env=NAME` by a run of this game; that of a package trains on the environment in `env.id`.
+    """Replace `env=NAME` by a run of this game; for a package, the run trains on the environment in `env.id`.
 
     Raises `ConfigError` for another name, and beside a named run, whose file has its game.
     """
@@ -217,7 +217,7 @@ def _kind_of_env(overrides: Sequence[str]) -> list[str]:
 def _runs_of_paths(overrides: Sequence[str]) -> list[str]:
     """Replace `resume=checkpoints/NAME/`, as a shell completes it, by `resume=NAME`.
 
-    Raises `ConfigError` for a path to another folder than that of all runs.
+    Raises `ConfigError` for a path outside the folder of all runs.
     """
     folders = [text.partition("=")[2] for text in overrides if text.lstrip("+").startswith("checkpoint_dir=")]
     root = os.path.abspath(CONFIG_DIR.parent / (folders[-1] if folders else RunConfig.checkpoint_dir))
@@ -268,7 +268,7 @@ def _stored(parsed: Sequence[Override]) -> RunConfig | None:
     root = ROOT / _checkpoint_dir(parsed)
     names = sorted(path.name for path in root.glob("*/") if os.path.lexists(path / "config.yaml"))
     if not names:
-        raise ConfigError(f"resume={texts['resume']}: there is no run in {root} yet; begin one with +run=NAME")
+        raise ConfigError(f"resume={texts['resume']}: {root} does not contain a run yet; begin one with +run=NAME")
     path = root / choose("run to resume", texts["resume"], names) / "config.yaml"
     try:
         stored = from_stored(read_options(read_regular_text(path)))
@@ -304,7 +304,7 @@ def _run_path(parsed: Sequence[Override]) -> Path:
     if path.suffix not in SUFFIXES:
         raise ConfigError(f"run={name}: a run file of your own ends in .yaml")
     if wrong := complaint(path.stem, LABEL):
-        raise ConfigError(f"run={name}: the name of the file, {path.stem}, becomes that of the run: {wrong}; rename it")
+        raise ConfigError(f"run={name}: the file's name, {path.stem}, becomes the run's name: {wrong}; rename it")
     return path
 
 
@@ -320,7 +320,7 @@ def _read_run(path: Path) -> dict[str, Any]:
     except FileNotFoundError as error:
         candidates = [str(other) for suffix in SUFFIXES for other in sorted(path.parent.glob(f"*{suffix}"))]
         near = suggestion(str(path), candidates)
-        raise ConfigError(f"run={path}: there is no such file{near}; a run of the package has no .yaml") from error
+        raise ConfigError(f"run={path}: file not found{near}; a run of the package has no .yaml") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"run={path}: is not UTF-8 text") from error
     except (OSError, ValueError) as error:

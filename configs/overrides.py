@@ -1,7 +1,7 @@
 """One option as text, `key=value` in Hydra's grammar: how it is parsed, and how a value is written.
 
-The grammar guesses types from the spelling, so that 2_0 would be the number 20. Values of options whose type is text
-stay as they are typed.
+The grammar guesses types from the spelling: 2_0 would be the number 20. Values of options whose type is text stay as
+they are typed.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def override_texts(options: Mapping[str, Any]) -> list[str]:
 def as_override(value: object, *, quoted: bool = False) -> str:
     """Return a value as it is written on the command line: null, true, 3, [a,b], {key:value}, or text.
 
-    With `quoted` every text is in quotes, so that none is read as a number, or otherwise.
+    With `quoted`, every text is in quotes and always read as text.
     """
     if value is None or isinstance(value, bool):
         return str({None: "null", True: "true", False: "false"}[value])

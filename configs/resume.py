@@ -35,9 +35,9 @@ LENGTH = re.compile(r"phases\.(\d+)\.updates")
 
 
 def resume_hint(config: RunConfig, name: str) -> str:
-    """Return what continues the run in the folder `name`: a command line with the options that it needs.
+    """Return the command line that resumes the run in the folder `name`, with the options that it needs.
 
-    Opponents that a script registered are known in that script alone, so that it has to continue the run itself.
+    Opponents that a script registered are known in that script alone, so the script has to resume the run itself.
     """
     arguments = [f"resume={name}"]
     if os.path.abspath(ROOT / config.checkpoint_dir) != os.path.abspath(CHECKPOINTS):

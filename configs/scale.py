@@ -4,9 +4,9 @@ With s = scale there are two rules. Moments, counted in updates from the start o
 
     f(0) = 0,  f(m_i) = max(round(s m_i), f(m_(i-1)) + 1)  over the distinct moments 0 < m_1 < m_2 < ...
 
-so that equal moments stay equal, and later moments stay at least one update later. Intervals and sizes become
-round(sqrt(s) x), not below a floor; an interval that fits into the run still does, and 0, which means never, stays 0.
-The root keeps enough matches per update, and few interruptions in a short run. Everything else is unchanged.
+Equal moments stay equal, and later moments stay at least one update later. Intervals and sizes become round(sqrt(s) x),
+not below a floor. An interval that fits into the run still does, and 0, which means never, stays 0. The square root
+keeps enough matches per update, and few interruptions in a short run. Everything else is unchanged.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ SIZES = {
     "clone.games_per_update": 2,
     "distill.games": 56,
 }
-"""With floors: 512 steps are nearly half of the dogfight's longest match, so that matches finish."""
+"""With floors: 512 steps are nearly half of the dogfight's longest match, so matches finish."""
 PLAYED_BY_ALL = ("env.num_envs", "evaluation.games")
 """These are multiples of the game's `multiple`."""
 

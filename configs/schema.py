@@ -104,8 +104,8 @@ class PPOConfig:
     target_kl: float = option(0.05, "[0, 100]")
     """An update ends early once its KL is above this; 0 disables the stop."""
     adaptive_kl: float = option(0.0, "[0, 100]")
-    """KL that the learning rate follows instead of the schedule: down by 1.5 when an update's mean KL is over twice
-    this, up by 1.5 when it is under half of it; 0 follows the schedule."""
+    """Target KL that sets the learning rate instead of the schedule. The rate is divided by 1.5 when an update's mean
+    KL is over twice the target, multiplied by 1.5 when it is under half of it. 0 follows the schedule."""
     precision: str = option("auto", PRECISIONS)
     """fp32, fp16 (CUDA, with a gradient scaler), bf16, or auto: bf16 where the device is faster with it, else fp32."""
     warmup_updates: int = option(10, COUNT)
@@ -183,8 +183,8 @@ class SelfPlayConfig:
     snapshot_every: int = option(50, POSITIVE)
     """Updates between snapshots."""
     promotion_games: int = option(0, "[0, 1000000]")
-    """Most games of a sequential test of the learner against the newest snapshot: a new one joins the pool only if it
-    is found 50 Elo stronger, else it is due again `snapshot_every` updates later. With 0 none is tested."""
+    """Most games of a sequential test of the learner against the newest snapshot. A new snapshot joins the pool only if
+    the test finds it 50 Elo stronger; else the next test is `snapshot_every` updates later. 0: without tests."""
     pool_size: int = option(30, "[1, 10000]")
     """Largest number of snapshots in the pool."""
     both_seats: bool = False
@@ -245,7 +245,7 @@ class RunConfig:
     seats: ClassVar[int] = 1
     """Number of players of a match."""
     multiple: ClassVar[int] = 1
-    """Divides the matches played at once and the games of an evaluation, so that every seat is played alike."""
+    """Divides the matches played at once and the games of an evaluation; every seat is then played equally often."""
     foreign_names: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     """Options of other libraries by key, each a `ForeignName`, in addition to those of PPO."""
     ppo_task: ClassVar[str] = ""
@@ -264,8 +264,9 @@ class RunConfig:
     checkpoint_dir: str = option("checkpoints", TEXT)
     """Folder of all runs, relative to the repository."""
     trainer: str = option("ppo", TRAINERS)
-    """ppo is built in; sb3 is Stable-Baselines3's PPO on the same matches and bots, a baseline. grpo trains a language
-    model, clone makes a small one by imitation first. distill makes a policy of Diplomacy by imitation of a search."""
+    """`ppo` is built in. `sb3`, a baseline, is Stable-Baselines3's PPO on the same matches and bots. `grpo` trains a
+    language model. `clone` makes a small one by imitation first. `distill` makes a Diplomacy policy by imitating a
+    search."""
     seed: int = option(1, "[0, 2147483647]")
     """Seed of every random number of the run."""
     device: str = option("auto", DEVICE)

@@ -144,10 +144,10 @@ def _check_env(config: schema.PPORunConfig) -> None:
     """Check the number of games played at once."""
     matches, multiple = config.env.num_envs, config.multiple
     if config.seats == 2 and matches < 2:
-        raise ConfigError(f"env.num_envs={matches}: must be at least 2, so that the learner sits on both seats")
+        raise ConfigError(f"env.num_envs={matches}: must be at least 2, for the learner to play both seats")
     if matches % multiple:
         raise ConfigError(
-            f"env.num_envs={matches}: must be a multiple of {multiple}, so that it plays every power alike"
+            f"env.num_envs={matches}: must be a multiple of {multiple}, to play every power equally often"
         )
 
 

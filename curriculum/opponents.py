@@ -1,9 +1,8 @@
 """The opponents of a run: their labels, their shares of the matches, and the matches dealt to them by exact counts.
 
-A label is a short name of a checkpoint, an ONNX file or a Python object beside the bots. It stands in metrics, the
-league and the schedule, and is a function of the configuration's text alone, so that a resumed run finds its results
-again: `runs/hawk/final.pt` is `hawk`, `agent.onnx` is `agent`, `my_bots:Mine` is `Mine`, `search:seconds=1` is
-`search`.
+A label is a short name of a checkpoint, an ONNX file or a Python object. Metrics, the league and the schedule use it.
+It depends only on the configuration's text, so a resumed run finds its results again. For example, `runs/hawk/final.pt`
+is `hawk`, `agent.onnx` is `agent`, `my_bots:Mine` is `Mine`, `search:seconds=1` is `search`.
 
 A bot of an earlier stage keeps a floor, because a policy forgets opponents it no longer plays. The current bots divide
 the rest equally, or by loss rate, 1 - win rate + 0.05.
@@ -156,10 +155,10 @@ def _count_matches(dealt: np.ndarray, opponents: int) -> np.ndarray:
 
 
 def _split(total: np.ndarray, per_seat: np.ndarray, evens: int) -> np.ndarray:
-    """Divide `total` [K] over the two seats, [2, K], the even one getting `evens` matches in all.
+    """Divide `total` [K] over the two seats, [2, K]; the even seat gets `evens` matches in all.
 
-    An odd total leaves one match over. It goes to the even seat for those opponents that hold more than their half
-    there and do not on the odd seat, as far as the even seat has room.
+    An odd total leaves one match over. It goes to the even seat, while it has room, for opponents that already hold
+    more than half there and not on the odd seat.
     """
     half = total // 2  # Of each opponent's matches, for either seat.
     saved = (per_seat[0] > half).astype(int) - (per_seat[1] > half).astype(int)

@@ -1,8 +1,8 @@
 """The self-play pool: frozen copies of the learner as opponents, stored as files that outlive the run.
 
 Each snapshot is one file of weights named by its update, `snapshot_000150.pt`, written atomically; `index.json` beside
-them lists the members of the pool. Ratings and results are kept by the league (`league.py`). When the pool is full the
-oldest snapshot is evicted, or the weakest by rating; the newest always stays, since it is the best test of whether the
+them lists the members of the pool. The league (`league.py`) keeps ratings and results. When the pool is full, the
+oldest snapshot is evicted, or the weakest by rating. The newest always stays: it is the best test of whether the
 learner still improves. The file of an evicted snapshot stays until `delete_unused`, because a run that resumes from an
 earlier state may need it again.
 """
@@ -125,8 +125,8 @@ class Pool:
     def add(self, update: int, weights: Mapping[str, torch.Tensor], kind: str = SNAPSHOT) -> list[str]:
         """Freeze `weights` as the newest of its kind, `snapshot_<update>`; return the names of evicted snapshots.
 
-        Raises `ValueError` unless `update` is later than that of the newest of its kind, and `OSError` if the file
-        cannot be written, without a change of the pool.
+        Raises `ValueError` unless `update` is later than the newest of its kind, and `OSError` if the file cannot be
+        written. The pool is then unchanged.
         """
         earlier = [snapshot.update for snapshot in self._snapshots if snapshot.name.startswith(kind)]
         if earlier and update <= earlier[-1]:

@@ -1,32 +1,32 @@
 """Results of finished games of any number of players, and the two ratings that they change: Elo and a Bayesian one.
 
-A game of n seats is n (n - 1) / 2 comparisons, one for each pair of seats. A player may have several seats: each of
-them is compared with the seats of others, but not with its own, which would carry no information; `by_player` joins
-them to one first. Games with the same result are one `GameResult` with a count, so that the thousands of matches of one
-update become a few. A batch of games is rated at once from the ratings before it, independent of their order, to the
-bit (sums are rounded once, by `math.fsum`), and each of the G games between two players counts 1 / G.
+A game of n seats is n (n - 1) / 2 comparisons, one for each pair of seats. A player may have several seats: each is
+compared with other players' seats only. `by_player` joins them to one first. Games with the same result are one
+`GameResult` with a count: the thousands of matches of an update become a few. A batch of games is rated at once from
+the ratings before it, and each of the G games between two players counts 1 / G. The result is bit-identical for any
+order of the games (`math.fsum` rounds sums once).
 
-Elo (A. Elo, "The Rating of Chessplayers, Past and Present", 1978): the share of points expected against an opponent is
-1 / (1 + 10^((opponent - rating) / 400)), and after a result both sides move by K (score - expected), in opposite
-directions, so the sum of all ratings never changes. A game of n players is a result between each two of them with
-K / (n - 1); for n = 2 that is Elo's own rule. Hundreds of games against one opponent count as a single result with a
-fractional score. Rated one by one they would move a rating by K times the noise of the last few, in an order that
-batched games do not have; K times their number would overshoot. So no two players move each other by more than one game
-could, and the gap to the true difference shrinks by a constant factor, with less noise the more games there are.
+Elo (A. Elo, "The Rating of Chessplayers, Past and Present", 1978): the expected score against an opponent is 1 / (1 +
+10^((opponent - rating) / 400)). After a result both ratings move by K (score - expected) in opposite directions, so the
+sum of all ratings never changes. In a game of n players, each pair has a result with K / (n - 1); for n = 2 this is
+Elo's own rule. Hundreds of games against one opponent count as a single result with a fractional score. Rated one by
+one, they would move a rating by K times the noise of the last few, in an order that batched games do not have; K times
+their number would overshoot. So two players never move each other by more than one game could. The gap to the true
+difference shrinks by a constant factor, with less noise for more games.
 
-Bayesian: a normal distribution of each player's strength. Model and update follow R. C. Weng and C.-J. Lin, "A
-Bayesian approximation method for online ranking", Journal of Machine Learning Research 12 (2011), algorithm 1
-(Bradley-Terry, every pair of a game's players), with one player to a team. For each opponent q of player i, with s = 1,
+Bayesian: a normal distribution of each player's strength. Model and update are algorithm 1 of R. C. Weng and C.-J. Lin,
+"A Bayesian approximation method for online ranking", Journal of Machine Learning Research 12 (2011). It is
+Bradley-Terry for every pair of a game's players, with teams of one player. For each opponent q of player i, with s = 1,
 1/2 or 0 for a win, a draw or a loss:
 
     c^2 = sigma_i^2 + sigma_q^2 + 2 beta^2      p = 1 / (1 + exp((mu_q - mu_i) / c))
     omega += sigma_i^2 / c * (s - p)            delta += (sigma_i / c) * (sigma_i / c)^2 * p * (1 - p)
     mu_i <- mu_i + omega                        sigma_i^2 <- sigma_i^2 * max(1 - delta, kappa)
 
-The constants, and the variance tau^2 that is added once a batch, for strength that changes, are TrueSkill's (R.
-Herbrich, T. Minka and T. Graepel, NIPS 2006). Each game alone would change the belief before the batch into another
-one; the quotient of the two is the likelihood of the game, and the belief after the batch is the one before times all
-these likelihoods. For a single game that is the update above.
+The constants are TrueSkill's (R. Herbrich, T. Minka and T. Graepel, NIPS 2006), as is the variance tau^2 that is added
+once a batch because strength changes. The update for one game gives a new belief; its quotient with the belief before
+the batch is the likelihood of the game. The belief after the batch is the belief before it times all these likelihoods.
+For a single game this is the update above.
 """
 
 from __future__ import annotations

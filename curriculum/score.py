@@ -1,7 +1,7 @@
 """The score of a player and its interval: a win counts 1, a draw 1/2, a loss 0, divided by the games.
 
-Wins alone reward a policy that only flees: its opponents win nothing, and it looks unbeaten. So every table shows the
-score, with 50 % for equals, and the decided share, (wins + losses) / games, beside wins.
+Wins alone do not separate draws from losses: a policy that only flees looks unbeaten. So every table shows the score,
+with 50 % for equals, and the decided share, (wins + losses) / games, beside wins.
 
 A mean of half-points is not a proportion. Its interval is Wilson's for n' = n / f trials, with f the observed variance
 relative to a proportion with the same mean m:
@@ -22,11 +22,11 @@ Coverage of the 95 % interval over the 231 cells (w, d, l) with steps of 5 %, ex
     100    95.5 %    93.3 %    0
     200    95.4 %    94.1 %    0
 
-The lowest cells have few draws: they are Wilson's own. Of 10, 50 and 200 pairs, simulated for 60 distributions over the
-five scores of a pair, it is 98.2, 96.0 and 95.4 % on average and at least 94.8, 94.0 and 93.7 %.
+The lowest cells have few draws: they are Wilson's own. For 10, 50 and 200 pairs, it was simulated for 60 distributions
+over the five scores of a pair. The mean is 98.2, 96.0 and 95.4 %, the lowest 94.8, 94.0 and 93.7 %.
 
-Source of Wilson's: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22
-(1927), 209-212. `tests/curriculum/test_score.py` computes the coverage again.
+Wilson's interval: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22 (1927),
+209-212. `tests/curriculum/test_score.py` computes the coverage again.
 """
 
 from __future__ import annotations

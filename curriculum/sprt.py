@@ -1,14 +1,14 @@
 """Sequential probability ratio test of whether A is stronger than B, on seat-swapped pairs of games.
 
 H0: A is `elo0` stronger, H1: A is `elo1` stronger. The unit is the pair, two games from one start with seats swapped,
-because its games are not independent; its score is 0, 1/4, 1/2, 3/4 or 1 (pentanomial). With n pairs of mean score m
+because its games are not independent. Its score is 0, 1/4, 1/2, 3/4 or 1 (pentanomial). With n pairs of mean score m
 and variance v, and s0, s1 the scores that the two differences in rating predict, the log-likelihood ratio is about
 
     LLR = n (s1 - s0) (2 m - s0 - s1) / (2 v),
 
 the generalized SPRT in its normal approximation, as chess-engine testing uses it (M. Van den Bergh, "The generalized
-sequential probability ratio test", 2020). H1 is accepted where LLR >= ln((1 - beta) / alpha), H0 where it is
-<= ln(beta / (1 - alpha)) (Wald, 1945): about alpha is the probability to accept H1 wrongly, beta that to accept H0.
+sequential probability ratio test", 2020). H1 is accepted if LLR >= ln((1 - beta) / alpha), H0 if LLR <= ln(beta / (1 -
+alpha)) (Wald, 1945). The probability of wrongly accepting H1 is about alpha, of wrongly accepting H0 about beta.
 """
 
 from __future__ import annotations

@@ -1,11 +1,15 @@
-"""Check the English of the documentation: `python docs/check_prose.py`, which `make lint` runs.
+"""Check the English of the documentation and of the code: `python docs/check_prose.py`, which `make lint` runs.
 
 Every page keeps to plain words and at most 40 words a sentence. The pages of `FINISHED`, which grows, keep to 30 words
 and to the patterns of `CLUMSY` as well. Code blocks and text in backticks are not read.
+
+Docstrings, error messages, lines of a run and help texts keep to the stricter rules, except in `UNFINISHED_CODE`.
 """
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
 import sys
 from collections.abc import Iterator
@@ -88,6 +92,34 @@ FINISHED = [
     "docs/tutorials/your_game.md",
 ]
 """Pages that were read from top to bottom and keep to the stricter rules."""
+FOLDERS = ("agents", "benchmarks", "configs", "curriculum", "docs", "envs", "eval")
+UNFINISHED_CODE = (
+    "agents/language/grpo/",
+    "benchmarks/diplomacy.py",
+    "benchmarks/structure.py",
+    "envs/diplomacy/batch.py",
+    "envs/diplomacy/evaluation/matches.py",
+    "envs/diplomacy/interfaces/parallel_env.py",
+    "envs/diplomacy/rollouts/demonstrations.py",
+    "envs/diplomacy/rollouts/labelled.py",
+    "envs/diplomacy/search/",
+    "envs/diplomacy/training/opponents.py",
+    "envs/dogfight/batch.py",
+    "envs/dogfight/config.py",
+    "envs/dogfight/evaluation/command.py",
+    "envs/dogfight/kernels/state.py",
+    "envs/dogfight/rules.py",
+    "envs/imported/equality.py",
+    "envs/imported/openspiel.py",
+    "envs/openspiel_text/",
+    "eval/browser/server.py",
+    "eval/command.py",
+)
+"""Beginnings of the paths of code whose texts do not keep to the rules yet; it may only shrink."""
+NOT_PROSE = re.compile(r"^ {4}|\S {2,}\S")
+"""Indented lines at the beginning of a paragraph of a docstring, or aligned columns: code, a formula or a table."""
+HELP = ("help", "description", "epilog")
+"""Arguments of argparse and Typer whose text a user reads."""
 
 
 def pages() -> dict[str, str]:
@@ -101,7 +133,7 @@ def pages() -> dict[str, str]:
 
 def sentences(text: str) -> list[str]:
     """Return the sentences of a page without its code blocks; items of lists and cells of tables begin new ones."""
-    blocks = re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) |#|\|)", FENCE.sub("\n\n", text))
+    blocks = re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) |#|\||\s+\w+: )", FENCE.sub("\n\n", text))
     cells = [cell for block in blocks for cell in (block.split("|") if block.lstrip().startswith("|") else [block])]
     return [sentence for cell in cells for sentence in END.split(" ".join(cell.split())) if sentence]
 
@@ -118,9 +150,45 @@ def faults(text: str, *, finished: bool) -> Iterator[str]:
             yield f"{found[0]!r}: {sentence}"
 
 
+def code() -> dict[str, str]:
+    """Return the source of every product file by its path; those behind the links of `sparring/` only once."""
+    files = [*ROOT.glob("*.py"), *(ROOT / "sparring").glob("*.py")]
+    files += [file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py")]
+    return {file.relative_to(ROOT).as_posix(): file.read_text(encoding="utf-8") for file in sorted(files)}
+
+
+def texts(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the docstrings and messages of a source file with their lines; values in a message are written {}."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            paragraphs = inspect.cleandoc(node.value.value).split("\n\n")
+            yield node.lineno, "\n\n".join(text for text in paragraphs if not NOT_PROSE.search(text))
+        elif isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            messages = node.args[:1] if name == "say" or name.endswith("Error") else []
+            messages += [keyword.value for keyword in node.keywords if keyword.arg in HELP]
+            yield from ((message.lineno, text) for message in messages if (text := literal(message)))
+
+
+def literal(node: ast.expr) -> str:
+    """Return the literal text of a message, without the values that are inserted."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else ""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(literal(part) if isinstance(part, ast.Constant) else "{}" for part in node.values)
+    return literal(node.left) + literal(node.right) if isinstance(node, ast.BinOp) else ""
+
+
 def main() -> int:
-    """Print every fault with its page; return 1 if a page has one."""
+    """Print every fault with its page or line of code; return 1 if there is one."""
     found = [f"{page}: {fault}" for page, text in pages().items() for fault in faults(text, finished=page in FINISHED)]
+    found += [
+        f"{path}:{line}: {fault}"
+        for path, source in code().items()
+        if not path.startswith(UNFINISHED_CODE)
+        for line, text in texts(source)
+        for fault in faults(text, finished=True)
+    ]
     print("\n".join(found), end="\n" * bool(found))
     return int(bool(found))
 

@@ -62,7 +62,7 @@ def picture(board: chess.Board) -> Image.Image:
 
 
 def write_gif(path: str, images: list[Image.Image]) -> None:
-    """Write the images to `path` with one palette, that of the last."""
+    """Write the images to `path` with the palette of the last one."""
     palette = images[-1].quantize(COLORS, method=Image.Quantize.MEDIANCUT)
     first, *rest = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
     durations = [PLY_MS] * len(rest) + [HOLD_MS]

@@ -1,8 +1,8 @@
 """Diagrams of the documentation: pictures in the site, drawn beforehand by `python docs/site_diagrams.py`.
 
 A page has its diagram as a fence of Mermaid, which GitHub and editors draw themselves. The site's theme would load
-Mermaid from a server at view time; instead every fence is drawn once, as an SVG file in docs/images/diagrams/ whose
-name is the SHA-256 of the fence, and this hook of mkdocs.yml shows that file. A fence without one fails the build.
+Mermaid from a server at view time. Instead, every fence is drawn once, as an SVG file in docs/images/diagrams/ named by
+the SHA-256 of the fence. This hook of mkdocs.yml shows that file; a fence without one fails the build.
 
 Drawing needs npm, which gets Mermaid's package, and chromium; building the site needs neither.
 """

@@ -1,8 +1,8 @@
 """Hooks of the documentation site (mkdocs.yml): navigation, links to the repository, sources of the API reference.
 
-The pages are written to be read in the repository as well. Two things differ in the site: the navigation, which is
-read from the tables of docs/README.md, and links that leave docs/, which lead to pages made from the files they name,
-so that the site needs no server for source code. mkdocstrings reads the folder `sparring` of the repository.
+The pages can also be read in the repository. Two things differ in the site. The navigation is read from the tables of
+docs/README.md. Links that leave docs/ lead to pages made from the files they name, so the site does not need a server
+for source code. The reference is read by mkdocstrings from the folder `sparring`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Notebooks of the documentation: run and stored by `python docs/site_notebooks.py`, shown in the site by this hook.
 
-Their outputs are text and pictures of matplotlib, so that a few lines of Python run them without Jupyter and its thirty
-packages: the code cells, in order, in one namespace. The files are notebooks of format 4.5, which Jupyter opens.
+Their outputs are text and pictures of matplotlib. A few lines of Python run the code cells, in order, in one namespace,
+without Jupyter and its thirty packages. The files are notebooks of format 4.5, which Jupyter opens.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class ReasoningFrame:
         begin: mark before the text.
         end: mark after it.
         answer: whether the text is the answer, not the reasoning.
-        prompted: whether the prompt may hold the first mark, so that an end alone ends reasoning.
+        prompted: whether the prompt may hold the first mark; an end alone then ends reasoning.
 
     """
 
@@ -86,7 +86,7 @@ _ALWAYS = frozenset("<◁⟨")
 _SEARCHED = 100_000
 """Characters at the begin and at the end of a text that are searched for marks, which bounds the time."""
 _CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)[^<>]{0,80}(?:<\|constrain\|>[^<>]{0,80})?<\|message\|>")
-"""Channels of harmony (gpt-oss), of which `final` is the answer."""
+"""Channels of harmony (gpt-oss); `final` is the answer."""
 _END_OF_TURN = re.compile(r"(?:(?:<\|[a-z_]{2,20}\|>|</s>|<end_of_turn>|<turn\|>)\s{0,9})+\Z")
 """Marks after the answer, which a server may leave in the text."""
 _LAST = 200
@@ -108,10 +108,10 @@ class _Mark:
 def without_reasoning(text: str, holds: Holds | None = None) -> tuple[str, bool]:
     """Return the answer in a model's text, and True if reasoning in it does not end. Takes bounded time.
 
-    The answer is the last text between marks of an answer; without these, the last text outside of reasoning in which
-    `holds` finds an answer, else the last that is not blank. An end of reasoning without a beginning makes all text
-    before it reasoning. With harmony's channels all but the final one is reasoning, also where a server leaves out
-    their marks.
+    The answer is the last text between marks of an answer. Without marks, it is the last text outside of reasoning in
+    which `holds` finds an answer, else the last non-blank text. If reasoning ends without a beginning, all text before
+    its end is reasoning. In harmony, all channels but the final one are reasoning, even if a server leaves out their
+    marks.
     """
     final, other = -1, False
     for channel in _CHANNEL.finditer(text):

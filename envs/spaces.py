@@ -23,8 +23,8 @@ from typing_extensions import TypedDict
 from sparring.configs.core.typed import NotNegative, read, require
 
 NEAR, FAR, UNBOUNDED = 0.3, 4.0, 1e18
-"""A new network acts well in bounds around 0 of which the farther one is between `NEAR` and `FAR`, such as those of
-Humanoid, 0.4, and InvertedPendulum, 3. Bounds from `UNBOUNDED` on do not count."""
+"""A new network acts well in bounds around 0 if the farther one is between `NEAR` and `FAR`. Examples are Humanoid,
+0.4, and InvertedPendulum, 3. Bounds from `UNBOUNDED` on do not count."""
 
 
 def action_sizes(space: Space[Any]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ class Menu(Protocol):
 
     @property
     def lines(self) -> int:
-        """Number of lines of a complete answer; 0 if there is no decision."""
+        """Number of lines of a complete answer; 0 without a decision."""
 
     @property
     def independent(self) -> bool:
@@ -55,7 +55,7 @@ class Menu(Protocol):
 class FreeText:
     """Any text of at most `tokens` tokens; `name` is its author, for messages.
 
-    `temperature` None takes that of the model; greedy models (temperature 0) ignore it. `top_p` is in (0, 1].
+    `temperature` None takes the model's; greedy models (temperature 0) ignore it. `top_p` is in (0, 1].
     """
 
     tokens: int
@@ -137,8 +137,8 @@ class GroupFacts:
     Attributes:
         fork: number of the state from which the game was forked.
         seat: number of the deciding seat.
-        step: calendar steps since the fork, including steps without a decision of the seat, so that equal steps of a
-            fork are at the same game time.
+        step: calendar steps since the fork, including steps without a decision of the seat. Equal steps of a fork are
+            at the same game time.
         stratum: key under which decisions of a seat and a step are comparable across forks, such as its strength.
         position: number that is equal for equal positions, such as a hash of the board.
 
@@ -347,7 +347,7 @@ class Demonstrations(Protocol):
 class ReferenceTable:
     """Columns of an evaluation's table (metric to heading), and the metrics of each row.
 
-    `heading` is that of the rows' names, `prefix` precedes these in the names of metrics.
+    `heading` stands above the rows' names; `prefix` precedes these in the names of metrics.
     """
 
     columns: Mapping[str, str]
@@ -371,9 +371,9 @@ class TextGame:
         bot_answers: `bot_answers(name, prompts, threads=)` returns a scripted player's choice for each prompt.
         headline: metrics in the progress line, by name, such as {"centres": "game/avg_sc_count"}.
         pieces: regular expression of a tokenizer of its own: how text is cut into tokens; empty: into words.
-        preview: `preview(config, count_tokens)` yields the lines of `dry_run=true`; None if the game has none.
-        league_players: `league_players(config)` opens those of `league.players` (`fixed_players`); None if the game
-            has none. Raises `InputError`.
+        preview: `preview(config, count_tokens)` yields the lines of `dry_run=true`; None without a preview.
+        league_players: `league_players(config)` opens the players of `league.players` (`fixed_players`); None if the
+            game does not support them. Raises `InputError`.
 
     """
 
@@ -419,7 +419,7 @@ def mix(*numbers: int) -> int:
 
 
 def text_game(env_id: str) -> TextGame:
-    """Return the text interface of the game with this id; raises `InputError` if it has none."""
+    """Return the text interface of the game with this id; raises `InputError` for a game without one."""
     game = game_with_id(env_id)
     if not game.text_game:
         raise InputError(f"env.id={env_id}: language models cannot play it")

@@ -16,7 +16,7 @@ from sparring.envs.text import FreeText, Option, TextAnswer, TextFormat
 OPENING, CLOSING = "<move>\n", "</move>"
 CUT, ILLEGAL, MISSING, LEGAL = "cut", "illegal", "missing", "legal"
 STOP = "stop"
-"""`finish_reason` of an answer that ended by itself; that of free text at its limit is `CUT`."""
+"""`finish_reason` of an answer that ended by itself; it is `CUT` for free text at its limit."""
 KINDS = (ILLEGAL, CUT, MISSING)
 """Kinds of answers that are not legal actions."""
 THINK = "Think step by step. Then write your move, as it is in this list, alone on the last line.\n"

@@ -1,8 +1,8 @@
 """The Python API of evaluation: `sparring.evaluate`, `record`, `load` and the commands of `eval/` as functions.
 
 Options are those of the command lines, with underscores: `games=40`, `regimes=["none", "full"]`, `stochastic=True`.
-`eval/run.py --help` lists those of `evaluate`. Both ways make the same dataclass of options, so that they refuse the
-same input. Every name stays whole: a comma, a space, `=`, `[` or `:` in a path means nothing.
+`eval/run.py --help` lists the options of `evaluate`. Both ways make the same dataclass of options and refuse the same
+input. Names are not split: a comma, a space, `=`, `[` or `:` in a path is literal.
 """
 
 from __future__ import annotations
@@ -122,15 +122,15 @@ def load(
 ) -> LoadedPolicy | ArrayActor:
     """Load a trained policy, named as in `eval/run.py --ckpt`.
 
-    `policy` is a file (.pt, an ONNX agent, a .zip of Stable-Baselines3), a run's name, `final.pt` for the run that
-    saved last, or a released policy, such as `released/dogfight_quickstart`. `module` may be imported to make an
-    environment named "module:id", or a game of PettingZoo that is not of its own package; no code that only a file
-    names is run. `vecnormalize` is the file of SB3's `VecNormalize` that belongs to a .zip; one beside it under a usual
-    name is read by itself. With `device="numpy"` a policy of this project needs no torch and has only `act(obs)`,
+    `policy` is a file (.pt, an ONNX agent, a .zip of Stable-Baselines3), a run's name, `final.pt` for the newest run,
+    or a released policy, such as `released/dogfight_quickstart`. `module` may be imported to make an environment named
+    "module:id", or a PettingZoo game outside of PettingZoo's own package. Code that only a file names is never run.
+    `vecnormalize` is the file of SB3's `VecNormalize` that belongs to a .zip; a file beside it with a usual name is
+    read automatically. With `device="numpy"` a policy of this project does not need torch and has only `act(obs)`,
     deterministic actions of arrays.
 
-    Raises `InputError`, in one line, for an unknown name, a damaged file, and players that take no observations: bots
-    and language models.
+    Raises `InputError`, in one line, for an unknown name, a damaged file, and players without observations: bots and
+    language models.
     """
     player = find_player(str(policy))
     if device == "numpy":
@@ -191,9 +191,9 @@ def play(opponent: Any = None, **options: Any) -> None:
     """Serve the page on which to play against `opponent`, as `python eval/play.py --opponent OPPONENT` does.
 
     `opponent` is a bot, a policy or a Python object; in Diplomacy `opponents` names several, as a list or by power,
-    `{"GERMANY": Mine}`. `env` is the game, by default that of the opponent; further options are those of the game
-    (`python eval/play.py --env diplomacy --help`). The address is printed and opened. Returns when the process is
-    interrupted with Ctrl-C, by `KeyboardInterrupt`; `static="fly.html"` writes a page without a server and returns.
+    `{"GERMANY": Mine}`. `env` is the game, by default the opponent's; further options depend on the game (`python
+    eval/play.py --env diplomacy --help`). The address is printed and opened. Returns when the process is interrupted
+    with Ctrl-C, by `KeyboardInterrupt`; `static="fly.html"` writes a page without a server and returns.
 
     Raises `InputError` for bad input, in one line.
     """

@@ -1,10 +1,10 @@
 """Learning curves of several runs: `python eval/curves.py "on=RUN,RUN" "off=RUN,RUN" --metrics M M --out curves.png`.
 
 Reads each run from its folder, W&B files, TensorBoard events, trackio or the W&B cloud. Draws a panel per metric over
-env steps: every run as a thin line, the mean of its group as a thick one with a band, and the starts of phases and
-stages of the first run. The band is the mean's 95 % interval over the runs (Student's t). For a single run it is the
-standard deviation of the updates that a point averages. Also prints a table: for each group the mean, minimum and
-maximum of its runs' last values. Needs neither torch nor the game, so it can be used during training.
+env steps: every run as a thin line, its group's mean as a thick one with a band. Starts of phases and stages are the
+first run's. The band is the mean's 95 % interval over the runs (Student's t). For a single run it is the standard
+deviation of the updates that a point averages. Also prints a table: for each group the mean, minimum and maximum of its
+runs' last values. Works without torch and the game, so it can be used during training.
 
 `history.py` reads, `panels.py` draws. Drawing needs matplotlib: `sparring install plots`.
 """

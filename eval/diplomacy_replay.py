@@ -1,7 +1,7 @@
 """Replay of a Diplomacy game: `python eval/diplomacy_replay.py --out game.html`; `--help` lists the options.
 
-Bots and policies play one game, or a saved game is read (this project's format or that of the package `diplomacy`).
-Writes a self-contained HTML page, text, or a saved game, or checks saved games: exit code 1 if a phase differs.
+Bots and policies play one game, or a saved game is read (in this project's format or the package `diplomacy`'s). Writes
+a self-contained HTML page, text, or a saved game, or checks saved games: exit code 1 if a phase differs.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class ReplayOptions(CommandOptions):
     def check(self) -> None:
         """Raise `InputError` without an output, or for one of another form or named twice."""
         if (self.verify or self.via) and self.game is None:
-            raise InputError(f"--{'verify' if self.verify else 'via'} is of a saved game; give one, --game game.json")
+            raise InputError(f"--{'verify' if self.verify else 'via'} needs a saved game; give one, --game game.json")
         if self.verify and self.files:
             raise InputError("--verify checks and writes nothing; leave out --out, --log and --save")
         if not self.files and not self.verify:

@@ -90,7 +90,7 @@ def export_policy(options: ExportOptions) -> ExportedPolicy:
 def _check_trainer(checkpoint: Path) -> None:
     """Raise `InputError` for the file of a run whose policy has no export, before torch loads."""
     if trains_language_model(checkpoint.parent / "config.yaml"):
-        raise InputError(f"{checkpoint}: is of a language model, which has no ONNX export; name a run of trainer=ppo")
+        raise InputError(f"{checkpoint}: is a language model, which has no ONNX export; name a run of trainer=ppo")
 
 
 def _run(arguments: Sequence[str]) -> int:

@@ -1,12 +1,12 @@
 """Options of a command as a frozen dataclass, from whose fields its command line is generated.
 
 A field is an option: `games: int = argument(400, "[2, 1000000]", metavar="N")` is `--games N`, with the docstring below
-it as help. A command line (`parse`) and a call in Python (`from_keywords`) both make the dataclass, which converts and
-validates its fields, so that they refuse the same input in the same words. Only a command line splits text: names at
-commas, KEY=VALUE at the equals sign. `command_line` writes the options back as text.
+it as help. A command line (`parse`) and a call in Python (`from_keywords`) both make the dataclass. It converts and
+validates its fields, so both refuse the same input in the same words. Only a command line splits text: names at commas,
+KEY=VALUE at the equals sign. `command_line` writes the options back as text.
 
 Types of fields: bool (a flag), int, float, str, Path, each of these or None, `tuple[str, ...]` (several words), and
-`Pairs`, words of which each may have a key.
+`Pairs`, words that may have a key.
 """
 
 from __future__ import annotations
@@ -285,7 +285,7 @@ class EvaluateOptions(PlayerOptions):
     """Options of `eval/run.py` in every game."""
 
     env: str = argument("", metavar="ENV")
-    """The game, where it is not that of --ckpt: dogfight, diplomacy, chess, air_combat, openspiel_text (kuhn_text and
+    """The game, by default the game of --ckpt: dogfight, diplomacy, chess, air_combat, openspiel_text (kuhn_text and
     leduc_text are two of its games), gymnasium, pettingzoo, openspiel."""
 
 
@@ -401,7 +401,7 @@ def check_suffix(option: str, path: Path | None, *suffixes: str, hint: str = "")
 
 
 def check_page(path: Path | None, instead: str = "", *, option: str = "--replay") -> None:
-    """Raise `InputError` unless the path of `option`, if any, is that of a page; `instead` offers another output."""
+    """Raise `InputError` unless the path of `option`, if any, ends like a page; `instead` offers another output."""
     if path is not None and path.suffix.lower() not in (".html", ".htm") and not path.is_dir():
         raise InputError(f"{option} {str(path)!r}: is a page for a browser; give a name that ends in .html{instead}")
 
@@ -454,7 +454,7 @@ def _refuse(name: str, kind: type[CommandOptions]) -> NoReturn:
 
 
 def _lasting(name: str) -> str:
-    """Return a name for the stored command, that of a run in place of a path that means another run later."""
+    """Return a name for the stored command; the name of a run replaces a path that means another run later."""
     if Path(name).name != FINAL:
         return name
     try:

@@ -112,7 +112,7 @@ class PayoffOptions(CommandOptions):
         super().check()
         check_suffix("--out", self.out, ".png", hint=ELSEWHERE)
         if (count := len(vars(self)["regimes"])) != 1:
-            raise InputError(f"--regimes: a payoff matrix is of one; give one name, not {count}")
+            raise InputError(f"--regimes: a payoff matrix needs one; give one name, not {count}")
 
 
 class PayoffChoice(GameChoice):
@@ -122,13 +122,13 @@ class PayoffChoice(GameChoice):
 
     @property
     def game(self) -> str:
-        """The game, where a run is named that of its folder. Raises `InputError` for unknown names."""
+        """The game; for a run, the game in its folder. Raises `InputError` for unknown names."""
         folder = players.find_folder(self.ckpt) if self.ckpt and not self.env else None
         return env_of_player(folder / FINAL) if folder else super().game
 
     @property
     def kind(self) -> GamePayoff:
-        """How the matrix is made in the game that is named, or in that of the run or the opponents."""
+        """How the matrix is made in the named game, else in the game of the run or the opponents."""
         if self.env:
             choose("game", self.env, PAYOFFS)
         try:
@@ -187,7 +187,7 @@ def _played(words: Sequence[str]) -> CommandReport:
 
 
 def payoff(game: PairedGame, options: PairedOptions, *, keep: bool = True) -> CommandReport:
-    """Play a round robin. Without `keep`, or without a run, there are no files unless --out names the picture.
+    """Play a round robin. Without `keep`, or without a run, files are written only if --out names the picture.
 
     Raises `InputError` for bad input.
     """

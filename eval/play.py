@@ -1,7 +1,7 @@
 """Play a game against an agent in the browser: `python eval/play.py`; `--help` lists every option.
 
-Entry point for all games. The game is that of --opponent or --opponents, the dogfight without either, unless `--env` is
-given. Each game has its own options and its own page, on a server on 127.0.0.1 (extra `play`): see `eval/browser/`.
+Entry point for all games. `--env` sets the game; the default is the game of --opponent or --opponents, else the
+dogfight. Each game has its own options and its own page, on a server on 127.0.0.1 (extra `play`): see `eval/browser/`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _serve(words: Sequence[str]) -> int:
 
 
 def _game_of(opponent: str) -> str:
-    """Return the game of an opponent; that of an unknown name is empty, for the game's own list of choices."""
+    """Return the game of an opponent, empty for an unknown name, which gets the game's own list of choices."""
     bot = opponent.removeprefix(BOT_PREFIX).partition(":")[0]  # stockfish:3 is stockfish at depth 3
     if bot in COMMANDS:
         return bot  # openspiel:mcts:100

@@ -38,6 +38,6 @@ class AskedModelOptions(EvaluateOptions):
         keep = results and results.with_name(f"{results.name.partition('.cells.')[0]}.answers.jsonl")
         kept = backend.follow(keep=keep, conditions=conditions, transcripts=self.transcripts, quiet=self.quiet)
         if keep is None:
-            say("answers of the server are not kept; give --out DIR to go on after a cut", enabled=not self.quiet)
+            say("answers of the server are not kept; give --out DIR to resume later", enabled=not self.quiet)
         elif kept:
             say(f"{kept:,} answers are taken from {keep} and not asked for again", enabled=not self.quiet)

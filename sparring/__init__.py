@@ -1,10 +1,10 @@
 """Sparring: adversarial games and the trainers that go with them.
 
-Importing it registers the games with Gymnasium and nothing more; the simulator (Warp, torch) loads with the first
-environment or call. The names below are the whole Python API, documented in docs/api.md; `train.py` and the commands
-of `eval/` run the same code. The rooms are the packages `sparring.envs`, `sparring.agents`,
-`sparring.curriculum`, `sparring.configs` and `sparring.eval`. In a checkout they are the folders at the top of the
-repository: links beside this file lead there, and where Git or an archive made plain files of them, `__path__` does.
+Importing it only registers the games with Gymnasium; the simulator (Warp, torch) loads with the first environment or
+call. The names below are the whole Python API, documented in docs/api.md; `train.py` and the commands of `eval/` run
+the same code. The packages are `sparring.envs`, `sparring.agents`, `sparring.curriculum`, `sparring.configs` and
+`sparring.eval`. In a checkout they are the folders at the top of the repository. Links beside this file lead there;
+`__path__` does where Git or an archive made plain files of them.
 """
 
 import sys

@@ -1,13 +1,17 @@
-"""The command `python train.py +run=quickstart seed=3`, also `sparring train`; `--help` says how, on one screen.
+"""The command `python train.py +run=quickstart seed=3`, also `sparring train`; `--help` explains it on one screen.
 
-`--help runs` lists all runs, `--help options` all options, `--help SECTION`, such as `--help ppo`, those of a section.
-Otherwise it composes and checks the
-configuration, then calls `agents.trainers.train`. What trains several runs at once is found (`sparring.sweeps`).
-`resume=NAME` continues a run; `torchrun --nproc-per-node 2 train.py +run=quickstart` trains in two processes.
-Without arguments it names five things to try.
-Exit codes: 0 done, 1 the guard ended the run (reason in `guard_report.json`), 2 bad input or a missing package (one
-line on stderr), 130 stopped with Ctrl-C, 75 with SIGTERM or because one of several processes was lost,
-143 with SIGTERM where trainer=sb3, which cannot resume.
+`--help runs` lists all runs, `--help options` all options, and `--help SECTION`, such as `--help ppo`, the options of a
+section. Otherwise the command composes and checks the configuration, then calls `agents.trainers.train`. The entry
+points `sparring.sweeps` train several runs at once. `resume=NAME` resumes a run; `torchrun --nproc-per-node 2 train.py
++run=quickstart` trains in two processes. Without arguments it names five things to try.
+
+Exit codes:
+- 0: done
+- 1: the guard ended the run (reason in `guard_report.json`)
+- 2: bad input or a missing package (one line on stderr)
+- 75: stopped with SIGTERM, or one of several processes was lost
+- 130: stopped with Ctrl-C
+- 143: stopped with SIGTERM with trainer=sb3, which cannot resume
 """
 
 from __future__ import annotations

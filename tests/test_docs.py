@@ -145,6 +145,37 @@ def test_prose_check_finds_banned_and_clumsy_words():
     assert [*faults("Nobody knows.", finished=False)] == ["banned word 'Nobody'"]
 
 
+def test_prose_check_reads_docstrings_and_messages_of_code():
+    prose = script("check_prose")
+    source = '''
+"""A module: there is no limit.
+
+    code that is no text
+
+That is all.
+"""
+LIMIT = 3
+"""The limit, that of b."""
+raise RunError(f"{name}: is no "
+               f"number, and {len('of which')} more")
+raise ConfigError("reads " + f"{name} likewise")
+session.say("saved so that it lasts")
+parser.add_argument("--out", help="has none", default="is no")
+print("is no text of the rules")  # so that
+'''
+    found = [
+        (line, fault.split(":")[0]) for line, text in prose.texts(source) for fault in prose.faults(text, finished=True)
+    ]
+    clumsy = {2: "is no", 9: "that of", 10: "is no", 12: "likewise", 13: "so that", 14: "has none"}
+    assert sorted(found) == [(line, repr(words)) for line, words in clumsy.items()]
+    long = " ".join(["word"] * 31)
+    assert [*prose.faults(*(text for _, text in prose.texts(f"def f():\n    'Do: {long}.'")), finished=True)] != []
+    finished = {path: text for path, text in prose.code().items() if not path.startswith(prose.UNFINISHED_CODE)}
+    assert "train.py" in finished
+    assert "sparring/agents/__init__.py" not in finished
+    assert len(prose.UNFINISHED_CODE) <= 20
+
+
 def test_every_page_is_listed_in_the_index():
     index = PAGES["docs/README.md"] + PAGES["docs/results/README.md"] + PAGES["docs/lab_notes.md"]
     pages = [page for page in PAGES if page.startswith("docs/") and not page.endswith("README.md")]

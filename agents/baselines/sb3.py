@@ -167,8 +167,8 @@ class Curriculum(BaseCallback):
 def fit(trainer: PPOTrainer, session: RunSession) -> Path:
     """Train with SB3 on the matches and the schedule of `trainer`; return the path of the final checkpoint.
 
-    On Ctrl-C or SIGTERM the update in progress is finished and the policy saved, then `Stopped` is raised, with codes
-    that do not ask for a restart: the same command would be refused.
+    On Ctrl-C or SIGTERM the update in progress is finished and the policy is saved. `Stopped` is then raised with exit
+    codes that do not ask for a restart, because the same command would be refused.
     """
     session.hint = "trainer=sb3 cannot resume; begin another run with another name="
     session.stop.hint, session.stop.codes = session.hint, FINAL_CODES
@@ -199,7 +199,7 @@ def fit(trainer: PPOTrainer, session: RunSession) -> Path:
 
 
 def native_actions(contract: Mapping[str, Any]) -> Space[Any]:
-    """Return the space of the actions of a contract: choices, or numbers in [-1, 1], of which switches act above 0."""
+    """Return the action space of a contract: choices, or numbers in [-1, 1]; a switch is on above 0."""
     if choices := alternatives(contract.get("categorical", 0)):
         return MultiDiscrete([*choices])
     return Box(-1.0, 1.0, (contract["continuous"] + contract["binary"],), np.float32)

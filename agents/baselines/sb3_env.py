@@ -1,9 +1,9 @@
 """`sparring.sb3_env`: any game, or any environment of Gymnasium, as a `VecEnv` of Stable-Baselines3 in one line.
 
-A game with a `gymnasium.vector.VectorEnv` is stepped through it, so that a policy trained here observes and acts as in
-`gymnasium.make`. A game without one, Diplomacy, is stepped in its native batch: the observation is flat, and an action
-holds a choice for each unit (`envs/diplomacy/orders/order_choices.py`); illegal choices become holds. Any other
-environment of Gymnasium is stepped by `DummyVecEnv`, which passes on its infos as they are.
+A game with a `gymnasium.vector.VectorEnv` is stepped through it; a policy trained here observes and acts as in
+`gymnasium.make`. Diplomacy, which has no vector environment, is stepped in its native batch. There the observation is
+flat, an action holds one choice per unit (`envs/diplomacy/orders/order_choices.py`), and illegal choices become holds.
+`DummyVecEnv` steps any other Gymnasium environment and passes its infos on unchanged.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ MOST_DEATHS = 3
 
 REACHED_IN_S = 5.0
 EXIT_TIMEOUT_S = 10.0
-"""Seconds that an unresponsive process has to exit by itself, so that its exit code shows the cause."""
+"""Seconds that an unresponsive process has to exit by itself; its own exit code shows the cause."""
 HELD = {signal.SIGINT, signal.SIGTERM}
 
 Task = TypeVar("Task")
@@ -66,7 +66,7 @@ Job = tuple[bytes, Future[Any], OnDeath]
 class LocalPool:
     """Processes of this machine, started when they are needed; tasks start in the order in which they are submitted.
 
-    Each is a pool of concurrent.futures of its own, so that a death ends one task only.
+    Each process is its own `concurrent.futures` pool, so a dying process ends only one task.
     """
 
     def __init__(self, workers: int, threads: int, holds_signals: bool, advice: str) -> None:

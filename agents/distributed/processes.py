@@ -1,16 +1,16 @@
 """Data-parallel training in several processes on `torch.distributed`, started by `torchrun` or a compatible launcher.
 
-In PPO process r of W plays N / W of the matches, its shard; in GRPO it plays every W-th batch of games and learns from
-its part of every minibatch. All processes keep the same weights: every minibatch's gradients and statistics are summed
-in one flat all-reduce. Process 0 alone assigns opponents, evaluates, writes files and prints. Where a process dies, the
-others fail in their next collective. A run of one process communicates nothing.
+In PPO, process r of W plays N / W of the matches, its shard. In GRPO, it plays every W-th batch of games and learns
+from its part of every minibatch. All processes keep the same weights: one flat all-reduce sums the gradients and
+statistics of each minibatch. Only process 0 assigns opponents, evaluates, writes files and prints. If a process dies,
+the others fail in their next collective. A run of one process does not communicate.
 
-Random numbers do not depend on the number of processes: each draws those of all matches from the same generator and
-keeps those of its own rows. So each match, and the state of the generator, are the same as in a run of one process.
+Random numbers do not depend on the number of processes: each draws the numbers for all matches from the same generator
+and keeps its own rows. So each match and the generator's state are the same as in a run of one process.
 
-Within a process two independent computations run in parallel, each on half of the cores: actor and critic, or the
-halves of a batch, whose results equal sequential ones bit for bit. For small networks this uses a second core better
-than splitting each matrix product: it waits once per minibatch instead of once per layer.
+Within a process, two independent computations run in parallel, each on half of the cores: actor and critic, or two
+halves of a batch. Results are bit-identical to sequential ones. For small networks this uses a second core better than
+splitting each matrix product: it waits once per minibatch instead of once per layer.
 """
 
 from __future__ import annotations

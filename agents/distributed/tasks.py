@@ -1,12 +1,12 @@
 """Independent tasks in several processes, of this machine or of a Ray cluster (`agents/distributed/pools.py`).
 
-A task is an argument of one function of a module, which depends on nothing else; so results do not depend on the
-number of processes or on the order in which they finish. A process that dies is replaced, and what it had not finished
-is done again. With one local worker nothing is started, and the tasks are done here in order.
+A task is an argument for one module-level function that depends on nothing else. Results therefore do not depend on the
+number of processes or on the order in which tasks finish. A process that dies is replaced, and its unfinished tasks are
+run again. With one local worker, the tasks run in this process, in order.
 
-`run_tasks` yields results as they come, `follow_tasks` shows a bar over them, and `finish_tasks` returns all in the
-order of the tasks. Results that are kept, in a file (`KeptResults`) or in another form by the caller, are not computed
-again after the driver was killed.
+`run_tasks` yields results as they finish, `follow_tasks` shows a progress bar, and `finish_tasks` returns all results
+in the order of the tasks. Stored results, in a file (`KeptResults`) or by the caller, are not computed again after the
+driver was killed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Backend that runs a transformers model in this process: batched, exact, and reproducible for each request.
 
-Requests are sorted by the lengths of answer and prompt, so that a batch holds answers of similar length. Every draw
-depends on the request's own seed; other requests in the batch affect a decision only through rounding.
+Requests are sorted by the lengths of answer and prompt; a batch holds answers of similar length. Every draw depends on
+the request's own seed; other requests in the batch affect a decision only through rounding.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class TransformersBackend:
 
     def _menu_of(self, request: Prompt) -> Menu:
         if self.constraint is None or isinstance(request.menu, FreeText) or request.menu.lines != 1:
-            raise ModelError(f"model {self.name}: has exact probabilities of menus of one line only")
+            raise ModelError(f"model {self.name}: offers exact probabilities for one-line menus only")
         return request.menu
 
     def _readable(self, requests: Sequence[Prompt], places: Sequence[int]) -> list[np.ndarray]:

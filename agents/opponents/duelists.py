@@ -1,14 +1,14 @@
-"""Anything that names a player of a game of two sides in kernels, as a `Duelist`; a game states itself in a `DuelGame`.
+"""Turn whatever names a player of a two-sided kernel game into a `Duelist`; the game describes itself in a `DuelGame`.
 
-That is the name of a bot or a held-out opponent, a checkpoint (path, run or released name), an ONNX file, a zip of
-Stable-Baselines3, `module:Name`, a registered name, a Python object with `act`, or a `Policy`. Policies of other
-programs state no rules, so the game says which of its matches show as many numbers as they observe. A policy of an old
+These names are accepted: a bot or held-out opponent, a checkpoint (path, run or released name), an ONNX file, or a
+Stable-Baselines3 zip. So are `module:Name`, a registered name, a Python object with `act`, and a `Policy`. Policies of
+other programs do not state their rules; the game selects the matches with as many observed numbers. A policy of an old
 environment version, whose bots differed, plays in the current version only on request.
 
 A Python object answers `act(obs [N, D]) -> actions [N, A]` for a whole batch. It is a function, an object with a method
 `act`, or a class of such objects, which is instantiated without arguments. It gets NumPy arrays, or tensors on the
-batch's device if it is a `torch.nn.Module` or if the parameter of `act` is annotated as a tensor. Its observations are
-a copy, those that the matches show its seat, whatever the rules.
+batch's device if it is a `torch.nn.Module` or annotates the parameter of `act` as a tensor. Its observations are a copy
+of its seat's observations under the match's rules.
 """
 
 from __future__ import annotations

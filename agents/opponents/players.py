@@ -69,9 +69,9 @@ def find_checkpoint(text: str, game: Game | None = None) -> Path:
     """Find the file named by `text`.
 
     Accepts a file, ONNX agents included (`.pt` may be left out), or a run's folder (its final.pt). Searches the working
-    directory, the repository and its checkpoints folder, so a run's name suffices, and that of a released policy unless
-    a run has it. The bare word final.pt is that of the run that saved last. Raises `UnknownNameError` with the choices
-    of this game and the nearest match.
+    directory, the repository and its checkpoints folder, so a run's name is enough. A released policy's name is
+    accepted unless a run has the same name. `final.pt` without a path means the newest run's policy. Raises
+    `UnknownNameError` with the choices of this game and the nearest match.
     """
     paths = text, f"{text}/{FINAL}", f"{text}.pt", f"{RELEASED}/{text}.pt"
     candidates = [folder / path for path in paths for folder in _places(path)]
@@ -146,7 +146,7 @@ def display_name(player: Player) -> str:
 
 
 def display_path(path: Path) -> str:
-    """Return a path inside the repository relative to it, so that files made on two machines agree."""
+    """Return a path inside the repository relative to it; files made on two machines then agree."""
     return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
 
 

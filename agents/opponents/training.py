@@ -51,9 +51,7 @@ def find_opponents(config: PPORunConfig) -> None:
             # A best response measures its opponent and is not evaluated; any other run learns to play.
             if text == getattr(config, "against", "") and config.run == game.response_run:
                 continue
-            raise ConfigError(
-                f"opponent {text}: is held out of training, so that evaluations show what is new; choose another"
-            )
+            raise ConfigError(f"opponent {text}: is held out of training, for evaluation only; choose another")
         if is_reference(text):
             _find_module(text, "opponent")
         elif text not in registered() and not (game and game.builds(text)):

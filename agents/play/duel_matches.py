@@ -1,9 +1,9 @@
 """Play N matches of a game of two seats between two contestants in one batch, and record the results.
 
-A contestant is a bot's name or a `Policy`, with teams for all seats of a side, the first or the second half of them; hp
-are then means over the side. Matches come in pairs: games j and j + N/2 have the same physics and the same start with
-swapped seats, so that neither side has an advantage from them. A batch starts a new match after each that ends; only
-the first result of every row counts, so short matches are not counted more often than long ones.
+A contestant is a bot's name or a `Policy`. With teams, it plays all seats of a side, the first or the second half, and
+hp are means over the side. Matches come in pairs: games j and j + N/2 have the same physics and the same start with
+swapped seats, so neither side gains from them. A batch restarts each match that ends. Only the first result of every
+row counts, so short matches are not overrepresented.
 """
 
 from __future__ import annotations

@@ -1,22 +1,20 @@
-"""The environment of one learner in a batch of matches, in which bots, policies and snapshots have the other seats.
+"""The environment of one learner in a batch of matches; bots, policies and snapshots play the other seats.
 
-N matches have S seats each. The learner has seat i % S of match i. Its opponent there has a number: first the bots,
-then named players, then slots that hold frozen snapshots. What a step asks of the learner is a row for each of its
-lanes that decide:
+N matches have S seats each. The learner has seat i % S of match i. Opponents are numbered: first the bots, then named
+players, then slots that hold frozen snapshots. A step asks the learner for one row per lane that decides:
 
-- Where all seats decide in every step, a lane is a match, and the observations are those of the learner's seats.
-- Where `batch.deciding` [N, S] says who decides next, a lane is a seat of a match, L = N * S of them. There the last
-  opponent is `itself`: in these matches the learner has all seats, and all of them learn.
+- Where all seats decide in every step, a lane is a match, and the observations come from the learner's seats.
+- Where `batch.deciding` [N, S] says who decides next, a lane is a seat of a match, L = N * S of them. The last opponent
+  is then `itself`: in its matches the learner has all seats, and all of them learn.
 
-Who acts in the other seats, and how, is the part that differs: `StackedSeats` where all decide, else what `seating`
-makes, such as `turn_seats.TurnSeats`.
-Results are counted for seat i % S, one row per opponent. They are summed on the device and read once per update.
-With several processes, an environment steps its shard of the run's matches. Opponents are always given for all matches
-of the run, so the course of a match does not depend on the number of processes.
+The other seats are played by `StackedSeats` where all decide, else by what `seating` makes, such as
+`turn_seats.TurnSeats`. Results are counted for seat i % S, one row per opponent. They are summed on the device and read
+once per update. With several processes, an environment steps its shard of the run's matches. Opponents are always given
+for all matches of the run, so the course of a match does not depend on the number of processes.
 
-Recurrent policies have a memory for every lane, that of the learner beside those of its opponents. Both are zeros from
-the step on which a match ends or restarts. The rollout carries the learner's.
-D is the observation size, A the action size, O the number of opponents.
+Recurrent policies have a memory for every lane, the learner's and its opponents' separately. Both are reset to zeros by
+the step in which a match ends or restarts. The rollout carries the learner's. D is the observation size, A the action
+size, O the number of opponents.
 """
 
 from __future__ import annotations
@@ -73,18 +71,18 @@ class StepReward(Protocol):
 class LearnerEnv(Copyable):
     """Environment of one learner in `batch`, against `bots`, `players` and up to `slots` snapshots of `network_shape`.
 
-    `players` are further opponents by name, which stand after the bots in `bots`: each a `Policy` where all seats
-    decide, else what `seating` takes. There the learner may have one `seat` in all matches.
+    `players` are further opponents by name, numbered after the `bots`: each a `Policy` where all seats decide, else
+    what `seating` takes. There the learner may have one `seat` in all matches.
 
     `obs` and `final_obs` are overwritten by the next step. `opponents` [total] is the opponent in each match of the
     run, initially number 0; the batch plays a `share` of these matches, by default all. `seed` seeds the draws of
-    snapshots' actions; `device` is that of the snapshots, by default the batch's. `simulator_seconds` sums the time
-    spent in the batch's steps; on an accelerator it only covers the launches. `quarantined` counts matches that
-    were not finite. With a `view`, learner and snapshots play in the symmetric match. With K `styles`, the
-    learner's observations end with K columns, 1 for the style of the match; `network_shape` is that of a snapshot
+    snapshots' actions. `device` is the snapshots' device, by default the batch's. `simulator_seconds` sums the time
+    spent in the batch's steps; on an accelerator it only covers the launches. `quarantined` counts matches with values
+    that are not finite. With a `view`, learner and snapshots play in the symmetric match. With K `styles`, the
+    learner's observations end with K columns, 1 for the style of the match; `network_shape` describes a snapshot
     without them. `contract` defaults to the batch's. With `limit_ends`, a match that reaches its time limit has
-    ended for the learner, whose reward has its result: with its last value added, the result would count twice and,
-    as values learn from values, without end. A copy, deep or pickled, continues like the original.
+    terminated for the learner, since its reward already has the result. Bootstrapping would count it twice. A copy,
+    deep or pickled, continues like the original.
     """
 
     _references: ClassVar[tuple[str, ...]] = ("_actions", "_write_obs", "_write_final_obs")
@@ -354,7 +352,7 @@ class LearnerEnv(Copyable):
         return reward.masked_fill(bad, 0.0)
 
     def _count(self, reward: Tensor) -> None:
-        """Add finished matches to their opponents' sums; `reward` [N] is that of the learner's seats."""
+        """Add finished matches to their opponents' sums; `reward` [N] is the reward of the learner's seats."""
         self._return += reward
         ended = self.batch.outcome >= 0
         # On a CPU the few matches that ended; elsewhere reading which they are would synchronize.

@@ -1,8 +1,8 @@
 """Play games of an imported game between a player and an opponent, and record the results.
 
-The player takes every seat equally often: game g is played from seat g mod S, and the opponent has all other seats.
-Row i of a batch of N matches plays the games i, i + N, i + 2 N ..., a number fixed beforehand, so that short games are
-not counted more often than long ones.
+The player takes every seat equally often: game g is played from seat g mod S, and the opponent has all other seats. Row
+i of a batch of N matches plays the games i, i + N, i + 2 N ... Their number is fixed beforehand, so short games are not
+overrepresented.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class SeatResults(Scored):
 
     @property
     def distinct(self) -> int:
-        """Number of games that differ in seat, actions or rewards; of deterministic players often that of the seats."""
+        """Number of games that differ in seat, actions or rewards; often S for deterministic players."""
         games = np.column_stack([self.seat, self.played, self.rewards.view(np.int64)])
         return len(np.unique(games, axis=0))
 
@@ -203,7 +203,7 @@ class SeatTable:
         """Make one move in every match; return the number of counted games that ended in it."""
         batch, mask, deciding = self.batch, self.own, self.batch.deciding
         if not deciding.any():
-            raise InputError(f"{batch.contract['id']}: no seat of any match has a decision to make; mend the game")
+            raise InputError(f"{batch.contract['id']}: no seat of any match has a decision to make; fix the game")
         actions = self.actions.flatten(0, 1)
         for player, memory, seats in zip(self.players, self.memory, (mask, ~mask), strict=True):
             rows = (deciding & seats).flatten().nonzero().squeeze(1)

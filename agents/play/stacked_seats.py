@@ -1,9 +1,9 @@
 """Opponents' seats where all seats decide in every step: bots in the simulator, policies by name, stacked snapshots.
 
-Observations of all snapshot matches are gathered into one [K, M, D] tensor, a row of M matches per slot, so that K
-different snapshots act in one batched forward. Slots with fewer matches are padded: they observe row 0 of the batch and
-act into a spare row of the actions. Named policies act once a step, each for all of its matches, in full precision.
-Both play two-seat games only. N is the number of matches, S that of seats, K that of slots.
+Observations of all snapshot matches are gathered into one [K, M, D] tensor, a row of M matches per slot: K different
+snapshots act in one batched forward. Slots with fewer matches are padded: they observe row 0 of the batch and act into
+a spare row of the actions. Named policies act once a step, each for all of its matches, in full precision. Both play
+two-seat games only. N is the number of matches, S of seats, K of slots.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Opponents' seats where `batch.deciding` [N, S] says who decides next: seats that act in turn, or until they end.
 
 Bots, named policies and snapshots in slots are `SeatPlayer`s, which act on the rows of their own seats once a move. In
-a match against an opponent the learner has seat i % S of match i and the opponent all others; in one against itself it
-has all seats. With several processes all draw random numbers alike: of every player as many as its seats that decide in
-all of them. N is the number of matches, S that of seats. The batch's tensors lie on the host.
+a match against an opponent, the learner has seat i % S of match i and the opponent all others. In a match against
+itself, it has all seats. With several processes, all draw the same random numbers: for each player, one for every
+deciding seat of all processes. N is the number of matches, S of seats. The batch's tensors are on the host.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class TurnSeats:
         if n % seats:
             each = "" if processes.alone else f" in each of {processes.size} processes"
             raise ConfigError(
-                f"env.num_envs={share.total}: must be a multiple of {seats * processes.size}, so that it plays "
-                f"every seat alike{each}"
+                f"env.num_envs={share.total}: must be a multiple of {seats * processes.size}, to play "
+                f"every seat equally often{each}"
             )
         self._batch, self._share, self._processes, self._learner = batch, share, processes, learner
         generators = {name: getattr(player, "generator", None) for name, player in players.items()}

@@ -11,8 +11,8 @@ sigma, [C], or [..., C] if it depends on the state. With z = (a - mu) / sigma an
     d log pi / d mu = z / sigma,   d log pi / ds = z^2 - 1,   d log pi / dl = a - p
     H = sum(s + log(2 pi e) / 2) + sum(softplus(l) - p l),   dH / ds = 1,   dH / dl = -l p (1 - p)
 
-State-dependent exploration, gSDE (Raffin, Kober and Stulp 2021, arXiv:2005.05719), has noise that is a linear function
-of the state, constant over several steps, so that exploration is smooth:
+State-dependent exploration, gSDE (Raffin, Kober and Stulp 2021, arXiv:2005.05719), explores smoothly: its noise is a
+linear function of the state, constant over several steps:
 
     a = mu(s) + phi(s) W,   W_ij ~ N(0, sigma_ij^2)   =>   a_j ~ N(mu_j(s), sum_i phi_i(s)^2 sigma_ij^2)
 
@@ -41,8 +41,8 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": partial(nn.ReLU, inpl
 
 
 MIXTURE = "mixture"
-"""Weight of a network with styles: the probability of each [K]. Its inputs end with a column for each style, 1 for that
-of the match."""
+"""Weight of a network with styles: the probability of each [K]. Its inputs end with a column per style, 1 for the
+match's."""
 
 
 class BlankLinear(nn.Linear):

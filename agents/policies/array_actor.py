@@ -1,8 +1,8 @@
 """A policy's actor on arrays of NumPy, without torch: released policies play where only the base package is installed.
 
-The family is that of `agents.policies.actor_critic` with separate layers and residual blocks. The deterministic action
-is the Gaussian's mean, the likelier side of a Bernoulli and the likeliest choice, as `Policy` plays; sampling, the
-critic and other families need torch. B is a batch, D the size of an observation, A that of an action.
+The family is `agents.policies.actor_critic` with separate layers and residual blocks. The deterministic action is the
+Gaussian's mean, the likelier side of a Bernoulli and the likeliest choice, as in `Policy`. Sampling, the critic and
+other families need torch. B is a batch, D the size of an observation, A of an action.
 """
 
 from __future__ import annotations

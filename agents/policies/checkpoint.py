@@ -2,12 +2,12 @@
 
 A file holds everything needed to play: weights, network shape, the contract with the environment (observation and
 action sizes, rules, version) and a training summary. `torch.load(weights_only=True)` reads it. `manifest.json` in the
-same folder records sizes and SHA-256 hashes; a listed file must match its entry, and every file is checked by its
+same folder records sizes and SHA-256 hashes; a listed file must match its entry. Every file is also checked by its
 internal CRCs, because neither torch nor a disk detects a flipped bit in a weight.
 
 Policies of an environment version that is no longer registered are refused unless explicitly admitted. A classic policy
 of `sparring/Dogfight-v0` observes the same 46 or 59 floats as one of v1, so `admitted` gives it the current contract.
-Under challenge rules v0 had other values in [15], [18], [53] and [54] of a frame and in the first frames of a match; a
+Under challenge rules, v0 had other values in the first frames of a match and in [15], [18], [53] and [54] of a frame. A
 policy trained on them is always refused.
 """
 
@@ -127,9 +127,9 @@ def save_checkpoint(
 def load_checkpoint(path: str | Path, device: str | torch.device = "cpu") -> Checkpoint:
     """Read, verify and rebuild the policy in the file `path` on `device`.
 
-    A policy of an old version of its environment is read as well; `admitted` decides if it can play.
-    Raises `CheckpointError` if the file is missing, damaged, no checkpoint of this project, of a newer format, or if
-    weights, shape and contract do not match, and `ConfigError` for a path that no file can have.
+    A policy of an old version of its environment is read as well; `admitted` decides if it can play. Raises
+    `CheckpointError` if the file is missing, damaged, not a checkpoint of this project, or of a newer format. So does a
+    mismatch of weights, shape and contract. Raises `ConfigError` for an invalid path.
     """
     path = user_path("path", path)
     check_plays(path)

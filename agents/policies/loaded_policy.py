@@ -1,9 +1,8 @@
 """A trained policy in a script: `predict` on observations of its environment as numpy, `act` on tensors.
 
-`predict` has the signature of Stable-Baselines3, so that its helpers (`evaluate_policy`, wrappers for videos) take such
-a policy, and a recurrent one of Stable-Baselines3 in its place: `state` goes from call to call, and `episode_start`
-empties it. Without memory both are accepted and ignored.
-B is a batch of observations, D the size of a flattened one, A the size of a network's action, M that of the memory.
+`predict` has the signature of Stable-Baselines3: its helpers (`evaluate_policy`, video wrappers) accept such a policy.
+For a recurrent policy, pass `state` from call to call; `episode_start` resets it. Without memory both are accepted and
+ignored. B is a batch of observations, D the size of a flattened one, A of a network's action, M of the memory.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A family is found by the shape: `actor_critic.py`, its networks with masks, roles, pictures and memory
 (`seat_network.py`), or the family that a game's record names. The sizes in a file only say what the weights should be:
-`check_weights` compares them with the stored tensors, so that a few bytes cannot ask for a network of any size.
+`check_weights` compares them with the stored tensors. A few bytes therefore cannot allocate a huge network.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ LATER = {"gsde": False, "encoder": "auto", "memory": "none", "in_turn": False, "
 def check_weights(shape: Mapping[str, Any], weights: Any) -> None:
     """Raise `ContentError` unless the weights are exactly those of a checked `shape`, float32 and finite.
 
-    Stops at the first that is not stored, so that sizes of any number cost nothing.
+    Stops at the first weight that is not stored, so huge sizes in a file cost nothing.
     """
     stored, count = read(Tensors, weights), 0
     for name, size in family_of(shape).sizes(shape):

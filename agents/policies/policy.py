@@ -4,11 +4,11 @@ A policy has the contract it was trained under and refuses matches with other ru
 observations. One difference is allowed: matches may append columns that a policy was trained without, in the dogfight
 the physics parameters, in air combat the ground. The policy then uses the columns before them.
 
-A policy with styles draws one for every match, also if its actions are deterministic. It keeps the style's number in a
-memory of one column, so that who carries memories carries it.
+A policy with styles draws one for every match, even if its actions are deterministic. It keeps the style's number in a
+memory of one column, so callers that carry memories carry it too.
 
-A recurrent policy has M columns of memory for each seat that it plays, zeros where a match begins. Who plays
-matches carries it with `step`; `act` refuses such a policy.
+A recurrent policy has M columns of memory for each seat that it plays, zeros where a match begins. The caller carries
+it with `step`; `act` refuses such a policy.
 """
 
 from __future__ import annotations
@@ -183,10 +183,10 @@ DERIVED = (*OBSERVATION_KEYS, *ACTION_KEYS, "layout", "categorical")
 
 
 def told_apart(key: str, trained: Mapping[str, Any], needed: Mapping[str, Any]) -> tuple[str, str]:
-    """Return what two contracts that differ in `key` say.
+    """Describe the difference of two contracts in `key`: what was trained, what is needed.
 
-    Where contracts have a layout, which stands for options of the game, a size or a layout is told by those options; a
-    difference in `network.all_phases`, from which sizes and version follow, by that alone.
+    A layout stands for options of the game. Contracts with a layout are therefore described by the options that differ,
+    not by layout or sizes. A different `network.all_phases` is named alone, because sizes and version follow from it.
     """
     if trained.get("all_phases", False) != needed.get("all_phases", False):
         had, has = (f"network.all_phases={str(part.get('all_phases', False)).lower()}" for part in (trained, needed))

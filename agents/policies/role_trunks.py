@@ -1,8 +1,8 @@
 """Actor or critic of every role of a game: trunks of one shape, rows routed to the one of their role.
 
-A trunk is a picture's convolutions, if there is a picture, the layers of `ActorCritic`, the memory, if there is one,
-and a linear head. F is the number of features, H `hidden`, S the columns of a trunk's state, 0 without memory. With one
-role there is no routing and `role` is None.
+A trunk has convolutions if there is a picture, the layers of `ActorCritic`, a memory if configured, and a linear head.
+F is the number of features, H `hidden`, S the columns of a trunk's state, 0 without memory. With one role, rows are not
+routed and `role` is None.
 """
 
 from __future__ import annotations
@@ -101,11 +101,11 @@ class RoleTrunks(nn.ModuleList):
     def _routed(self, role: Tensor, apply: Callable[..., Tensor], *rows: Tensor) -> Tensor:
         """Apply `apply(trunk, *rows)` to the rows of every role.
 
-        A role without rows has gradients of zero, so that every weight has one.
+        Every weight gets a gradient; in a role without rows it is zero.
         """
         places = [(role == number).nonzero().squeeze(-1) for number in range(len(self))]
         if sum(map(len, places)) != len(role):
-            raise ValueError(f"the role column has other values than the roles 0 to {len(self) - 1}; mend the rows")
+            raise ValueError(f"the role column has other values than the roles 0 to {len(self) - 1}; fix the rows")
         if not torch.is_grad_enabled():
             for number, index in enumerate(places):
                 if len(index) == len(role):  # as where one seat decides in all matches

@@ -1,15 +1,15 @@
 """Files of Stable-Baselines3, read without executing code from them: its policies, and statistics of `VecNormalize`.
 
 An SB3 zip holds `policy.pth` (tensors, read with weights_only) and `data`: JSON in which all but plain values are
-pickles. Loading an untrusted pickle can execute arbitrary code, so that these are read as inert records. A plain policy
-of two layers of ReLU or tanh with Gaussian actions is the same function as our network without Bernoulli actions;
-anything else is refused with the option that differs. SB3's `predict` then makes an action a of the game from the
-Gaussian's g, with the bounds l and h of the zip's own action space:
+pickles. Loading an untrusted pickle can execute arbitrary code, so these are read as inert records. A plain policy of
+two layers of ReLU or tanh with Gaussian actions is the same function as our network without Bernoulli actions. Anything
+else is refused; the error names the option that differs. SB3's `predict` converts the Gaussian's g to an action a of
+the game, with the bounds l and h of the zip's own action space:
 
     a = clip(g, l, h),   or with squash_output   a = l + (tanh(g) + 1) / 2 (h - l)
 
-A zip with other finite bounds than the game's was trained under a wrapper that scales actions, as Gymnasium's
-`RescaleAction`; they are scaled here as well.
+A zip with finite bounds other than the game's was trained under a wrapper that scales actions, such as Gymnasium's
+`RescaleAction`. Its actions are scaled here in the same way.
 
 SB3 pickles `VecNormalize`; a file that names anything but NumPy, Gymnasium's spaces and SB3's two classes is refused. A
 policy trained under it observed clip((obs - mean) / sqrt(variance + epsilon), -clip_obs, clip_obs).

@@ -1,15 +1,15 @@
 """Actor and critic of a seat in a game of another package: legal actions, roles, a picture, and memory.
 
-A row of an observation has D columns: F features, then of a masked game one column for each of the K alternatives of
-all choices, 1.0 where it is legal, then, if there are R > 1 roles, the number of the seat's role. The networks see only
-the features. Every role has its own actor and critic of one shape.
+A row of an observation has D columns, first the F features. A masked game adds one column for each of the K
+alternatives of all choices, 1.0 where it is legal. With R > 1 roles, the last column is the seat's role. The networks
+see only the features. Every role has its own actor and critic of the same shape.
 
-The logits of illegal alternatives are -inf before the softmax, so their probability is exactly 0 and the densities
-are those over the legal ones (Huang and Ontanon 2022, arXiv:2006.14171). Every choice has a legal alternative.
+The logits of illegal alternatives are -inf before the softmax, so their probability is exactly 0 and densities are over
+the legal ones (Huang and Ontanon 2022, arXiv:2006.14171). Every choice has a legal alternative.
 
-Memory, M columns, is the state of the actor's cell followed by that of the critic's. `step` carries it from decision to
-decision; the other methods take `Sequences`, and without memory plain rows [B, D] too. n is the number of rows that
-count, B for plain rows.
+Memory, M columns, is the state of the actor's cell, then of the critic's. `step` carries it from decision to decision.
+The other methods take `Sequences`; without memory, plain rows [B, D] too. n is the number of rows that count, B for
+plain rows.
 """
 
 from __future__ import annotations

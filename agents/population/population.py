@@ -1,7 +1,7 @@
-"""Self-play of a network with styles: each against the equilibrium mixture of those below it, bots and old snapshots.
+"""Self-play of a network with styles: each against the equilibrium mixture of lower styles, bots and old snapshots.
 
-A slot holds one style of a network, as a plain one. The first K - 1 slots have the learner's styles 0 to K - 2 as they
-are now, as the opponents of higher styles: with older ones a style would seem better the higher it is. The rest are
+A slot holds one style of a network, as a plain network. The first K - 1 slots have the learner's current styles, except
+the highest, as opponents of higher styles. Older versions of them would make higher styles seem better. The rest are
 drawn from the pool, which also has exploiters; there the style is drawn by the snapshot's own mixture. Style 0 meets
 bots and the pool only. Every match of the run has a style of the learner and an opponent, dealt in exact counts.
 

@@ -1,9 +1,9 @@
-"""Operations on a GPU as CUDA graphs: what takes many small kernels is launched at once.
+"""Operations on a GPU as CUDA graphs: many small kernels are launched at once.
 
-The networks here are small, so on a GPU an update's time is that of its launches: a minibatch's gradient takes some 200
-kernels of a few microseconds each, and launching one from Python takes longer than running it. A graph records them
-once and then runs them without Python. It reads and writes the same memory each time: its inputs are copied into
-tensors of its own, and weights, gradients and stored samples must stay where they are, which they do.
+The networks here are small, so on a GPU kernel launches dominate the time of an update. A minibatch's gradient takes
+some 200 kernels of a few microseconds each, and launching one from Python takes longer than running it. A graph records
+them once and then runs them without Python. It reads and writes the same memory each time. Inputs are copied into its
+own tensors; weights, gradients and stored samples stay where they are.
 """
 
 from __future__ import annotations

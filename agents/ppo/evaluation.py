@@ -1,11 +1,11 @@
 """Evaluation of the learner during training: its deterministic policy, in separate matches, in the default physics.
 
-Three evaluations, each with its own interval: every bot met so far; one guarded bot, with an alert when the win rate
-against it falls below a level reached before; and that bot under every named physics regime. Each evaluation plays new
-matches, so that no policy is selected for one fixed set of starts.
+Three evaluations have their own intervals: every bot met so far, one guarded bot, and that bot under every named
+physics regime. An alert is raised when the win rate against the guarded bot falls below a level reached before. Each
+evaluation plays new matches, so policies are not selected for one fixed set of starts.
 
-Now and then the first match against the opponent that did best is filmed. It is one of the matches that are played
-anyway, so that a run with videos is the same as one without.
+Now and then the first match against the strongest opponent is filmed. It is one of the evaluation's own matches, so
+videos do not change the run.
 """
 
 from __future__ import annotations

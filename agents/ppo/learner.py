@@ -3,13 +3,13 @@
 The update stops at the first minibatch whose KL estimate exceeds `target_kl`; that minibatch is not applied. On CUDA a
 step is one graph, and what stops it is a flag on the device, which is read once an epoch. With fp16, with memory, with
 several processes and on a CPU the KL is read for each minibatch. Statistics stay on the device until the end. Actor and
-critic share no weights, so each has its own half of the loss, and on a CPU with a spare core they run in parallel; the
+critic share no weights, so each has its own half of the loss. On a CPU with a spare core they run in parallel; the
 critic's thread, which has less to do, also gathers the next minibatch. With several processes, each computes its part
 of the gradient, and one all-reduce per minibatch sums the parts.
 
 Networks run in float32, or after some warm-up updates in lower precision in the matrix products. `auto` means bf16 if
 the device multiplies it faster than float32: CUDA devices that support it, CPUs with AMX-BF16, and AMD CPUs with
-AVX512-BF16. Intel cores have that too, but half as fast as float32 (docs/results/speed.md), and emulated bf16 is many
+AVX512-BF16. On Intel cores AVX512-BF16 is half as fast as float32 (docs/results/speed.md), and emulated bf16 is many
 times slower. Only the networks run under the context; densities, losses and the KL stay in float32. Collect under the
 same context as the update; otherwise the first ratios are not equal to 1.
 """
@@ -287,7 +287,7 @@ class PPOLearner:
     def _gradients(
         self, samples: Samples | SequenceSamples, joint: Joint | None, number: int, entropy_coefficient: float
     ) -> Iterator[Tensor]:
-        """Set the gradient to that of each minibatch of all processes in turn; yield the statistics without the norm.
+        """Compute the gradient of each minibatch of all processes in turn; yield the statistics without the norm.
 
         With CUDA graphs, one for each size of a minibatch, the yielded tensor is overwritten.
         """
@@ -307,7 +307,7 @@ class PPOLearner:
     def _gradient_of(
         self, batch: Minibatch, batches: Iterator[Minibatch], number: int, entropy_coefficient: float | Tensor
     ) -> tuple[Tensor, Minibatch | None]:
-        """Set the gradient to that of a minibatch; return the statistics without the norm, and the next minibatch."""
+        """Compute the gradient of a minibatch; return the statistics without the norm, and the next minibatch."""
         self._gradient.zero_()
         policy, (loss_v, following) = self._halves.both(
             partial(self._policy_gradient, batch, number, entropy_coefficient),

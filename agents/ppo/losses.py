@@ -4,13 +4,13 @@
     d L / d log pi = -r A / N where r A <= clip(r) A, else 0
     L_V = E[ max((V - R)^2, (V_old + clip(V - V_old) - R)^2) ],   without its clip E[(V - R)^2]
 
-Gradients are in closed form: small minibatches are bound by the number of operations, and this takes less than half of
-what autograd takes. B is the number of samples here, N that of the whole minibatch, of which other processes may hold
-the rest: the parts add up.
+Gradients are in closed form: the time of small minibatches depends on the number of operations, and this takes less
+than half of autograd's. B is the number of samples here, N of the whole minibatch. Other processes may hold the rest;
+the parts add up.
 
-The order of an epoch covers the samples of all processes and is drawn identically in each; a process gets the samples
+The order of an epoch covers the samples of all processes and is drawn identically in each. A process gets the samples
 of a minibatch that it holds. Advantages are normalized over the whole minibatch, and `Minibatch.mean` divides by its
-whole size, so gradients and statistics of the processes add up to those of a single process with all samples.
+whole size. So gradients and statistics of the processes add up to the values of a single process with all samples.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Samples(NamedTuple):
 
 
 ADVANTAGE_EPSILON = 1e-5
-"""Added to the standard deviation, so that advantages that differ only by rounding are not scaled up to size 1."""
+"""Added to the standard deviation: advantages that differ only by rounding are not scaled up to size 1."""
 
 
 class Minibatch(NamedTuple):
@@ -82,7 +82,7 @@ class Minibatch(NamedTuple):
 
 
 class Joint(NamedTuple):
-    """Tensors [R] over the samples of all processes, of which each has any number, in the order of their keys."""
+    """Tensors [R] over the samples of all processes, in the order of their keys; processes may hold unequal numbers."""
 
     row: Tensor
     """Row of each among the samples of this process, int64; -1 for those of others."""
@@ -177,7 +177,7 @@ class Surrogate(torch.autograd.Function):
 class ValueLoss(torch.autograd.Function):
     """`ValueLoss.apply(value, old, returns, clip, N)`: the mean squared error of a minibatch.
 
-    With `clip` > 0 the larger of it and that of V within `clip` of its old value.
+    With `clip` > 0, each sample's larger error: V's own, or V's clipped to within `clip` of its old value.
     """
 
     @staticmethod

@@ -36,8 +36,8 @@ def adam(network: PolicyNetwork, learning_rate: float) -> EagerAdam:
 class Average:
     """Running mean of a network's weights over its updates, with the part `decay` of it kept by each.
 
-    The first updates have equal parts, so that the random weights at the start do not stay in it. `network` is a copy
-    with the averaged weights; what it has beside its parameters is that of the last update.
+    The first updates have equal weight, so the random initial weights do not persist. `network` is a copy with the
+    averaged weights; its buffers are copied from the last update.
     """
 
     def __init__(self, network: PolicyNetwork, decay: float) -> None:

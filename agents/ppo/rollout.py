@@ -57,7 +57,7 @@ class BatchEnv(Protocol):
     rows: Tensor | None
     """Lanes that decide next, int64 [R] on the host; None if all lanes decide in every step."""
     memory: Tensor
-    """[L, M], for a recurrent network; the rollout writes it, and the environment empties that of new episodes."""
+    """[L, M], for a recurrent network; the rollout writes it, and the environment resets it where an episode begins."""
     fresh: Tensor
     """bool [L], for a recurrent network: an episode begins with the lane's next decision."""
 
@@ -77,7 +77,7 @@ class BatchEnv(Protocol):
         """Take the actions [R, A] of the lanes that decide; return obs, reward, terminated and truncated of all."""
 
     def noise(self, generator: torch.Generator) -> torch.Generator | ShardedGenerator:
-        """Return what draws for `rows`, and for those of the other processes, of which it is asked if there are any."""
+        """Return a generator that draws for the rows of all processes and returns the draws of `rows`."""
 
 
 class Rollout:
@@ -324,9 +324,9 @@ class Rollout:
         return flat if self._place is None else flat.index_select(0, self._place).to(self.learner_device)
 
     def sequences(self, chosen: Tensor, rows: Tensor) -> Sequences:
-        """Return the sequences with the numbers `chosen` [B], of which the flattened `rows` count.
+        """Return the sequences with the numbers `chosen` [B]; of their flattened rows, only `rows` count.
 
-        Their rows beyond the storage repeat its last.
+        Rows beyond the storage repeat its last row.
         """
         chunk, lane = chosen // self.lanes, chosen % self.lanes
         steps = chunk * self.length + torch.arange(self.length, device=self.device).unsqueeze(1)
@@ -358,7 +358,7 @@ def _check_memory(env: BatchEnv, rows: int) -> None:
 
 
 def memory_bytes() -> int:
-    """Return the size of this machine's memory; that of any, where the system does not say it."""
+    """Return the size of this machine's memory in bytes, 2^63 if the system does not report it."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**63
 
 

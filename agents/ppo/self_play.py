@@ -298,7 +298,7 @@ def open_self_play(
 
 
 def keep_places(drawn: list[str], slots: list[str]) -> list[str]:
-    """Order `drawn` so that every name already in `slots` keeps its slot."""
+    """Reorder `drawn`: every name that is already in `slots` keeps its slot."""
     remaining = list(drawn)
     placed = [""] * len(slots)
     for slot, name in enumerate(slots):

@@ -1,8 +1,8 @@
 """PPO: collect a rollout, estimate advantages, take clipped surrogate steps, under a schedule of opponents and physics.
 
-Every use of randomness has its own generator, seeded from `config.seed`, so that additional draws of one kind (an
-extra evaluation, say) do not change the others. A training state holds network, optimizer and scaler, the position in
-the schedule, every generator, and the task's state. On a CPU with the same number of torch threads a continued run is
+Every use of randomness has its own generator, seeded from `config.seed`. Additional draws of one kind, such as an extra
+evaluation, do not change the others. A training state holds network, optimizer and scaler, the position in the
+schedule, every generator, and the task's state. On a CPU with the same number of torch threads a continued run is
 identical bit for bit. With several processes, each trainer has its shard of the episodes.
 """
 
@@ -56,7 +56,7 @@ SEED_USES = ("network", "env", "actions", "opponents", "shuffle", "league", "che
 class PPOTrainer(Trainer):
     """Network, learner, rollout storage, task and schedule of one run.
 
-    `plan` is that of the latest update.
+    `plan` is the latest update's plan.
     """
 
     unit = "update"

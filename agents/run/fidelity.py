@@ -137,7 +137,7 @@ def _instruction_sets() -> str:
 
 
 def _blas() -> str:
-    """Return the BLAS of torch and that of numpy, with versions."""
+    """Return the BLAS libraries of torch and numpy, with versions."""
     torchs = " ".join([_built_with(r"BLAS_INFO=(\w+)"), _built_with(r"Math Kernel Library Version (\S+)")])
     numpys: Any = np.show_config(mode="dicts")
     blas = numpys["Build Dependencies"]["blas"]

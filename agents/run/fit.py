@@ -1,9 +1,9 @@
 """The training loop of every trainer: update, evaluate, log, apply the guard's verdict, save.
 
-The policy is always saved before the training state, so that every state has a policy. When a process of a run is lost,
-the others save the policy and a training state from after the last update: process 0 does, and if it died, the first
-process to get the folder's lock saves at least the policy. The episodes of the lost process are missing, so a run
-continued from such a state restarts all episodes.
+The policy is always saved before the training state, so every state has a policy. When a process of a run is lost,
+process 0 saves the policy and a training state from after the last update. If process 0 died, the first process to get
+the folder's lock saves at least the policy. The episodes of the lost process are missing, so a run resumed from such a
+state restarts all episodes.
 """
 
 from __future__ import annotations
@@ -96,10 +96,10 @@ class Trainer(Protocol):
 def fit(trainer: Trainer, session: RunSession) -> Path:
     """Train until no update is left or a stop is requested; return the path of the final policy.
 
-    On Ctrl-C or SIGTERM the update in progress is finished and saved, marked as interrupted; then `Stopped`, a
-    `SystemExit`, is raised; before the first update at once. A run stopped by a callback is saved likewise; if the
-    callback raised, so does this.
-    Raises `LearningFailed` if the guard gives up, `InputError` if the policy is not writable.
+    On Ctrl-C or SIGTERM the update in progress is finished and saved, marked as interrupted. Then `Stopped`, a
+    `SystemExit`, is raised; before the first update it is raised at once. A run stopped by a callback is also saved; an
+    exception in the callback is then raised again. Raises `LearningFailed` if the guard gives up, `InputError` if the
+    policy is not writable.
     """
     with session.stop:
         with session.starting():

@@ -1,9 +1,9 @@
 """One folder per run, under a readable name: adjective-callsign-run.
 
-Generated names use the operating system's entropy, not the run's seed, so that two runs with one seed get two names.
-A folder appears with its lock's file in it, by one rename, and the lock prevents two trainers from writing into it:
-of two that start under one name at once, the one that gets the lock trains. A run is continued by opening its folder
-again. `origin.json` has the commit of the code that started it.
+Generated names use the operating system's entropy, not the run's seed, so two runs with one seed get two names. A
+folder is created together with its lock file, by one rename. The lock prevents two trainers from writing into it: of
+two that start under one name at once, the one that gets the lock trains. A run is resumed by opening its folder again.
+`origin.json` has the commit of the code that started it.
 """
 
 from __future__ import annotations
@@ -285,7 +285,7 @@ def write_origin(folder: Path) -> None:
 
 
 def code_origin() -> dict[str, str]:
-    """Return the present code's commit as `read_origin` does that of a run."""
+    """Return the present code's commit, in the form in which `read_origin` returns a run's."""
     return _shown(_present())
 
 

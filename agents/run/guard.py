@@ -10,8 +10,8 @@ The responses, from mildest to last; each is counted (`guard/...`) and reported.
 5. On a second one within `WINDOW` updates, the last training state is restored, with the lower learning rate.
 6. On a third one, the run ends with a report.
 
-A detector reads the metrics of an update. Its condition must hold for `HOLD` updates in a row, so that a single
-unusual rollout raises no alert; after an alert it is silent for `COOL_DOWN` updates. Detectors only alert.
+A detector reads the metrics of an update. Its condition must hold for `HOLD` updates in a row, so a single unusual
+rollout does not raise an alert. After an alert it is silent for `COOL_DOWN` updates. Detectors only alert.
 """
 
 from __future__ import annotations

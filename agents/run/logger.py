@@ -5,8 +5,8 @@ with the length and SHA-256 in the state. Weights & Biases receives env steps as
 step restarts when an offline run resumes. A failing log causes one alert and does not stop training; files are written
 again when there is space.
 
-A video is drawn by a thread, from data of its own and without random numbers, so that it changes nothing in training.
-It costs the loop only the starting of a thread. A failed drawing is returned as its error.
+A thread draws each video from its own data and without random numbers, so training is not affected. It costs the loop
+only the start of a thread. A failed drawing is returned as its error.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ def _open_trackio(config: LoggerConfig, run_name: str, plain_config: Mapping[str
 
 
 def _wandb_id(folder: Path) -> str:
-    """Return the run's W&B id, stored in its folder, so that a continued run keeps its W&B run."""
+    """Return the run's W&B id, stored in its folder; a resumed run keeps its W&B run."""
     path = folder / WANDB_ID
     if not path.exists():
         write_atomically(path, secrets.token_hex(8))

@@ -3,10 +3,9 @@
 This does not import torch, so the command line does it before loading torch and the simulator, which takes half a
 minute on a slow machine. With several processes, the first one does it once all are connected.
 
-A folder without any update, as left by a start that failed after it was created, accepts any configuration, so that the
-corrected command works under the same name. The files of a start before its first update are listed here. A folder with
-any other file (a state, even a damaged one, a policy, a row of metrics) was trained, and continues with its own
-options.
+A folder without any update, as left by a start that failed, accepts any configuration: the corrected command works
+under the same name. The files of a start before its first update are listed here. A folder with any other file (a
+state, even a damaged one, a policy, a row of metrics) was trained, and continues with its own options.
 """
 
 from __future__ import annotations
@@ -125,7 +124,7 @@ class FolderClaim:
                 raise
             if folder.config.exists():  # written, and the lock released, since this process looked for the folder
                 lock.release()
-                raise RunExistsError(f"{folder.path}: was made by another start meanwhile; start again to go on")
+                raise RunExistsError(f"{folder.path}: was created by another start meanwhile; start again to continue")
             self._folder, self._lock = folder, lock
         if not self._folder.config.exists():
             self._write_config(self._folder)

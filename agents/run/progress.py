@@ -1,7 +1,7 @@
 """Console output of a run: a line about the run, a bar with ETA, and lines about events; and the timing of an update.
 
-The speed is the median over the updates of the last minutes, so that one slow update, such as one with an evaluation,
-does not move the ETA. Where stderr is not a terminal, a plain line now and then replaces the bar.
+The speed is the median over the updates of the last minutes, so one slow update, such as one with an evaluation, does
+not move the ETA. If stderr is not a terminal, a plain line now and then replaces the bar.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WORTH_SAYING = 5.0
 LINE_SECONDS = 30.0
 """Between plain lines."""
 MEMORY_SECONDS, FEWEST, MOST = 600.0, 8, 512
-"""The speed is that of the updates of so much time, but at least of the last 8 and at most of the last 512."""
+"""The speed covers the updates of so many seconds, but at least the last 8 and at most the last 512."""
 OUTLIER = 3.0
 """An update counts at most this many times the median of those remembered."""
 BAR = "{{l_bar}}{{bar}}| {{n_fmt}}/{{total_fmt}} [{{elapsed}}<{left}{speed}{{postfix}}]"
@@ -61,10 +61,10 @@ class Pace:
 
 
 class Progress:
-    """Progress of a run of `updates`, or none if `shown` is false; lines of `say` go to stdout either way.
+    """Progress of a run of `updates`, shown only if `enabled`; lines of `say` go to stdout either way.
 
-    On a terminal it is a bar on stderr. If stdout or stderr is not one, as in a log, it is a line on stdout every
-    `LINE_SECONDS`, and one at the end; there is no bar unless stderr is a terminal.
+    If stderr is a terminal, it is a bar there. If stdout or stderr is not a terminal, as in a log, it is a line on
+    stdout every `LINE_SECONDS` and one at the end.
     """
 
     def __init__(self, updates: int, *, enabled: bool, unit: str = "update") -> None:

@@ -335,7 +335,7 @@ class RunSession:
         raise LearningFailed(1)
 
     def take_over(self, lock: RunLock) -> None:
-        """Take the role of process 0 after its loss; `lock` is that of the folder."""
+        """Take the role of process 0 after its loss; `lock` is the folder's lock."""
         self._claim, self.leads = lock, True
 
     def close(self) -> None:

@@ -50,7 +50,7 @@ class TrainingState:
 
 
 class StateFolder:
-    """The states in `folder`, of which the last `keep` are kept; `alert` is called for damaged ones."""
+    """The states in `folder`; the last `keep` are kept, and `alert` is called for damaged ones."""
 
     def __init__(self, folder: Path, keep: int, alert: Callable[[str], None]) -> None:
         self.folder, self.keep, self.alert = folder, keep, alert
@@ -98,8 +98,8 @@ class StateFolder:
     def latest(self) -> TrainingState | None:
         """Return the newest good state, or None if none was ever written; rename damaged ones with an alert.
 
-        Raises `StateError` if there are states and all of them are damaged, if one has another format, or if the disk
-        does not give it: such a state may be whole.
+        Raises `StateError` if all states are damaged, if one has another format, or if the disk cannot read it. An
+        unreadable state may still be intact.
         """
         paths = self.paths()
         for path in reversed(paths):
@@ -134,8 +134,8 @@ class DamagedStateError(StateError):
 def reading(state: TrainingState | None) -> Iterator[None]:
     """Raise every error of content inside as a `StateError` of the state `state`, if there is one.
 
-    The hash vouches for what this project wrote, so that types and ranges are not checked: a state that was made by
-    other means ends here.
+    The hash guarantees that this project wrote the state, so types and ranges are not checked. A state written by other
+    means fails here.
     """
     try:
         yield

@@ -1,8 +1,8 @@
 """Related random orders: supports of moves that are ordered, convoys that are used, attacks on both.
 
-Orders drawn uniformly rarely meet: one support in ten fits a move, and hardly any convoy comes about. Here every unit
-draws from all its legal orders with weights that depend on the current orders of the others, and a few units at a time
-are redrawn, so that all orders come to fit (Gibbs sampling). A style holds the weights of each kind of fit.
+Orders drawn uniformly rarely interact: one support in ten fits a move, and convoys hardly occur. Here every unit draws
+from all its legal orders with weights that depend on the current orders of the others. A few units at a time are
+redrawn until all orders fit (Gibbs sampling). A style holds the weights of each kind of fit.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Reasons why the `diplomacy` package differs from our adjudicator.
 
-A reason is a way to rewrite a phase so that our adjudicator reproduces the package's result of the original. It is an
+A reason is a rewritten phase for which our adjudicator reproduces the package's result of the original. It is an
 explanation only if units, dislodged units, retreats, centres and next phase are then all equal. Reasons with a number
 are choices left open by the rules, with the numbers of the DATC; the others are faults of the package.
 
 For differences that orders cannot express, the plain adjudicator is given the arrivals of armies, or the supports that
-count; its units and dislodged units must then equal those of the package.
+count. Its units and dislodged units must then equal the package's.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Lenient(Phase):
     """The plain adjudicator with one fault of the package."""
 
     def strength(self, place: int, but_not: int | None = None) -> int:
-        """Return the strength; that of a VIA move includes the supports of its victim's power."""
+        """Return the strength; for a VIA move it includes the supports of its victim's power."""
         return super().strength(place, None if self.orders[place][3] else but_not)
 
 

@@ -41,7 +41,7 @@ def linked(seas: frozenset[int], start: int, goal: int) -> bool:
 
 
 def depends(number: int, on: int, table: dict[tuple[bool, ...], tuple[bool, ...]]) -> bool:
-    """Return whether the arrival of one army ever depends on that of another."""
+    """Return whether the arrival of one army ever depends on another's."""
     for combination, truth in table.items():
         flipped = tuple(value != (place == on) for place, value in enumerate(combination))
         if truth[number] != table[flipped][number]:

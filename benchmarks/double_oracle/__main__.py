@@ -2,7 +2,7 @@
 
 Each round plays all policies against each other, solves the game for its equilibrium, and trains best responses to that
 mixture, which join the set. FOLDER/round_1.pt and so on are the mixtures. All policies sample with the same noise. Only
-the attacks take long: their cost is that of `eval/exploit.py`.
+the attacks take long: they cost as much as in `eval/exploit.py`.
 """
 
 from __future__ import annotations

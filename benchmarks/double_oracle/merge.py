@@ -1,7 +1,7 @@
 """One network with styles that plays several policies, each exactly.
 
 Hidden units lie in blocks, one for each policy, beside a unit that is 1 in its styles. In the other styles a constant
-keeps the block below 0, where ReLU gives 0. Biases hang on the block's own unit, so that a silent block adds nothing.
+keeps the block below 0, where ReLU gives 0. Biases are weights of the block's own unit, so a silent block adds nothing.
 """
 
 from __future__ import annotations

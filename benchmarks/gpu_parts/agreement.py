@@ -1,9 +1,9 @@
 """Comparison of two states of the same matches: rows equal to the bit, close, or different.
 
-A CPU and a GPU round differently: a GPU multiplies and adds in one step and has its own sine. From the same state a
-tick later, numbers may differ in their last bits, and where a decision hangs on such a bit (does this bullet hit, is
-that target within the cone) everything may. So a row is one of three: equal to the bit; close, with whole numbers equal
-and others within a tolerance of their size; or different. What share is different is what is judged.
+A CPU and a GPU round differently: a GPU multiplies and adds in one step and has its own sine. One tick after the same
+state, numbers may differ in their last bits. Everything may differ where a decision depends on such a bit (does this
+bullet hit, is that target within the cone). So a row is bit-identical, close (integers equal, others within a tolerance
+of their size), or different. The share of different rows decides.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ Arrays = Mapping[str, np.ndarray]
 class Agreement:
     """Rows compared so far, by kind; `fields` counts the rows in which a field was different.
 
-    `largest` is the largest difference of a float of the state in rows that are not different, `largest_seen` that of
-    observations and rewards. `tolerances` by field, "array.field", take the place of `TOLERANCE`.
+    `largest` is the largest difference of a float of the state in rows that are not different; `largest_seen` is the
+    same for observations and rewards. `tolerances` by field, "array.field", replace `TOLERANCE`.
     """
 
     tolerances: Mapping[str, float] = field(default_factory=dict)

@@ -1,9 +1,9 @@
 """Air combat on the device: kernels compared with the CPU's, reruns, and aircraft steps per second at growing sizes.
 
 Every pilot and given actions meet each other in both seats, under both flight models. First in step: after each tick
-the device's matches are set to the CPU's, so that each tick is compared from the same state. Then freely, where only
-the first ticks are judged: a fight is chaotic. The same matches played twice on the device must be equal to the bit:
-one thread plays a match, without atomics.
+the device's matches are set to the CPU's, and each tick is compared from the same state. Then freely, where only the
+first ticks count: a fight is chaotic. The same matches played twice on the device must be bit-identical: one thread
+plays a match, without atomics.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ TOLERANCES = {f"planes.{name}": 1e-4 for name in ("vel", "nose", "up", "alpha", 
     "planes.surfaces": 5e-2,
 }
 """Relative to a value's size, at least 1; other states keep 1e-5. Measured on a CPU by moving the whole state by its
-last bit: a pilot on target rolls by the angle of a tiny pull (roll rate 6e-4, load 2e-4, velocity 1e-5 in a tick), and
-the inner loop of the F-16 divides roundings of moments by the effect of the surfaces (2e-2 degrees, 3e-5 of the turn).
-Each tolerance is three to ten times that."""
+last bit. A pilot on target rolls by the angle of a tiny pull (roll rate 6e-4, load 2e-4, velocity 1e-5 in a tick). The
+inner loop of the F-16 divides roundings of moments by the effect of the surfaces (2e-2 degrees, 3e-5 of the turn). Each
+tolerance is three to ten times these."""
 LOOKS = (1, 10, 60, 240)
 """Ticks after which free play is compared."""
 SIZES, ROUNDS, SECONDS = (4096, 16384, 65536), 3, 0.5
@@ -129,7 +129,7 @@ def _batch(model: str, device: str, options: PartOptions) -> AirCombatBatch:
 
 
 def _bring_together(batch: AirCombatBatch) -> None:
-    """Move the aircraft to a third of their distance, so that shots are fired within the ticks compared."""
+    """Move the aircraft to a third of their distance; shots are then fired within the ticks compared."""
     planes = batch.snapshot()["planes"]
     planes["pos"][..., :2] /= 3.0
     batch.load({"planes": planes})

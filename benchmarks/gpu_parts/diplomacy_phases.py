@@ -1,8 +1,8 @@
 """Diplomacy on the device: the same games as on the CPU, and phases per second.
 
-A phase is all orders drawn by bots and carried out. Given the same orders, positions hold whole numbers alone, so they
-must be equal to the bit. DumbBot weighs places in floats before it draws, so a GPU's roundings may change an order:
-how many games get other orders is counted, and these go on with the CPU's.
+A phase is all orders drawn by bots and carried out. Positions hold integers only, so the same orders must give
+bit-identical positions. DumbBot weighs places in floats before it draws, so a GPU's roundings may change an order.
+Games with different orders are counted and continue with the CPU's.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def agreement(options: PartOptions) -> Counts:
 
 
 def phases_per_second(device: str, games: int, bot: str, *, seed: int, seconds: float) -> float:
-    """Return phases per second over all games, repeating the first `STRETCH` phases, so that few games are over."""
+    """Return phases per second over all games, repeating the first `STRETCH` phases: few games are then over."""
     batch, times = DiplomacyBatch(games, device=device), [0.0]
     batch.players.fill_(codes.BOTS.index(bot))
     play(batch, 3, seed)

@@ -1,10 +1,10 @@
 """The dogfight's kernels on the device compared with those on the CPU, over 600 ticks, a tick at a time.
 
 Every bot and given actions meet each other in both seats, under both rule sets and full randomization. First in step:
-after each tick the device's matches are set to the CPU's, so that each tick is compared from the same state, the bots'
-memories, observations and rewards included. Then freely: both play on from the same start, and how long they agree is
-reported. A dogfight is chaotic (one bullet that misses by a rounding changes the rest of its match), so of that only
-the first ticks are judged.
+after each tick the device's matches are set to the CPU's. Each tick is compared from the same state, including the
+bots' memories, observations and rewards. Then freely: both continue from the same start, and the report says how long
+they agree. A dogfight is chaotic (one bullet that misses by a rounding changes the rest of its match), so only the
+first ticks count.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tokens per second of SmolLM2-135M-Instruct deciding in games of Diplomacy, on the device and on the CPU.
 
-Where the package that carries the weights is not installed, a model of the same shape with random weights and our own
-tokenizer is timed, and the part counts as skipped: such a model computes as much, but its answers are other tokens.
+Without the package that carries the weights, the part times a model of the same shape with random weights and our own
+tokenizer. It then counts as skipped: such a model computes as much, but its answers are other tokens.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Whole updates of unified_dr_gpu_v3 in fp32, bf16 and fp16, and the safeguards of lower precision, one by one.
 
-The run is the real one, cut short: as many matches, steps and minibatches as it says, two updates of warm-up, then
-updates in the precision itself. What such a short run never meets is provoked on a learner alone: the change of
-arithmetic after the warm-up, gradients that overflow fp16, a scale that grows again, ratios and exploration beyond
-their bounds.
+The run is the real one, cut short: its matches, steps and minibatches, two updates of warm-up, then updates in the
+precision itself. Rare events are provoked on a learner alone: the change of arithmetic after the warm-up, gradients
+that overflow fp16, a scale that grows again, ratios and exploration beyond their bounds.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Safeguards of training in lower precision, each provoked on one learner and checked on this device.
 
-On a CPU fp16 is computed all the same, with the scaler that a GPU has, so that what is around it is tested there.
+A CPU also computes fp16 with a GPU's scaler, which tests the code around it there.
 """
 
 from __future__ import annotations

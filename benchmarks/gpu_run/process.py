@@ -1,4 +1,4 @@
-"""One part in a process of its own, with a time limit, so that a failing part does not stop the next one."""
+"""One part in its own process with a time limit; a failing part does not stop the next one."""
 
 from __future__ import annotations
 

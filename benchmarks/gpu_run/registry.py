@@ -21,7 +21,7 @@ class Part:
     title: str
 
     def load(self) -> Measure:
-        """Import the part's function, late, so that a missing package of one part does not affect others."""
+        """Import the part's function, late: a missing package of one part does not affect others."""
         measure: Measure = importlib.import_module(f"benchmarks.gpu_parts.{self.module}").measure
         return measure
 

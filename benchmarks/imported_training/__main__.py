@@ -4,14 +4,14 @@
     python -m benchmarks.imported_training --games leduc_poker --threads 1
 
 Whole updates count, rollout and learning, from one update to the next, after a warm-up. All have the same game, matches
-at once, moves of an update, epochs, minibatch size, layers and threads. Contestants run in turns, each time in a
-process of its own; the median of the rounds counts, with lowest and highest. "Of the game" is the speed in parts of
-what the game reaches alone, stepped by hand with random legal actions on one core, which bounds every trainer that
-steps it in its own process.
+at once, moves of an update, epochs, minibatch size, layers and threads. Contestants run in turns, each time in their
+own process; the median of the rounds counts, with lowest and highest. "Of the game" is the speed relative to the game
+alone, stepped by hand with random legal actions on one core. It bounds every trainer that steps the game in its own
+process.
 
-"All seats learn" has the peer's samples, but for the last decisions of a rollout whose reward is still to come. "Run
-file" is what `+run=pettingzoo` or `+run=openspiel` does; in the first, some matches are against a random player and
-snapshots, whose moves are played and are no samples.
+"All seats learn" has the peer's samples, except the last decisions of a rollout, which still lack their reward. "Run
+file" is what `+run=pettingzoo` or `+run=openspiel` does. In the first, some matches are against a random player and
+snapshots, whose moves are not samples.
 
 On a busy machine give `--processor-time`, which counts the processor time of a contestant's process, and one thread.
 
@@ -50,7 +50,7 @@ COLUMNS = ("game", "trainer", "threads", "moves/s", "lowest to highest", "ratio 
 LEARN, RUN_FILE, GAME = "all seats learn", "run file", "game alone"
 ALL_SEATS = ("self_play.pool_share=0", "phases.0.scripted_start=0", "phases.0.scripted_end=0")
 PIP = {"sb3_contrib": "sb3-contrib", "stable_baselines3": "stable-baselines3", "pyspiel": "open_spiel"}
-"""Packages whose name in pip is another than that of their module."""
+"""Packages whose pip name differs from their module's name."""
 FOUR = ("pettingzoo", "pyspiel", "sb3_contrib")
 
 

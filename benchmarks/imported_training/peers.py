@@ -1,9 +1,9 @@
 """The peers of this measurement: Stable-Baselines3 and sb3-contrib on games of PettingZoo and OpenSpiel.
 
-A turn-based game becomes one Gymnasium environment whose agent is the seat whose turn it is, as in PettingZoo's
-tutorial on Stable-Baselines3: the policy plays itself, and a step is one move. A parallel game becomes one environment
-per seat through SuperSuit, as in its tutorial. The networks have the layers of ours, separately for actor and critic:
-two of `hidden` units with ReLU, our convolutions before them or an LSTM cell after them where ours has these.
+A turn-based game becomes one Gymnasium environment whose agent is the seat to move, as in PettingZoo's tutorial on
+Stable-Baselines3. The policy plays itself, and a step is one move. A parallel game becomes one environment per seat
+through SuperSuit, as in its tutorial. The networks have our layers, separately for actor and critic: two of `hidden`
+units with ReLU. Our convolutions come before them or an LSTM cell after them where ours has these.
 
 `play_by_hand` is the game alone: the same moves and observations with random legal actions, no learner and no wrapper.
 """
@@ -56,7 +56,7 @@ class TurnBasedGame(gymnasium.Env):
         return self.game.observe(self.game.agent_selection)["observation"], {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Make a move; what follows is that of the next agent."""
+        """Make a move; the result is for the next agent."""
         self.game.step(int(action))
         obs, reward, terminated, truncated, info = self.game.last()
         return obs["observation"], reward, terminated, truncated, info
@@ -111,7 +111,7 @@ class SpielGame(gymnasium.Env):
         return self.table.obs(), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Make a move; the reward is that of the player who made it."""
+        """Make a move; the reward belongs to the player who made it."""
         table = self.table
         player, legal = table.state.current_player(), table.state.legal_actions()
         table.apply(int(action) if action in legal else legal[int(action) % len(legal)])
@@ -331,7 +331,7 @@ def _two_layers() -> type:
 
 
 def time_updates(model: Any, updates: int, clock: Callable[[], float] = time.perf_counter) -> list[float]:
-    """Return the seconds of each of `updates` updates, from the start of a rollout to that of the next."""
+    """Return the seconds of each of `updates` updates, from the start of a rollout to the start of the next."""
     from stable_baselines3.common.callbacks import BaseCallback
 
     class RolloutClock(BaseCallback):

@@ -174,7 +174,7 @@ def _planes(owner: np.ndarray) -> np.ndarray:
 
 
 def _states(owner: np.ndarray) -> np.ndarray:
-    """Return the board of dark hex: nine states for each cell, of which three occur. It shows no connections."""
+    """Return the board of dark hex: nine states for each cell (three occur). It does not show connections."""
     states = np.zeros((*owner.shape, CELLS), dtype=bool)
     for side, state in ((-1, 4), (1, 3), (0, 5)):
         states[..., state] = owner == side
@@ -222,7 +222,7 @@ def _address(array: np.ndarray) -> int:
 
 
 def _game_of(args: argparse.Namespace) -> tuple[str, bool, list[Any]]:
-    """Return the game, whether it is the abrupt one, and the networks, of which None is uniform play."""
+    """Return the game, whether it is the abrupt one, and the networks; None is uniform play."""
     if not args.ckpt:
         return args.game, args.abrupt, [None]
     from sparring.agents.opponents.players import find_checkpoint

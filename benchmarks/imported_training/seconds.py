@@ -74,7 +74,7 @@ def measured(game: str, chances: Chances, seed: int) -> tuple[float, bool]:
 
 
 class ResultClock:
-    """Processor time of a training, without that of its measurements, and its results."""
+    """Processor time of a training, without its measurements, and its results."""
 
     def __init__(self, game: str, limit: float, seed: int) -> None:
         self.game, self.limit, self.seed = game, limit, seed

@@ -1,7 +1,7 @@
 """Geometry of a pair of fighters from the view of one seat: distance, bearings, closing speed, lead point.
 
 One `Sight` holds these for K matches at once (K is a subset of the batch: the matches a given bot plays, or all of
-them). Bots, observations and rewards read it, so that each angle is defined once.
+them). Bots, observations and rewards read it, so each angle is defined once.
 """
 
 from __future__ import annotations

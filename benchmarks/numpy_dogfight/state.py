@@ -1,7 +1,7 @@
 """The state of N matches as NumPy arrays, and geometry shared by all other modules.
 
 N is the number of matches; the second axis is the seat; B is the number of bullets a seat can have in flight. Yaw is an
-angle. Angles and wrapped distances go through the few functions at the end, so that the two rule sets differ here only.
+angle. Angles and wrapped distances go through the few functions at the end, the only place where the rule sets differ.
 """
 
 from __future__ import annotations

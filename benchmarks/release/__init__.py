@@ -1,1 +1,1 @@
-"""The wheel and the sdist, built in a clean clone, and used where there is no repository."""
+"""The wheel and the sdist, built in a clean clone and used without a repository."""

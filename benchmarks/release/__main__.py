@@ -1,10 +1,10 @@
 """Build wheel and sdist of HEAD and use each outside the repository: `make release-check`.
 
-A clone in a temporary folder, `python -m build` there, and for each of the two files an environment of its own in which
-pip installs it with the base packages only: what needs neither torch nor Warp works, what needs them says so in one
-line, and an older Python is refused. Then the wheel beside this environment's packages, in place of the extra `train`:
-a short run and its evaluation. Nothing is asked of the network but what pip and pipx ask of the index configured for
-them. Exits with 1 if anything did not hold.
+It clones into a temporary folder and runs `python -m build` there. Each of the two files is installed by pip in its own
+environment with the base packages only. There, commands without torch and Warp must work, other commands must say in
+one line what is missing, and an older Python must be refused. Then a short run and its evaluation use the wheel with
+this environment's packages instead of the extra `train`. Only pip and pipx use the network, for their configured index.
+Exits with 1 if a check fails.
 """
 
 from __future__ import annotations

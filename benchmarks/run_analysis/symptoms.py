@@ -128,7 +128,7 @@ def ppo_run(random: Random, n: int) -> Columns:
 
 
 def solved(random: Random, n: int) -> Columns:
-    """Return a run that wins nine of ten games from its middle on, so that nothing rises any more."""
+    """Return a run that wins nine of ten games from its middle on and does not improve further."""
     done = np.minimum(1.0, np.arange(n) / (n // 2))
     run = grpo_run(random, n)
     run["game/win_bonus_rate"] = np.clip(around(random, 0.1 + 0.85 * done, 0.01), 0, 1)

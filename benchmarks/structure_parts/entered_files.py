@@ -3,8 +3,8 @@
 `functions` are a file and a name each, `depth` the functions of the checkout in the deepest chain of calls.
 
 `python entered_files.py ROOT WINDOW SCRIPT ARGUMENT...`. WINDOW `update` counts calls between the first and second row
-of metrics, which is one whole update; `all` counts every call. Calls during imports do not count. This file imports
-nothing of the project, so that it can trace another version of it.
+of metrics, which is one whole update; `all` counts every call. Calls during imports do not count. This file does not
+import the project, so it can trace another version of it.
 """
 
 from __future__ import annotations

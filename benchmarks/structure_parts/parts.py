@@ -50,7 +50,7 @@ def part_of(path: str) -> str:
 
 
 def part_of_test(path: Path) -> str:
-    """Return the part of a file or folder below tests/: that of the files which it mirrors, or `CORE`."""
+    """Return the part of a file or folder below tests/: the part of the files that it mirrors, or `CORE`."""
     name = path.as_posix().replace("test_", "")
     return part_of(name if path.suffix else f"{name}/")
 

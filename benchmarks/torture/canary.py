@@ -43,7 +43,7 @@ class Call:
 
 
 class Canary:
-    """A folder with the module, a program and a pickle, of which each makes the file `mark`."""
+    """A folder with the module, a program and a pickle; each of them makes the file `mark`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.mark, self.program = folder, folder / "fired", folder / "engine"

@@ -1,8 +1,8 @@
 """Commands of the product in processes that may be killed, limited and read to their last line.
 
-Each is what the console script calls (`sparring train` is `sparring.train.main`), in a process forked from one that has
-loaded torch, Warp and the language models: hundreds of them then take minutes. Output is in a file, so that what a
-process says survives its death.
+Each is what the console script calls (`sparring train` is `sparring.train.main`). Its process is forked from one that
+has loaded torch, Warp and the language models: hundreds of them then take minutes. Output goes to a file and survives
+the process.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A full disk, and two starts at once in one run folder.
 
-The disk is a tmpfs of a few hundred KiB in a mount namespace of the process's own (`unshare -Urm`), so that writes end
-in ENOSPC; where that is not allowed, only the limit on the size of a file is used (`prlimit`), so that they end in
-EFBIG. After both the run is resumed with room: nothing that was saved may be lost, and the end is the undisturbed one.
+The disk is a tmpfs of a few hundred KiB in the process's own mount namespace (`unshare -Urm`): writes fail with ENOSPC.
+Where that is not allowed, only the limit on the size of a file is used (`prlimit`): writes fail with EFBIG. After both,
+the run is resumed with room. Saved data must not be lost, and the result must equal an undisturbed run's.
 """
 
 from __future__ import annotations

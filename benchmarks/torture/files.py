@@ -1,8 +1,7 @@
 """Single flipped bits and truncations of every file that a run leaves, as read by resuming, evaluation and analysis.
 
-A damaged file must be refused in one line that names it, or be announced and not matter, or not matter at all: the
-result is then the one of the undamaged file. What a later reader cannot see by itself, a digit in a log that nothing
-has hashed, is counted apart.
+A damaged file must be refused in one line that names it, or the result must equal the undamaged file's, with or without
+an announcement. Damage that a later reader cannot detect, such as a digit in an unhashed log, is counted separately.
 """
 
 from __future__ import annotations

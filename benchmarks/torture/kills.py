@@ -1,8 +1,8 @@
 """SIGKILL at random moments of five trainers' runs; resumed each time, they must end as undisturbed runs, bit for bit.
 
-A life lasts a drawn number of saves, then a drawn time, or until a save's temporary file is seen. The next one resumes.
-A run that ends before its kills are used up is compared and started again. Where a kill fell is read off what it left:
-a temporary file means inside a save, no new training state and no word of the run means in the start-up.
+A process lasts a drawn number of saves, then a drawn time, or until a save's temporary file is seen. The next one
+resumes. A run that ends before its kills are used up is compared and started again. The files show when a kill came. A
+temporary file means during a save; without a new training state and output of the run, it was during start-up.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.torture.runs import RUNS, TinyRun, differences, updates_done
 LONGEST_LIFE, EARLY = 3, 0.1
 """Saves after which a life ends at the latest; share of lives that end in the start-up, wherever that is."""
 FROM_THE_START = "from the beginning"
-"""What a run says that continues where there is no state yet."""
+"""What a resumed run says if it does not have a state yet."""
 
 
 def steps(place: Place) -> Iterator[Step]:

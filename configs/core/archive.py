@@ -76,9 +76,9 @@ def check_members(members: list[zipfile.ZipInfo], size: int) -> None:
 def check_pickle(data: bytes) -> None:
     """Raise `TensorFileError` for a pickle that would take much more time or memory than a file of tensors needs.
 
-    Objects of it cost some hundred bytes of memory for one byte of the file. The opcodes are counted without running
-    them, and the scan ends at the bound, so that both are limited whatever the file's size. An index of the memo beyond
-    the file's length would make the reader reserve that much memory.
+    A pickle can create objects of some hundred bytes of memory per byte of the file. The opcodes are counted without
+    running them, and the scan ends at the bound, which limits both for any file size. A memo index beyond the file's
+    length would make the reader reserve that much memory.
     """
     objects = 0
     try:
@@ -155,5 +155,5 @@ def _array(storage: np.ndarray, start: int, shape: tuple[int, ...], strides: tup
     tensor = storage[start : start + int(np.prod(shape, dtype=np.int64))].reshape(shape)
     axes = zip(shape, strides, (step // max(storage.itemsize, 1) for step in tensor.strides), strict=True)
     if tensor.size and any(size > 1 and step != plain for size, step, plain in axes):
-        raise pickle.UnpicklingError("a tensor whose numbers do not follow each other")
+        raise pickle.UnpicklingError("a tensor that is not contiguous")
     return tensor

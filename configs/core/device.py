@@ -1,7 +1,7 @@
 """Machine that a command runs on: cores and threads or a cluster's, devices by name, and the end of its processes.
 
-torch is imported late: options are read and refused without it. A killed trainer leaves no worker process behind. On
-Linux the kernel sends SIGKILL (`PR_SET_PDEATHSIG`); it acts when the *thread* that started the process ends, so that
+torch is imported late: options are read and refused without it. A killed trainer does not leave worker processes
+behind. On Linux the kernel sends SIGKILL (`PR_SET_PDEATHSIG`) when the *thread* that started the process ends, so the
 thread must last as long as the worker is needed. Elsewhere a worker ends when it next uses the pipe to its parent.
 """
 

@@ -54,7 +54,7 @@ class MissingPackageError(InputError):
 def as_called(text: str) -> str:
     """Return `text` with commands as the user calls them: sparring eval for `python eval/run.py` where installed.
 
-    That is in the console script, and where there is no repository and so no file of that name.
+    This applies in the console script, and wherever the package is used without its repository.
     """
     if Path(sys.argv[0]).stem != "sparring" and IN_REPOSITORY:
         return text

@@ -1,15 +1,14 @@
 """Files: the folders of runs, paths that users give, reading of regular files only, and atomic writes.
 
-In a repository runs and released models are in its `checkpoints/`. If only the package is installed, runs go to
+In a repository, runs and released models are in its `checkpoints/`. If only the package is installed, runs go to
 `checkpoints/` in the working directory, and the released models are in the package.
 
 A run folder may come from a stranger. A link in it can name a file or folder elsewhere, which the run would overwrite
-or clean; opening a FIFO blocks, and a device never ends. `O_NOFOLLOW` refuses a link, `O_NONBLOCK` keeps a FIFO from
-blocking, and the kind is read from the open descriptor, so that it cannot change between check and use.
+or clean. Opening a FIFO blocks, and a device never ends. `O_NOFOLLOW` refuses a link, and `O_NONBLOCK` keeps a FIFO
+from blocking. The kind of file is read from the open descriptor, so it cannot change between check and use.
 
-A crash at any moment leaves either the old file or the new one, never a part: the bytes go to a temporary file in the
-same folder, which is synced (fsync) and renamed in one step. The folder is synced last, so that the name itself
-survives a power cut.
+A crash leaves either the old file or the new one, never a part. The bytes go to a temporary file in the same folder,
+which is synced (fsync) and renamed in one step. The folder is synced last; the name then survives a power cut.
 """
 
 from __future__ import annotations
@@ -42,7 +41,8 @@ LONGEST_NAME = 255
 LONGEST_PATH = 4095
 WRITING = os.O_WRONLY | os.O_RDWR
 MOST_TEXT, MOST_YAML = 1 << 24, 1 << 20
-"""Bytes of JSON and other text that is read whole; of YAML, of which a megabyte takes ten seconds."""
+"""Largest size in bytes of JSON and other text that is read whole, and of YAML, which takes ten seconds per
+megabyte."""
 MOST_ONNX = 1 << 28
 """Bytes of a model in ONNX, which is parsed whole."""
 DEEPEST = 100

@@ -77,10 +77,10 @@ class SweepPlace(NamedTuple):
 
 @cache
 def parts(group: str) -> dict[str, Any]:
-    """Return the objects of a group, such as `games`, by name, sorted by their `order` and those of this project first.
+    """Return the objects of a group, such as `games`, by name: first this project's by `order`, then other packages'.
 
-    An installed distribution lists its entry points by name, so that their order in pyproject.toml says nothing.
-    A part of another package that cannot be imported is left out with a warning that names it.
+    An installed distribution lists its entry points by name, so their order in pyproject.toml is lost. A part of
+    another package that cannot be imported is left out with a warning that names it.
     """
     ours = {name: _load(reference) for name, reference in _project(group).items()}
     listed = [(name, part) for name, part in ours.items() if all(map(_exists, getattr(part, "needs", ())))]

@@ -126,7 +126,7 @@ async def _refuse(scope: Message, receive: Receive, send: Sender, status: int, t
 
 
 class _GuardedRequest:
-    """One request: its messages are read ahead, so that a client that leaves is noticed while the application works."""
+    """One request; messages are read ahead to notice a client that leaves while the application works."""
 
     def __init__(self, bounds: ClientBounds, scope: Message, receive: Receive, send: Sender) -> None:
         self.bounds, self.scope, self._receive, self._send = bounds, scope, receive, send
@@ -237,8 +237,8 @@ async def in_thread(work: Callable[[], T], cancel: Callable[[], None] = lambda: 
 def bounded_server(app: Any, *, largest_message: int, **options: Any) -> uvicorn.Server:
     """Return a server of an ASGI application; `options` are uvicorn's.
 
-    It closes connections that send no whole request in time, reads messages of at most `largest_message` bytes, and the
-    process ends `END_SECONDS` after a signal, whatever its threads and clients do.
+    It closes connections that do not send a whole request in time and reads messages of at most `largest_message`
+    bytes. The process ends `END_SECONDS` after a signal, whatever its threads and clients do.
     """
     import uvicorn
     from uvicorn.protocols.http.auto import AutoHTTPProtocol

@@ -51,11 +51,11 @@ class NetworkConfig:
     """Upper bound of the log standard deviation."""
     gsde: bool = False
     """State-dependent exploration: noise is a linear function of the actor's last features (arXiv:2005.05719). The
-    log-std is that of its weights, whose effects add up over the features."""
+    log-std describes the weights of this function; their effects add up over the features."""
     encoder: str = option("auto", ("auto", "by_size", "small", "nature", "impala", "none"))
-    """Convolutions for a picture: nature (from 36 x 36 on), impala, or small, three layers of 3x3 for boards and views.
-    none takes it as plain numbers, which is fastest. auto is nature where it fits, else small; by_size is none below
-    16 x 16, else as auto."""
+    """Convolutions for a picture. nature needs 36 x 36 or more; small, three layers of 3x3, is for boards and views.
+    The others are impala and none, plain numbers, which is fastest. `auto` is nature where it fits, else small.
+    `by_size` is none below 16 x 16, else as auto."""
     memory: str = option("none", ("none", "gru", "lstm"))
     """Recurrent cell of actor and critic, `hidden` wide, for games that do not show everything at once."""
     in_turn: bool = False

@@ -1,12 +1,12 @@
 """Tensors and plain data in one file: equal content gives equal bytes, and reading detects damage.
 
 The file is what `torch.save` writes (a zip of raw tensor bytes and one pickle), so `torch.load(weights_only=True)`
-reads it anywhere. Three things are added: the archive is built in memory under a fixed name from fresh copies, so the
-bytes depend on the content alone; reading checks every member's CRC-32, which `torch.load` does not; and code is never
-unpickled. Policies, pool snapshots and training states are such files.
+reads it anywhere. In addition, the archive is built in memory under a fixed name from fresh copies, so the bytes depend
+on the content alone. Reading checks every member's CRC-32, which `torch.load` does not, and never unpickles code.
+Policies, pool snapshots and training states are such files.
 
-A file never expands: members are stored, not compressed, no two are the same, and every tensor has its own numbers, so
-that reading takes about as much memory as the file has bytes.
+A file never expands: members are stored, not compressed, no two are the same, and every tensor has its own numbers.
+Reading takes about as much memory as the file has bytes.
 
 Stored tensors are compared with those they are to replace before anything is copied (`check_...`; `ContentError`):
 names, types, shapes. `torch` itself would convert types in a copy, broadcast shapes, and take NaN.

@@ -1,8 +1,8 @@
-"""Stored plain data read by its type, by pydantic or field by field; a fault is one line with its place.
+"""Stored plain data read by its type, by pydantic or field by field; an error is one line with its location.
 
-A section of a file is a `TypedDict` whose values have the types below. Keys that it does not name are ignored, so that
-a later version may add some, and `NotRequired` ones may be missing in files of earlier versions. Values are never
-converted: a number is not text, a truth value is not a number.
+A section of a file is a `TypedDict` whose values have the types below. Unknown keys are ignored, since a later version
+may add some. `NotRequired` keys may be missing in files of earlier versions. Values are never converted: a number is
+not text, a Boolean is not a number.
 
 `Field` reads JSON one value after the other; its errors name the path, as in `phases[3].state.units.FRANCE[1]`.
 """

@@ -56,8 +56,8 @@ class LanguageModelConfig:
     """Model that plays, its prompts, and its sampling."""
 
     name: str = option("tiny", MODEL)
-    """tiny, smollm2, a run that cloned a bot, or the folder or hub id of a Hugging Face causal language model.
-    trainer=clone trains it further; there tiny is a new model of `clone.layers` times `clone.hidden`."""
+    """The base model: tiny, smollm2, a run that cloned a bot, or the folder or hub id of a Hugging Face causal LM. With
+    trainer=clone it is trained further, and tiny is a new model of `clone.layers` times `clone.hidden`."""
     adapter: str = option("", RUN)
     """Checkpoint whose adapter to start from; empty starts from the model itself, ??? demands one."""
     compact: bool = True

@@ -1,20 +1,19 @@
 """The league: its agents, their ratings, and their results against each other.
 
-Plain data and pure functions, each of which returns a new league; `file.py` stores one on disk. There are five kinds of
-agents. The challenger is the current learner. A checkpoint is the learner at an earlier step; in self-play of the
-dogfight, a snapshot of the pool. A bot follows a script. The base model, if any, is the start of training. A player is
-a policy or a search that `league.players` names.
-Every game changes both ratings (`ratings.py`) of all its players. A batch of games is rated at once; between
-batches order matters, as for every rating of players that change.
+Plain data and pure functions that return a new league; `file.py` stores one on disk. There are five kinds of agents.
+The challenger is the current learner. A checkpoint is the learner at an earlier step; in self-play of the dogfight, a
+snapshot of the pool. A bot follows a script. The base model, if any, is the start of training. A player is a policy or
+a search that `league.players` names. Every game changes both ratings (`ratings.py`) of all its players. A batch of
+games is rated at once; between batches order matters, as for every rating of players that change.
 
-Bots start at 900 to 1000 Elo, in the order of docs/results/diplomacy_bots.md, and the base model at 1000; or, with
-`league.starting_ratings` original, where the original system started them. Its DumbBot was another, weaker one. These
-are initial values only: DumbBot is far stronger, which its games then show. A start Elo e is a Bayesian mean of
+Bots start at 900 to 1000 Elo, in the order of docs/results/diplomacy_bots.md, and the base model at 1000. With
+`league.starting_ratings` original, they start at the original system's ratings; its DumbBot was another, weaker one.
+These are initial values only: DumbBot is far stronger, which its games then show. A start Elo e is a Bayesian mean of
 25 + (e - 1000) / 40.
 
 Recent results of two players decay as newer ones come in: before g new games are added, the stored counts are
-multiplied by m / (m + g). They therefore converge to m + g games, however many games an update finishes: enough to tell
-90 % from 80 %, few enough to follow a learner.
+multiplied by m / (m + g). They therefore converge to m + g games, however many games an update finishes. This is enough
+to distinguish 90 % from 80 %, and few enough to follow a learner.
 """
 
 from __future__ import annotations

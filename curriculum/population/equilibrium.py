@@ -1,8 +1,8 @@
 """The equilibrium of a zero-sum game in matrix form, by the simplex method.
 
-With every payoff a_ij > 0, the column player's strategy is y v for y that maximizes sum(y) subject to A y <= 1, y >= 0,
-and the value is v = 1 / sum(y) (Dantzig 1951). The dual of it is the row player's strategy. Bland's rule (1977) picks
-the pivots, so that ties cannot make it go in circles.
+All payoffs a_ij must be positive. Let y maximize sum(y) subject to A y <= 1, y >= 0. The value is v = 1 / sum(y) and
+the column player's strategy is y v (Dantzig 1951). The dual is the row player's strategy. Bland's rule (1977) picks the
+pivots and prevents cycling in ties.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The styles of one network as a game in matrix form, from the results of finished training matches.
 
-Style i is a response to the equilibrium mixture of the styles below it, 0 to i - 1, so it meets only these, and the
-results below the diagonal are enough: what i wins against j, j loses against i (S. Liu and others, "NeuPL", ICLR 2022).
-Results decay as newer ones come in, since all styles learn on. The equilibrium of a matrix jumps with small errors. So
-what is used is the running mean of equilibria of payoffs with noise as large as their standard errors: styles that the
-results cannot tell apart then have equal parts. A part of a style's matches is against all styles below it alike, for
-their payoffs. K is the number of styles.
+Style i is a response to the equilibrium mixture of the lower styles, 0 to i - 1, and meets only these (S. Liu and
+others, "NeuPL", ICLR 2022). The results below the diagonal are enough, because the game is zero-sum. Results decay as
+newer ones come in, since all styles continue to learn. The equilibrium of a matrix jumps with small errors. So the
+running mean of equilibria is used, with noise as large as the payoffs' standard errors: styles that the results cannot
+distinguish get equal parts. A part of a style's matches is spread evenly over all lower styles to measure payoffs. K is
+the number of styles.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The native batch of air combat: N matches of S aircraft in Warp arrays, shared with torch tensors without a copy.
 
-Two aircraft with guns are played by `kernels/step.py`, all else by `kernels/battle/`, so that options cost nothing
-where they are off. One thread plays a match. The launches of a step are recorded once; on a CPU each worker thread has
-a range of matches.
+`kernels/step.py` plays two aircraft with guns, `kernels/battle/` all else, so disabled options do not take time. One
+thread plays a match. The launches of a step are recorded once; on a CPU each worker thread has a range of matches.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class AirCombatBatch(WarpMatches):
         max_ticks: time limit.
         reward: weights.
         gamma: discount per step in [0, 1], used by the shaping term only.
-        chase: chance in [0, 1] that a match begins with one aircraft behind the other, which of them by chance.
+        chase: chance in [0, 1] that a match begins with one aircraft, drawn at random, behind the other.
         low_start: chance in [0, 1] that a match begins near the ground (`rules.LOW_START_HEIGHT`).
         ground_limit: height in m above which aircraft flown by actions are kept by a pull-out; 0 for no limit.
         threads: CPU threads; 0 takes every core this process may use.
@@ -67,9 +66,9 @@ class AirCombatBatch(WarpMatches):
         options: missiles and all else that is off by default; S = 2, D and A below grow with it.
 
     Tensors are overwritten by the next step: `obs` float32 [N, 2, D], D = 44 (`rules.OBSERVATION`), `reward` [N, 2],
-    `terminated`, `truncated` bool [N], `outcome` int32 [N], `length` (ticks) and `final_hp` [N, 2] of the last match,
-    `invalid_actions` and `clamped` [N], the aircraft that `load` moved into the tables. A match depends on
-    (seed, `match_id`, actions) only.
+    `terminated`, `truncated` bool [N], `invalid_actions` [N]. `clamped` [N] are aircraft that `load` moved into the
+    tables. `outcome` int32 [N], `length` (ticks) and `final_hp` [N, 2] are of the last match. A match depends on (seed,
+    `match_id`, actions) only.
 
     Raises `ConfigError` or `UnknownNameError`, with a one-line message, for an invalid argument.
 
@@ -163,10 +162,9 @@ class AirCombatBatch(WarpMatches):
     def load(self, state: dict[str, np.ndarray]) -> None:
         """Set the state (any of the arrays of `snapshot`) and update the observations.
 
-        These are planes [N, S], rounds [N, S * SLOTS], clock [N]; with options stores [N, S], missiles
-        [N, S * missiles], flares [N, S * FLARE_SLOTS], conditions [N], with drawn physics gusts [N, S] and history
-        [N, S * HISTORY], with radar tracks [N, S]. Aircraft outside the tables are moved to their edge and counted in
-        `clamped`.
+        These are planes [N, S], rounds [N, S * SLOTS], clock [N]. Options add stores [N, S], missiles [N, S *
+        missiles], flares [N, S * FLARE_SLOTS], conditions [N]. Drawn physics adds gusts [N, S] and history [N, S *
+        HISTORY], the radar tracks [N, S]. Aircraft outside the tables are moved to their edge and counted in `clamped`.
         """
         for name, values in state.items():
             rows = values
@@ -258,10 +256,9 @@ LOWEST = 30.0
 def clamp_planes(planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return planes of any shape within the tables, and bool of that shape: which of them were moved.
 
-    The tables say nothing beyond Mach 0.1 to 1, 0 to 50,000 ft, alpha -10 to 45 and beta -30 to 30 degrees; a model
-    that extrapolated them would be wrong without a word.
-    Heights and speeds are clamped; an aircraft whose alpha or beta is outside gets its nose into its velocity and its
-    turn rates are zeroed. `planes` is unchanged.
+    The tables cover Mach 0.1 to 1, 0 to 50,000 ft, alpha -10 to 45 and beta -30 to 30 degrees. Extrapolating them would
+    be silently wrong. Heights and speeds are clamped. For an aircraft with alpha or beta outside, the nose is aligned
+    with its velocity and its turn rates are zeroed. `planes` is unchanged.
     """
     rows = planes.copy()
     moved = np.zeros(planes.shape, dtype=bool)

@@ -49,8 +49,8 @@ class AirCombatEnvConfig(EnvConfig):
     action_repeat: int = option(rules.ACTION_REPEAT, "[1, 60]")
     """Ticks of 1/60 s for which an action is held."""
     chase: float = option(0.0, PROBABILITY)
-    """Chance that a match begins with one aircraft 300 to 1500 m behind the other, so that shots are met early.
-    Evaluations begin even."""
+    """Chance that a match begins with one aircraft 300 to 1500 m behind the other, for early shots. Evaluations begin
+    even."""
     low_start: float = option(0.0, PROBABILITY)
     """Chance that a match begins at a height of 60 to 1500 m, half of them below 300 m. Evaluations begin high."""
     ground_limit: float = option(0.0, rules.GROUND_LIMIT)

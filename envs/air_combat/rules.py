@@ -42,8 +42,8 @@ The trigger fires above 0.
 START_HEIGHT = (3000.0, 8000.0)
 START_SPEED = (180.0, 260.0)
 START_DISTANCE = (1500.0, 5000.0)
-"""Ranges of the start, m and m/s. Height and speed are those of both; the second aircraft is the first turned by half a
-circle about the middle, so that no seat has an advantage."""
+"""Ranges of the start, m and m/s. Both aircraft have the same height and speed; the second is the first turned by half
+a circle about the middle. The start is therefore fair to both seats."""
 
 LOW_START_HEIGHT = (60.0, 1500.0)
 """Range in m of a start near the ground, drawn evenly in its logarithm: half of them are below 300 m."""
@@ -118,9 +118,10 @@ OBSERVATION_ARMED = (
 )
 """Further columns with missiles or flares; x, y and z as above.
 
-seeker_range is the range at which the opponent would be just seen over its range, at most 4; own_missile_time is that
-until the soonest hit, in 10 s; warned is that a missile homes on the observer within 6 km, radar_warned that the
-observer is in the radar's field of view of an opponent, the nearest of which the vector points at.
+- `seeker_range`: range at which the seeker would just see the opponent, divided by the opponent's range, at most 4
+- `own_missile_time`: time until the soonest hit, in 10 s
+- `warned`: a missile homes on the observer within 6 km
+- `radar_warned`: the observer is in an opponent's radar field of view; the vector points at the nearest one
 """
 ACTION_NAMES_ARMED = ("launch", "flare")
 """Further columns of an action with missiles or flares, which act above 0."""
@@ -187,8 +188,9 @@ OBSERVATION_GROUND = (
 )
 """Further columns, the last of all, with the ground observed: all but the last are of the observer's own aircraft.
 
-Height in km, at most 1; exp(-height / 100 m); time in 10 s, at most 1, until the ground at the present velocity, and
-with the present load factor; height in km that a full pull-out leaves, in [-1, 1]; the other's height in km, at most 1.
+In order: height in km, at most 1; `exp(-height / 100 m)`; times until the ground in 10 s, at most 1. The first time is
+at the present velocity, the second with the present load factor. Then come the height in km that a full pull-out
+leaves, in [-1, 1], and the opponent's height in km, at most 1.
 """
 TEAM_SPACING = 600.0
 """m between the aircraft of a side at the start, which fly in line abreast."""

@@ -1,7 +1,7 @@
-"""Spaces of air combat's interfaces: bounds of what is observed, and what is acted.
+"""Spaces of air combat's interfaces: bounds of observations, and actions.
 
-Bounds are wider than flight goes: Mach 4 and 1,200 m/s, where the fastest dive stays below Mach 2.5. The interfaces
-clip to them, so that they hold in any case.
+Bounds are wider than flight goes: Mach 4 and 1,200 m/s, while the fastest dive stays below Mach 2.5. The interfaces
+clip to them, so they always hold.
 """
 
 from __future__ import annotations

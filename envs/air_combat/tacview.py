@@ -1,9 +1,9 @@
 """A recorded match as a text file of Tacview, a viewer of flights (ACMI 2.2).
 
-A line of `#seconds` begins a frame; a line of an object has its number (hexadecimal) and what changed, T being
-longitude and latitude relative to a reference, altitude (m), roll, pitch and yaw (degrees). The flat world is laid onto
-the equator. Missiles and flares are objects with their aircraft as parent. A launch is a message with the numbers of
-aircraft and missile; an aircraft that is lost and a missile that hits are destroyed, other missiles end by a timeout.
+A line of `#seconds` begins a frame. A line of an object has its number (hexadecimal) and what changed. `T` is longitude
+and latitude relative to a reference, altitude (m), roll, pitch and yaw (degrees). The flat world is laid onto the
+equator. Missiles and flares are objects with their aircraft as parent. A launch is a message with the numbers of
+aircraft and missile. Lost aircraft and missiles that hit are destroyed; other missiles end by a timeout.
 """
 
 from __future__ import annotations

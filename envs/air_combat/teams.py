@@ -1,9 +1,9 @@
-"""Matches of teams as duels, one for each aircraft of a side, so that one policy learns to fly all of its side.
+"""Matches of teams as duels, one for each aircraft of a side: one policy learns to fly all of its side.
 
 A batch of M matches with T aircraft a side becomes N = M T lanes of two seats. Lanes come in sets of 2 T that stand for
-two matches. In lane j of a set, seat 0 is aircraft j // 2 of side 0 and seat 1 that of side 1, in match j % 2 of the
-set. A learner that has seat i % 2 of lane i thus has all aircraft of a side, each side in one match of a set. Results
-are those of the side; the lane of an aircraft that is lost goes on with zeros to the end of the match.
+two matches. In lane j of a set, seats 0 and 1 are aircraft j // 2 of sides 0 and 1, in match j % 2 of the set. A
+learner that has seat i % 2 of lane i thus has all aircraft of a side, each side in one match of a set. Results are per
+side; the lane of a lost aircraft continues with zeros to the end of the match.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class AirTeams:
         size = batch.options.team_size
         if batch.num_envs % 2:
             raise ConfigError(
-                f"{batch.num_envs} matches of teams: must be an even number, so that both sides are flown"
+                f"{batch.num_envs} matches of teams: must be an even number, to fly both sides equally often"
             )
         self.matches, self.num_envs, self.device = batch, batch.num_envs * size, batch.device
         self.action_size, self.stat_names, self.bot_id = batch.action_size, batch.stat_names, batch.bot_id

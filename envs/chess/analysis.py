@@ -69,9 +69,9 @@ def write_analysis(analysis: Analysis) -> str:
 def read_analysis(text: str) -> Analysis:
     """Read an answer; each field is found independently of the others. Never raises.
 
-    The moves are the first five UCI words between the first usable `M:` and the next `E:` or the end; a capital E that
-    begins no `E:` makes the field unusable. The evaluations are all numbers after `E:`, not cut to five. A text with
-    two best moves is two answers and is read as an empty one, as is one that is too long.
+    The moves are the first five UCI words between the first usable `M:` and the next `E:` or the end. A capital E
+    without a colon makes the field unusable. The evaluations are all numbers after `E:`, not cut to five. A text that
+    is too long or has two best moves is read as an empty answer.
     """
     if len(text) > LONGEST_ANSWER or len(_BEST.findall(text)) > 1:
         return Analysis((), (), "")

@@ -46,7 +46,7 @@ class DistillConfig:
     games: int = option(1120, "[0, 10000000]")
     """Games with new labels, rounded up to whole files of 56; 0 makes none and takes `data` alone."""
     slips: float = option(0.15, PROBABILITY)
-    """Part of the phases played with DumbBot's orders, so that students see positions after a mistake."""
+    """Part of the phases played with DumbBot's orders; students then see positions after a mistake."""
     data: list[str] = field(default_factory=list, metadata={"allowed": PATH})
     """Folders of further labels, as runs leave them in data/."""
     epochs: int = option(20, "[1, 100000]")

@@ -1,16 +1,15 @@
 """Games of Diplomacy with one movement phase per step, or one decision: the `BatchedGame` for PPO training.
 
-Open seats order by choices (`orders/order_choices.py`). Bots order the other powers, and decide the retreats and
-adjustments of all: those of an open seat are decided by the bot with the highest number in its game. A player with a
-number above the bots' is a writer, which orders in every phase, or leaves retreats and adjustments to a bot of its
-own; for an open seat beside it a DumbBot decides those. A match ends when
-the game is over, or when no open seat has a unit or centre left. The reward is the change of a power's share of the
-score, its number of centres squared over the sum of all powers' (the value of a draw). N is the number of games,
-S = 7 powers, D the size of the flat observation, A = 17 choices.
+Open seats order by choices (`orders/order_choices.py`). Bots order the other powers and decide the retreats and
+adjustments of all powers. For an open seat, the bot with the highest number in its game decides them. A player with a
+number above the bots' is a writer. It orders in every phase, or leaves retreats and adjustments to its own bot; for an
+open seat in such a game, a DumbBot decides them. A match ends when the game is over, or when no open seat has a unit or
+centre left. The reward is the change of a power's share of the sum of squares (the value of a draw). N is the number of
+games, S = 7 powers, D the size of the flat observation, A = 17 choices.
 
-With `all_phases` open seats decide retreats and adjustments too (`orders/phase_choices.py`). A step then takes each
+With `all_phases`, open seats also decide retreats and adjustments (`orders/phase_choices.py`). A step then takes each
 game to the next phase in which an open seat has an order to give, so games of one batch are in different phases. Its
-reward is what was earned on the way there. No step is without a decision.
+reward is what was earned on the way there. Every step has a decision.
 """
 
 from __future__ import annotations

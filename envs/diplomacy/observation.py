@@ -1,9 +1,9 @@
 """Observations: the board from the view of one power, float32 [75, 62], one row per province.
 
-Powers are counted from the observer, in alphabetical order and cyclically, so that a policy trained as one power can
-play any other. Values of the whole game are repeated in every row. `observe` computes G games at once on their device;
-the PettingZoo interface and training use the same function. Policies that decide in all phases see 12 more columns,
-float32 [75, 74]: the retreats of their dislodged units, which depend on where the attacks came from.
+Powers are counted from the observer, in alphabetical order and cyclically: a policy trained as one power can play any
+other. Values of the whole game are repeated in every row. `observe` computes G games at once on their device; the
+PettingZoo interface and training use the same function. Policies that decide in all phases see 12 more columns, float32
+[75, 74]: the retreats of their dislodged units, which depend on where the attacks came from.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def _pictures(recording: Recording, rows: Iterable[int], size: tuple[int, int]) 
 
 
 def _palette(recording: Recording, size: tuple[int, int]) -> Image.Image:
-    """Return the palette of a few frames, with an area of each fighter's colour added so that none is dropped."""
+    """Return the palette of a few frames; an added area of each fighter's colour keeps it in the palette."""
     moments = np.linspace(0, len(recording.rows) - 1, 6).astype(int).tolist()
     pictures = [Image.fromarray(draw(frame, size=size)) for frame in frames(recording, moments)]
     sheet = Image.new("RGB", (size[0], size[1] * len(pictures) + 40 * len(SEAT_COLORS)))

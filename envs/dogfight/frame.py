@@ -32,7 +32,7 @@ TURN_TICKS = 6
 """Ticks on either side of a moment over which its turn rate is measured."""
 
 HP = 5
-"""Column of a trace row with the hp of seat 0; that of seat 1 follows after `FIGHTER_COLUMNS`."""
+"""Column of a trace row with the hp of seat 0; the hp of seat 1 follows after `FIGHTER_COLUMNS`."""
 _COS, _COOLDOWN = 2, 6
 
 

@@ -1,9 +1,8 @@
 """The text matches as environments of TextArena 0.7: `TextArenaMatch`, and the names that `textarena.make` knows.
 
-With as many players as a game has seats, such as seven in Diplomacy, every seat is a player; with one, the player has
-one seat and bots have the others. A task of chess has one player. Every prompt is complete in itself, so an observation
-is the prompt of the turn only. `close` returns the sums of the rewards and, of each player, the seat and what became of
-the answers.
+With as many players as a game has seats, such as seven in Diplomacy, every seat is a player. With one player, bots have
+the other seats. A task of chess has one player. Every prompt is complete in itself, so an observation is the prompt of
+the turn only. `close` returns the sums of the rewards and, for each player, the seat and the outcomes of its answers.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@
     python -m sparring.envs.hubs.trl_training --game openspiel_text --set id=leduc_poker --steps 10
     python -m sparring.envs.hubs.trl_training --model FOLDER --steps 100  # a model whose chat template has tools
 
-A rollout is a match. TRL calls `reset` with the row's seed and puts the first prompt after the row's; each call of the
+A rollout is a match. TRL calls `reset` with the row's seed and puts the first prompt after the row's. Each call of the
 tool `answer` plays an answer, and its result is the next prompt. The samples of a group have one row, so one seed. A
-conversation has one seat where prompts hold private cards. The tiny model knows no tools: `teach_tools` has its
-tokenizer read every answer that ends with the game's closing tag, such as </orders>, as a call.
+conversation has one seat where prompts hold private cards. The tiny model does not support tools. `teach_tools` makes
+its tokenizer read every answer that ends with the game's closing tag, such as </orders>, as a call.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """N matches of a game of another package as rows of numbers on CPU tensors, stepped here or by worker processes.
 
-N is the number of matches, S that of seats, D and A the sizes of an observation and an action row (`rows.py`).
+N is the number of matches, S of seats, D and A the sizes of an observation and an action row (`rows.py`).
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ class MatchBatch:
         return self._stepper.matches[i]
 
     def step(self, actions: Tensor) -> None:
-        """Make a move in every match with actions float32 [N, S, A], of which only rows of deciding seats are read.
+        """Make a move in every match with actions float32 [N, S, A]; only rows of deciding seats are read.
 
-        Raises `InputError` for actions that are not legal, and for what a game must not return; the batch cannot be
-        stepped after that.
+        Raises `InputError` for illegal actions and for invalid output of a game. The batch cannot be stepped after
+        that.
         """
         shape = (self.num_envs, self.seats, self.action_size)
         if actions.shape != shape:

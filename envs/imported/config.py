@@ -93,8 +93,8 @@ class ImportedEnvConfig(EnvConfig):
     observation: str = option("auto", OBSERVATIONS, needs=["env.package=openspiel"])
     """What a game of OpenSpiel shows: information_state, observation, or auto, the first of them that it has."""
     twin: str = option("auto", TWIN, needs=["env.package=pettingzoo"])
-    """Play the matches of a game of PettingZoo in OpenSpiel: auto where it has one that replays 200 random games
-    equally, on for that or an error, off for PettingZoo's own."""
+    """Play the matches of a game of PettingZoo in OpenSpiel: `on`, `off` or `auto`. `auto` does so if OpenSpiel's game
+    replays 200 random games equally; `on` raises an error if it does not."""
     seat: int = option(-1, "[-1, 61]", needs=["self_play.both_seats=false"])
     """The only seat that learns, from 0; opponents have the others. -1: all seats, equally often."""
     roles: list[str] = field(default_factory=list, metadata={"allowed": ROLE})

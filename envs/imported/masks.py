@@ -2,7 +2,7 @@
 
 `action_mask` at the top of an observation or of the infos is read. A mask holds 1 for every legal action and 0 for the
 others: K values, the alternatives of all choices one after the other, or one array for each choice. Entries that look
-like masks elsewhere are not read, and `unread_masks` finds them, so that a run can say so.
+like masks elsewhere are not read. `unread_masks` finds them, and a run reports them.
 """
 
 from __future__ import annotations

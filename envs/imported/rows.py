@@ -68,7 +68,7 @@ def is_image(space: Space[Any]) -> bool:
 
 
 class FlatObservations:
-    """Rows of numbers for observations of `space`: D columns, and `version`, that of their encoding.
+    """Rows of numbers for observations of `space`: D columns; `version` is the version of their encoding.
 
     Raises `ConfigError` for what the environment `env_id` observes outside it.
     """
@@ -133,7 +133,7 @@ class FlatObservations:
         what = f"{value.dtype} array {value.shape}" if isinstance(value, np.ndarray | np.generic) else kind
         text = str(value)
         printed = f" {text}" if len(text) <= 60 else ""
-        return ConfigError(f"env.id={self.id}: observes{printed} ({what}), outside of {space}; mend one of the two")
+        return ConfigError(f"env.id={self.id}: observes{printed} ({what}), outside of {space}; fix one of the two")
 
 
 def split(observations: Any, space: Space[Any]) -> list[Any]:
@@ -158,7 +158,7 @@ class SeatRows:
         for observed, acted in zip(match.observation_spaces, self.spaces, strict=True):
             check_spaces(game_id, observed, acted, images=True)
             if not leaves(observed):
-                raise ConfigError(f"{self.name}: observes nothing beside its mask; add what a player sees")
+                raise ConfigError(f"{self.name}: observes only its mask; add the player's observation")
         self.roles = _named_roles(match, roles) if roles else _roles(match)
         flat = {
             role: FlatObservations(game_id, match.observation_spaces[self.roles.index(role)]) for role in self.roles

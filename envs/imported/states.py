@@ -14,7 +14,7 @@ from sparring.envs.imported.rows import SeatRows
 class TurnState:
     """A state in which the players of a simultaneous move choose one after the other, each without seeing the others.
 
-    `whole` is the state before the move, of which `chosen` are the actions so far.
+    `whole` is the state before the move, `chosen` the actions of the move so far.
     """
 
     def __init__(self, whole: Any, chosen: tuple[int, ...] = ()) -> None:
@@ -59,7 +59,7 @@ def check_copies(game: Any, label: str = "") -> None:
     """
     begin = f"{label}: {game}" if label else str(game)
     if game.num_players() < 2:
-        raise InputError(f"{begin}: the game has one player, so nobody can exploit another; choose one with more")
+        raise InputError(f"{begin}: the game has one player; exploiting needs a game with two or more")
     if not has_text(game) and not is_open(game):
         raise InputError(
             f"{begin}: the game gives no text of an information state, which attacks on copies of states need"

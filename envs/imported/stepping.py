@@ -1,10 +1,10 @@
 """N matches of a game of another package, stepped one after the other in this process, in NumPy alone.
 
 A match that ends begins again within the step. The e-th episode of match i has a seed that depends on (seed, i, e)
-only, so that shares of the matches in several processes play the same ones.
+only. Several processes that share the matches therefore play the same episodes.
 
-Games of other packages cannot be saved. A match is restored from its seed and its decisions so far, which are played
-again; its state holds a digest of what the deciding seats observed, by which a game that plays otherwise is noticed.
+Games of other packages cannot be saved. A match is restored from its seed and its decisions so far, which are replayed.
+Its state holds a digest of the deciding seats' observations, which detects a game that replays differently.
 """
 
 from __future__ import annotations

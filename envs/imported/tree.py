@@ -1,8 +1,8 @@
 """A game of OpenSpiel as a whole tree in arrays: values, best responses and exploitability, exactly.
 
-The tree is built once, breadth first. Nodes of a level are contiguous, so that a policy's values are a few operations
-of NumPy per level. At a simultaneous move the players decide one after the other, each without knowing the others'.
-H nodes, I information states, K actions, S players, D columns of an observation row.
+The tree is built once, breadth first. Nodes of a level are contiguous, so a policy's values take a few NumPy operations
+per level. At a simultaneous move the players decide one after the other, without seeing each other's choices. H nodes,
+I information states, K actions, S players, D columns of an observation row.
 
 A best response of player i maximizes its expected return while the others play pi. With perfect recall it is found from
 its last decisions to its first ones: at an information state s,
@@ -85,8 +85,8 @@ class GameTree:
 
             own(s) (max_a Q(s, a) - sum_a pi(a | s) Q(s, a))
 
-        where own(s) is the product of the player's own probabilities on the way to s, and Q(s, a) = sum_{h in s}
-        pi_{-i}(h) v(h a) are values of a best response after a. None is negative, and their sum is `nash_conv`.
+        where own(s) is the product of the player's own probabilities on the way to s. The values of a best response
+        after a are Q(s, a) = sum_{h in s} pi_{-i}(h) v(h a). Losses are not negative, and their sum is `nash_conv`.
         """
         edge, losses = self._edges(table), np.zeros(len(self.owner))
         for player in range(self.returns.shape[1]):

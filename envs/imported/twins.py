@@ -1,8 +1,8 @@
 """Twins: games of OpenSpiel, in C++, that play by the rules of a game of PettingZoo, in Python.
 
-A twin's match has PettingZoo's seats, spaces, numbers of actions, masks and observations, which are put together from
-OpenSpiel's tensor. So a policy cannot tell them apart, and plays both. Whether the rules are equal is not stated here:
-`equality.py` replays games. A twin without `columns` has rules that differ; it is listed so that the test names how.
+A twin's match has PettingZoo's seats, spaces, numbers of actions, masks and observations, which are assembled from
+OpenSpiel's tensor. A policy cannot distinguish them and plays both. This file does not state whether the rules are
+equal: `equality.py` replays games. A twin without `columns` has different rules; the test names them.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _sent_two(kwargs: Mapping[str, Any]) -> list[list[int]]:
 
 
 def _knights_return(kwargs: Mapping[str, Any]) -> list[list[int]]:
-    """Return a game of chess in which both knights go out and back, so that a position comes for the third time."""
+    """Return a game of chess in which both knights go out and back until a position occurs for the third time."""
     out, back = 3563, 3126  # g1f3 and f3g1 as the player sees them
     return [[out, out, back, back, out, out, back, back]]
 
@@ -132,7 +132,7 @@ TWINS = {
 
 
 def find_twin(game_id: str) -> Twin | None:
-    """Return the twin of a game of PettingZoo, None if it has none."""
+    """Return the twin of a game of PettingZoo, or None."""
     known = CLASSIC.fullmatch(game_id)
     return TWINS.get(known["name"]) if known else None
 

@@ -1,7 +1,7 @@
-"""What every source of runs returns: a record per run, its history, and the protocol of a source.
+"""Output of every source of runs: a record per run, its history, and the protocol of a source.
 
-N is the number of rows of a history, one per update. A value that is absent, null or not finite in the source is NaN
-in a column, so that the same run reads the same from every source.
+N is the number of rows of a history, one per update. A value that is absent, null or not finite in the source is NaN in
+a column: the same run reads the same from every source.
 """
 
 from __future__ import annotations

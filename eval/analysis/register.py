@@ -1,7 +1,7 @@
 """The register of experiments, docs/experiments/README.md: generated, one row a run.
 
-`docs/experiments/runs.jsonl` holds the rows of recorded runs, so that they stand after their folders are gone; those
-whose folder is here are derived from it each time. Nothing in a row is typed by hand except the lessons, the first
+`docs/experiments/runs.jsonl` holds the rows of recorded runs and keeps them after their folders are gone. Rows of
+existing folders are derived from the folder each time. Nothing in a row is typed by hand except the lessons, the first
 paragraph of `notes.md` in a run folder. `docs/experiments/reference.yaml` holds the results that the original logs
 report. Files of `configs/sweep/` and `configs/run/` without a recorded run are planned.
 """

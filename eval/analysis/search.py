@@ -84,7 +84,7 @@ def _tree(text: str) -> Any:
 
 
 def _error(text: str, position: int, problem: str, token: str = "") -> SearchError:
-    """Return the error at a position of `text`, with the `token` found there; that of the end is empty."""
+    """Return the error at a position of `text`, with the `token` found there; it is empty at the end."""
     actual = f", not {_text(token)!r}" if token else ""
     return SearchError(f"search, column {position + 1}: {problem}{actual}: {text!r}")
 

@@ -93,8 +93,8 @@ def _moments(places: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def kendall_tau(values: Sequence[float] | np.ndarray) -> float:
     """Return Kendall's tau-b of `values` [N] and their order; NaN where all are equal.
 
-    Pairs that rise and that fall are counted in the merges of a merge sort, those of one width at once: blocks of 2 w
-    values, each half sorted, differ by more than any rank, so that one sorted array holds all left halves.
+    Rising and falling pairs are counted in the merges of a merge sort, all merges of one width w at once. Blocks of 2 w
+    values are shifted by more than any rank: one sorted array then holds all left halves.
     """
     n = len(values)
     ranks = np.unique(np.asarray(values, dtype=np.float64), return_inverse=True)[1].astype(np.int64)

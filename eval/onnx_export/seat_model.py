@@ -1,12 +1,12 @@
 """Export of a policy of air combat, of Gymnasium or of another package's game to ONNX: legal, greedy, with memory.
 
-The model maps `observation` float32 [N, D], a row of features, mask and role as `agents/policies/seat_network.py` says,
-to `action` float32 [N, A]: the means of continuous actions, which the game clips, 1 or 0 for a switch, and the index of
-each choice's likeliest legal alternative. A policy with memory also takes `memory` float32 [N, S] and returns
-`next_memory`: zeros at the first decision of an episode, then what the last decision of this seat returned. S are the
-columns of the actor's state; the critic is not included. With several roles, all of their networks are computed and
-the row's role picks one. A row of Gymnasium is the flattened observation; statistics that normalized it in training are
-part of the model. Its means are in [-1, 1] where the contract in the metadata says `scale_actions`.
+The model maps `observation` float32 [N, D] to `action` float32 [N, A]. A row of the observation holds features, mask
+and role (`agents/policies/seat_network.py`). An action has the means of continuous actions, which the game clips, 1 or
+0 for a switch, and the index of each choice's likeliest legal alternative. A policy with memory also takes `memory`
+float32 [N, S] and returns `next_memory`. Pass zeros at the first decision of an episode, then the output of this seat's
+last decision. S are the columns of the actor's state; the critic is not included. With several roles, all networks are
+computed and the row's role picks one. A row of Gymnasium is the flattened observation; the statistics that normalize it
+are part of the model. Its means are in [-1, 1] where the contract in the metadata says `scale_actions`.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def seat_disagreement(
 ) -> float:
     """Return the largest difference between the model and torch over a few decisions of `lanes` seats.
 
-    That of a choice is how much likelier torch's own is, because two alternatives may be equal but for rounding;
-    infinite for an illegal one.
+    For a choice, it is how much likelier torch's own choice is, because two alternatives may differ only by rounding.
+    It is infinite for an illegal one.
     """
     generator = torch.Generator().manual_seed(seed)
     memory, half = torch.zeros(lanes, network.memory_size), network.memory_size // 2

@@ -98,7 +98,7 @@ def open_players(
     *,
     old_version: bool = False,
 ) -> PairedPlayers:
-    """Load the players, of which opponents may be of an old version of the game."""
+    """Load the players; opponents may be of an old version of the game."""
     how: dict[str, Any] = {"deterministic": not options.stochastic}
     first = None
     if player is not None:

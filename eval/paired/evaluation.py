@@ -195,7 +195,7 @@ def every_opponent(player: Any, opponents: Sequence[Any], plan: Plan, *, filmed:
 def play_cells(plan: Plan, cells: Sequence[Cell], played: Played) -> None:
     """Play cells and add their records and films to `played`, after a failure those of finished cells.
 
-    Of several regimes, an unfinished one then has none. The caller removes the file of kept cells.
+    With several regimes, unfinished regimes are then left out. The caller removes the file of kept cells.
     """
     finished: dict[int, tuple[Any, list[Any]]] = {}
     try:
@@ -230,7 +230,7 @@ class PairedPlayers:
 
     @property
     def all(self) -> list[Any]:
-        """All players, that of --ckpt last."""
+        """All players, the player of --ckpt last."""
         return [*self.opponents, *([] if self.player is None else [self.player])]
 
 

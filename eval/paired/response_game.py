@@ -99,7 +99,7 @@ class SeatResponse(Protocol):
         """Whether a search met some of its information states; a network answers in all of them."""
 
     def choices(self, states: Sequence[GameState]) -> Sequence[Choices | None]:
-        """Return its choices in each of the states; None where it has none, and the frozen policy acts in its place."""
+        """Return its choices in each of the states, or None where the frozen policy acts in its place."""
 
 
 @dataclass(frozen=True)
@@ -198,8 +198,8 @@ class ResponseGame:
     attacks: Mapping[str, Callable[[Any, Sequence[Target]], Any]] = field(default_factory=dict)
     """`(options, targets)`: the response of an attack of the game's own, which takes no moves."""
     play: Callable[[Any, Sequence[Target], bool, Any, int], np.ndarray] | None = None
-    """`(options, targets, sampled, response, seed)`: the returns [G, P] of fresh games in which a response, the file of
-    a policy or that of such an attack, has seat i % P of game i; with None the policy has all seats."""
+    """`(options, targets, sampled, response, seed)`: the returns [G, P] of new games, in which a response has seat i %
+    P of game i. A response is the file of a policy or of such an attack; with None the policy has all seats."""
     bounds: tuple[float, float] = (0.0, 1.0)
     """The lowest and the highest return of `play`."""
     clone: Callable[[Any, Sequence[Target], bool, Path], str] = no_clone

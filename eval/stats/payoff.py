@@ -55,7 +55,7 @@ class PayoffCell(PairedResult, Protocol):
 
 @dataclass(frozen=True)
 class PayoffMatrix:
-    """K players, the first `policies` of which are those of a run by age, and a cell for each pair of them."""
+    """K players and a cell for each pair; the first `policies` players are the policies of a run by age."""
 
     names: Sequence[str]
     policies: int

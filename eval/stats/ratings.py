@@ -1,20 +1,20 @@
 """Maximum-likelihood ratings of players, in Elo relative to an anchor with a fixed rating.
 
 Model: i takes a point from j with probability p_ij = 1 / (1 + exp(r_j - r_i)), and a draw is half a point for each
-player. With s_ij the points i took from j and n_ij their games, log L = sum_ij s_ij ln p_ij is concave;
-its maximum is the root of sum_j (s_ij - n_ij p_ij) = 0, found by Newton's method. Elo = 400 / ln 10 times r.
-Sources: R. A. Bradley and M. E. Terry, "Rank analysis of incomplete block designs", Biometrika 39 (1952); D. R. Hunter,
-"MM algorithms for generalized Bradley-Terry models", Annals of Statistics 32 (2004), also for when the maximum exists.
+player. Let s_ij be the points i took from j and n_ij their games. Then log L = sum_ij s_ij ln p_ij is concave, and
+Newton's method finds its maximum, the root of sum_j (s_ij - n_ij p_ij) = 0. Elo = 400 / ln 10 times r. Sources: R. A.
+Bradley and M. E. Terry, "Rank analysis of incomplete block designs", Biometrika 39 (1952); D. R. Hunter, "MM algorithms
+for generalized Bradley-Terry models", Annals of Statistics 32 (2004), also for when the maximum exists.
 
-The intervals are r +- 1.96 standard errors from the covariance H^-1 V H^-1 (the "sandwich"), H the observed
-information without the anchor and V the covariance of its gradient. V is estimated: two games from one start with
-seats swapped are not independent and draws vary less than wins and losses, so the unit is the pair of games, and the
-variance is that of each cell's pairs. (H^-1 alone would treat every game as an independent win or loss.) If all pairs
-of a cell have the same result, the model's variance is used instead.
+The intervals are r +- 1.96 standard errors from the covariance H^-1 V H^-1 (the "sandwich"). H is the observed
+information without the anchor, and V the covariance of its gradient. V is estimated from the variance of each cell's
+pairs of games. Two games from one start with seats swapped are not independent, and draws vary less than wins and
+losses. (H^-1 alone would treat every game as an independent win or loss.) If all pairs of a cell have the same result,
+the model's variance is used instead.
 
-A player that won or lost everything has no finite maximum. Every player not linked to the anchor by points in both
-directions gets half a virtual draw against it (a quarter of a point each), and is marked: the true interval is then
-open on one side, and the finite bound there is an effect of the virtual draw.
+A player that won or lost everything does not have a finite maximum. Every player not linked to the anchor by points in
+both directions gets half a virtual draw against it (a quarter of a point each), and is marked. The true interval is
+then open on one side; the finite bound there is an effect of the virtual draw.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def fit(points: np.ndarray, fixed: int) -> np.ndarray:
         ratings += _no_lower(points, ratings, step * (_MAX_STEP / max(np.abs(step).max(), _MAX_STEP)))
         if np.abs(step).max() < _TOLERANCE:
             return ratings
-    raise RuntimeError(f"no maximum within {_ITERATIONS} steps of Newton's method, although there is one")
+    raise RuntimeError(f"no maximum within {_ITERATIONS} steps of Newton's method, although one exists")
 
 
 def standard_errors(pairs: np.ndarray, prior: np.ndarray, ratings: np.ndarray, fixed: int) -> np.ndarray:
@@ -193,7 +193,7 @@ def _laplacian(weights: np.ndarray) -> np.ndarray:
 
 
 def _scatter(pairs: np.ndarray, prior: np.ndarray, ratings: np.ndarray) -> np.ndarray:
-    """Return the variance [K, K] of the sum of points in each cell; for virtual points that of the model."""
+    """Return the variance [K, K] of the sum of points in each cell; for virtual points, the model's variance."""
     p = _probabilities(ratings)
     modelled = p * p.T
     n = pairs.sum(axis=2)

@@ -56,7 +56,7 @@ class Requirement:
     def parse(cls, text: str, *, means: Sequence[str] = ()) -> Requirement:
         """Parse a requirement. Raises `InputError` if it is malformed or its share is not in [0, 1].
 
-        Where there are no opponents, it is of one of these `means`, and any number.
+        In games without opponents, it is about one of these `means`, with any number.
         """
         examples = f"write NAME>=NUMBER with {' or '.join(means)}, as in {means[0]}>=100" if means else _EXAMPLES
         parts = _FORM.fullmatch(text)

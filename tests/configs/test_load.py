@@ -212,7 +212,7 @@ def test_numbers_inside_lists_stay_numbers_and_texts_texts():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "run={path}: there is no such file; did you mean '{folder}/nine.yaml'?"),
+        (None, "run={path}: file not found; did you mean '{folder}/nine.yaml'?"),
         ("ppo: {clip: [", "run={path}: not YAML of plain data"),
         ("- 3", "run={path}: holds no options"),
         ("ppo: {clp: 1}", "run={path}: unknown key 'ppo.clp'"),
@@ -254,7 +254,7 @@ def test_an_external_run_file_is_found_by_its_path_from_any_folder(tmp_path, mon
     runs = [load([f"+run={name}", "seed=3"]) for name in ("mine.yaml", "./mine.yaml", f"{tmp_path}/mine.yaml")]
     assert [(run.run, run.max_updates, run.seed) for run in runs] == [("mine", 7, 3)] * 3
     (tmp_path / "2x.yml").write_text("")
-    assert "becomes that of the run: must be letters, digits, '_' and '-', a letter first" in refusal("+run=./2x.yml")
+    assert "becomes the run's name: must be letters, digits, '_' and '-', a letter first" in refusal("+run=./2x.yml")
     assert "a run file of your own ends in .yaml" in refusal("+run=./mine")
 
 
@@ -340,7 +340,7 @@ def test_an_unknown_run_to_resume_names_the_nearest(started):
 
 
 def test_resuming_a_missing_run_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match=r"resume=foo: there is no run in .* yet; begin one with \+run=NAME"):
+    with pytest.raises(ConfigError, match=r"resume=foo: .* does not contain a run yet; begin one with \+run=NAME"):
         load(["resume=foo", f"checkpoint_dir={tmp_path}"])
 
 

@@ -2,13 +2,13 @@
 
     loss = mean over answer tokens of -log p(token | prompt, answer so far)
 
-over the whole vocabulary, including the end tag and the end of text. Legality is therefore learned as well, although a
-constraint enforces it in play. The learning rate warms up linearly, then decays along a cosine to zero.
+over the whole vocabulary, including the end tag and the end of text. The model therefore also learns legality, although
+a constraint enforces it in play. The learning rate warms up linearly, then decays along a cosine to zero.
 
 The optimizer is AdamW for all weights, or Muon for the matrices of the layers and AdamW for the rest. Muon (Jordan et
-al. 2024) moves a matrix by its momentum with all singular values set to about 1, scaled so that the root mean square of
-a step equals AdamW's (Liu et al. 2025), so one learning rate serves both. On a CPU the two halves of a batch are
-computed in parallel and their gradients added.
+al. 2024) moves a matrix by its momentum with all singular values set to about 1. The step is scaled to the root mean
+square of AdamW's (Liu et al. 2025), so both use one learning rate. On a CPU the two halves of a batch are computed in
+parallel and their gradients are added.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Behaviour cloning: bots play, and a language model learns to write their orders.
 
 The model is a new small one in the game's tokens, or a given one with its own tokenizer (`first_model`). Every update
-plays one phase of many parallel games, turns each power's position into a prompt and its bot's orders into an answer,
-and takes one optimizer step per batch; no position is seen twice. The result is a folder that transformers loads. The
-model, the training games and the held-out games have separate seeds; the order of an update's batches depends only on
-the seed and the update's number. On a CPU a continued run is bit-exact.
+plays one phase of many parallel games. Each power's position becomes a prompt and its bot's orders the answer; every
+batch is one optimizer step. No position is seen twice. The result is a folder that transformers can load. The model,
+the training games and the held-out games have separate seeds. The order of an update's batches depends only on the seed
+and the update's number. On a CPU a resumed run is bit-exact.
 """
 
 from __future__ import annotations

@@ -7,10 +7,10 @@ last line. Each answer is one path. `Walks` are unfinished answers; `Steps` reco
 Tries of many menus are built at once, as flat arrays of edges. Sequences are sorted by their ids, so equal prefixes are
 adjacent. The ids that neighbours share give the new edges: sequence i adds edges from the depth at which it leaves
 sequence i - 1. Edges are laid out depth by depth, so the edges of a node are contiguous; a node is (start, count). No
-sequence is a prefix of another of its menu, since each ends in a line end; so an edge is
-either a leaf or leads to a node.
+sequence is a prefix of another of its menu, since each ends in a line end, so an edge is either a leaf or leads to a
+node.
 
-The ids of lines are joined; whole answers are never encoded, so that every answer has exactly one path and its
+The ids of lines are joined, and whole answers are never encoded. Every answer therefore has exactly one path, and its
 probability is exact. This requires a tokenizer that keeps lines apart: joined ids must be the ids of the joined text,
 and decoding must return the text. Every text is checked when it first occurs. A tokenizer that fails (an added space
 before the first word, unknown words, tokens across lines) is rejected.
@@ -38,8 +38,8 @@ class TokenizerError(InputError):
 class LineTokens:
     """Token ids of every line seen so far; `closing` int32 is the end tag followed by the end of text.
 
-    Attributes (T texts, the longest of L tokens): `tokens` int32 [T, L], padded with -1; `lengths` int64 [T];
-    `rank` int64 [T], the rank of each by its ids, so that sorting by rank sorts by ids.
+    Attributes (T texts, the longest of L tokens): `tokens` int32 [T, L], padded with -1; `lengths` int64 [T]; `rank`
+    int64 [T], the rank of each by its ids: sorting by rank sorts by ids.
 
     """
 

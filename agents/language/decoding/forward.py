@@ -1,8 +1,8 @@
 """The forward pass: KV cache of many texts at once, the prefill of prompts into it, and logits of some tokens only.
 
-A piece is padded on the left, so that every text's newest token is in the last column. A mask hides the padding, and
-position ids count only real tokens. Texts can be dropped and duplicated, so a shared prefix is read once. Keys and
-values are written into buffers with spare capacity, since transformers would copy all of them at each step.
+A piece is padded on the left: every text's newest token is in the last column. A mask hides the padding, and position
+ids count only real tokens. Texts can be dropped and duplicated, so a shared prefix is read once. Keys and values are
+written into buffers with spare capacity, since transformers would copy all of them at each step.
 
 Texts are cut into a tree of at most three levels: the prefix of all texts, a prefix for each group, and the rest of
 every text. A group is neighbours in the order of token ids, since the powers of a game see one board. It ends where
@@ -13,8 +13,8 @@ a prefix read under old ones would be wrong.
 
 A step of an answer needs about ten of 49,000 logits, one for each allowed token: logit of token i = h . W[i] (+ b[i]).
 No logits over the vocabulary and no mask of minus infinities are computed. A model whose head does more than a product
-(soft caps, scales) is rejected. Sampling, scoring and comparing run `without_dropout`, so that they use the same
-function of the weights.
+(soft caps, scales) is rejected. Sampling, scoring and comparing run `without_dropout` to use the same function of the
+weights.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def check_computed(model: Any, values: Tensor) -> None:
     """Raise `ModelError` if computed `values` are not finite, naming the weights if these are the cause."""
     if not bool(torch.isfinite(values).all()):
         check_finite(model)
-        raise ModelError(f"{type(plain(model)).__name__}: computes what is not finite although its weights are")
+        raise ModelError(f"{type(plain(model)).__name__}: computes values that are not finite from finite weights")
 
 
 @torch.no_grad()
@@ -95,7 +95,7 @@ def check_head(model: Any) -> None:
     inner, name = plain(model), type(plain(model)).__name__
     head = inner.get_output_embeddings() if hasattr(inner, "get_output_embeddings") else None
     if head is None or not hasattr(inner, getattr(inner, "base_model_prefix", "") or " "):
-        raise ModelError(f"{name} is not a causal language model of the usual build: it has no head of its own")
+        raise ModelError(f"{name} is not a supported causal language model: it lacks its own head")
     tokens = torch.arange(4, device=head.weight.device)[None]
     with without_dropout(model):
         hidden = backbone(model)(input_ids=tokens, use_cache=False).last_hidden_state[0]
@@ -120,7 +120,7 @@ ROOM = 48
 
 
 class PlainLayer(DynamicLayer):
-    """Keys and values [B, H, T, D] of one layer, stored as in transformers, so that gradients pass through."""
+    """Keys and values [B, H, T, D] of one layer, stored as in transformers; gradients pass through."""
 
     keys: Tensor | None
     values: Tensor | None

@@ -1,16 +1,16 @@
 """Sampling of answers token by token for a batch of prompts: from menus over legal tokens only, or free text.
 
-Shared prefixes and equal prompts are read once. A token is drawn only if more than one is allowed; the forced tokens
-that follow are read together with it in one step, and those at the end of an answer are not read. A finished answer
+Shared prefixes and equal prompts are read once. A token is drawn only if more than one is allowed. The forced tokens
+that follow are read together with it in one step; forced tokens at the end of an answer are not read. A finished answer
 leaves the batch, and one from the end of the batch takes its place.
 
-Draws depend only on a request's seed, the step and the token, not on other requests in the batch. Gumbel's trick: the
-argument of max(log p_i + g_i), with g_i = -log(-log u_i), is a draw from p. Every u_i is a hash of (seed, step, token
-id), by the finalizer of SplitMix64 (Steele, Lea and Flood 2014), so no state is shared.
+Draws depend only on a request's seed, the step and the token, not on other requests in the batch. By the Gumbel-max
+trick, argmax(log p_i + g_i) with g_i = -log(-log u_i) is a draw from p. Every u_i is a hash of (seed, step, token id)
+by the finalizer of SplitMix64 (Steele, Lea and Flood 2014), so no state is shared.
 
-Free text is any tokens of the vocabulary up to a limit, ended by the end of text, with a temperature and a nucleus for
-each text. Top-p (Holtzman et al. 2020, arXiv:1904.09751) only restricts the draw: recorded log-probabilities are those
-of the whole vocabulary at the temperature, which a trainer computes again.
+Free text is any tokens of the vocabulary up to a limit, ended by the end of text. Each text has its own temperature and
+nucleus. Top-p (Holtzman et al. 2020, arXiv:1904.09751) only restricts the draw. Recorded log-probabilities are over the
+whole vocabulary at the temperature, as a trainer recomputes them.
 """
 
 from __future__ import annotations

@@ -7,13 +7,13 @@ of new to old probability is 1 before the first step. Logits are gathered, not m
 of 0 would be NaN.
 
 Only steps with more than one allowed id, the decision tokens, are scored; the others have probability 1. A text is read
-up to the token before its last decision token, and one without any is not read. Shared prefixes, as in forks of a game
-and among the powers on a board, are read once, as are equal texts, and their gradient is the sum over the texts.
+up to the token before its last decision token; a text without decision tokens is not read. Equal texts and shared
+prefixes (forks of a game, the powers on one board) are read once. Their gradient is the sum over the texts.
 
-`line_odds` gives the probability of every option of every line of an answer, and `option_probabilities` that of the
-first line before there is an answer: the product over the option's tokens. The options of a
-line are the leaves of a trie; each fork of the trie is read after the prompt, the lines before and the tokens that lead
-to it. Every fork is normalized, so the probabilities of a line's options sum to 1.
+`line_odds` gives the probability of every option of every line of an answer. `option_probabilities` does so for the
+first line, without an answer. The probability of an option is the product over its tokens. The options of a line are
+the leaves of a trie. Each fork is read after the prompt, the lines before it and the tokens that lead to it, and is
+normalized. So the probabilities of a line's options sum to 1.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ class EndpointBackend:
         return [np.array([line[o] for o in menu.menu(0)]) for line, menu in zip(found, menus, strict=True)]
 
     def _logs(self, text: np.ndarray, ids: Sequence[int]) -> np.ndarray:
-        """Return the log-probabilities float64 [n] of the next tokens `ids`, of which one must follow `text`."""
+        """Return the log-probabilities float64 [n] of the tokens `ids`, the only ones allowed after `text`."""
         question = Question(text.tolist(), token_grammar(ids), 1, 0)
         answer = self._asker.ask(question, temperature=self._temperature, by_id=True, until=self._until())
         shown = answer.alternatives[0] if answer.alternatives else {}

@@ -73,7 +73,7 @@ class KeptAnswers:
             return self._answers[key], first, kept
 
     def failure(self, key: str) -> str:
-        """Return why there is no answer to a decision that the games went on from; empty for any other."""
+        """Return why a decision failed if the games continued without its answer, else an empty text."""
         return self._failed.get(key, "")
 
     def add_failure(self, key: str, why: str) -> None:

@@ -1,11 +1,11 @@
 """API key of an endpoint, and the one filter through which all text of a server passes before it goes anywhere.
 
-The key is never in a configuration, message, log or file. A server may repeat it, however: in a status line, as a
-name in its JSON, as a model, as text. `Client` therefore passes every error through `Key.hide`, and `answer` every text
-that it takes from an answer, so that no message, log, table or exception can receive the key.
+The key is never in a configuration, message, log or file. A server may repeat it, however: in a status line, as a name
+in its JSON, as a model, as text. `Client` therefore passes every error through `Key.hide`, and `answer` every text of a
+response. No message, log, table or exception can receive the key.
 
-The filter decodes escapes and then compares letters and digits only, without regard to case. So it also finds a key
-with line ends, invisible characters, other punctuation or escapes inside it, split over words, or cut off.
+The filter decodes escapes and then compares letters and digits only, ignoring case. So it also finds a key that is
+split over words, cut off, or contains line ends, invisible characters, other punctuation or escapes.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ SPECIAL = r"([.^$*+?()\[\]{}|\\])"
 
 
 def line_choice(menu: Sequence[Option]) -> dict[str, list[str]]:
-    """Return the choice of one line; line ends are included, so that no option is a prefix of another."""
+    """Return the choice of one line; options include the line end, so none is a prefix of another."""
     return {"choice": [f"{option.text}\n" for option in menu]}
 
 

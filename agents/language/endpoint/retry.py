@@ -1,7 +1,7 @@
 """Retries with exponential backoff, and thread-safe counts of requests, tokens, seconds and errors.
 
-Each wait is drawn from half to all of it, so that clients spread out. The draws depend only on the request's seed. A
-wait requested by the server is respected; if it exceeds the time left for the decision, the request fails
+Each wait is drawn from half to all of its length, which spreads out clients. The draws depend only on the request's
+seed. A wait requested by the server is respected; if it exceeds the time left for the decision, the request fails
 immediately.
 """
 
@@ -114,7 +114,7 @@ class RetryPolicy:
 
 @dataclass(frozen=True)
 class Persistence:
-    """Retry loop that counts errors; once `stopped` is set, there are no more retries."""
+    """Retry loop that counts errors; it ends once `stopped` is set."""
 
     policy: RetryPolicy
     meter: Meter

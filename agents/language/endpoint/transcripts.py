@@ -1,6 +1,6 @@
-"""Transcripts of a server's decisions, one a line of a JSON Lines file: prompt, all that was written, what was read.
+"""Transcripts of a server's decisions, one per line of a JSON Lines file: prompt, full response, parsed answer.
 
-The file begins anew with every command; one that goes on after a cut writes the decisions before the cut again.
+Every command overwrites the file. A command that resumes after an interruption writes the earlier decisions again.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """Adapters on one base model: the learner's, which is trained, and any number of frozen ones; their files.
 
-LoRA: a weight W of a chosen layer becomes W + (alpha / r) B A, with B = 0 initially (Hu et al. 2021), so that a new
-adapter plays like the base. It has no dropout: the trained policy would differ from the one that played.
+LoRA: a weight W of a chosen layer becomes W + (alpha / r) B A (Hu et al. 2021). B = 0 initially, so a new adapter plays
+like the base. Adapters have no dropout: with it, the trained policy would differ from the one that played.
 
 Frozen adapters are stored as tensors on the CPU. To play, one is copied into a slot of the model; there is one slot per
 shape, so a league of hundreds needs only two adapters on the device. This never changes the learner's weights. The base
 plays with all adapters disabled.
 
 Adapters, training states and leagues are valid only for their base, so they hold its hash. It covers name, shape and
-all values of all weights except the adapters'; older ones, without the prefix "all:", the first 256 values of each. A
-second hash is of what a fixed minibatch computes, the next-token cross-entropy of made-up text.
+all values of all weights except the adapters'. Older hashes, without the prefix "all:", cover only the first 256 values
+of each weight. A second hash covers the next-token cross-entropy of made-up text.
 """
 
 from __future__ import annotations

@@ -90,8 +90,8 @@ def model_folder(name: str) -> Path:
 def find_model(name: str) -> Path | None:
     """Return the folder of the model `name`, or None.
 
-    It is a folder, or final/ of a run, searched in the working directory, the repository and its checkpoints folder,
-    so that a run's name suffices. An existing path without a model is returned too; the caller rejects it.
+    `name` is a folder or a run, whose final/ is used. It is searched in the working directory, the repository and its
+    checkpoints folder. An existing path without a model is returned too; the caller rejects it.
     """
     path = Path(name).expanduser()
     places = (Path(), CHECKPOINTS.parent, CHECKPOINTS)
@@ -150,8 +150,8 @@ def _cached(name: str) -> Path:
     except (OSError, ValueError) as error:
         names = [*NAMED, *sorted(path.parents[1].name for path in CHECKPOINTS.glob(f"*/{FINAL}/{MODEL_FILE}"))]
         raise ModelError(
-            f"model.name={name}: is neither tiny, smollm2, a run that cloned a bot, a folder, nor in Hugging Face's"
-            " cache on this disk; nothing is downloaded here, so fetch others first with `hf download`"
+            f"model.name={name}: is not tiny, smollm2, a run that cloned a bot, a folder, or in the local Hugging Face"
+            " cache. Nothing is downloaded here; fetch other models first with `hf download`"
             f"{suggestion(name, names)}"
         ) from error
 
@@ -166,7 +166,7 @@ def _check_folder(folder: Path) -> None:
     except ValueError as error:
         raise ModelError(f"model {folder}: its config.json is damaged") from error
     if not isinstance(content, dict) or CODE in content:
-        raise ModelError(f"model {folder}: would run code of its own, which is not done here")
+        raise ModelError(f"model {folder}: needs to run its own code, which is not supported")
     for path in folder.iterdir():  # transformers would wait for a FIFO and read a device without end
         if not path.is_dir():
             check_file(path, follow=True)

@@ -1,11 +1,11 @@
 """The missile in float64: boost, drag, proportional navigation behind a lag, and the closest approach. SI units.
 
-World axes are north, east and down. With r and u the target's place and velocity relative to the missile,
+World axes are north, east and down. With r and u the target's position and velocity relative to the missile,
 
     omega = r x u / r^2,   closing speed = -r u / |r|,   a = N closing speed (omega x r / |r|) - gravity,
 
-of which the missile flies the part across its path, behind a first-order lag and within its limits. A tick turns the
-velocity and then adds gravity, thrust and drag, with the mass of its middle.
+The missile flies the part of a across its path, behind a first-order lag and within its limits. A tick turns the
+velocity and then adds gravity, thrust and drag, with the mass at its middle.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The point-mass model in float64: forces, and the turn rates and specific excess power that follow from them.
 
-The aircraft is a mass with a lift direction: lift L and thrust T at alpha to the velocity give the load factor
-n = (L + T sin alpha) / (m g) across it and T cos alpha - D along it. SI units.
+The aircraft is a mass with a lift direction; lift L, drag D, and thrust T at alpha to the velocity. The load factor
+across the velocity is `n = (L + T sin alpha) / (m g)`, the force along it `T cos alpha - D`. SI units.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 Source: Stevens and Lewis, Aircraft Control and Simulation, appendix A, in its units (ft, slug, lbf, s, degrees). The
 inverse mass and C1 to C9 are rounded as in the book, whose check case and trims were computed with the rounded values.
 The tables are low-speed ones (below about Mach 0.6), from NASA Technical Paper 1538 (1979), which is in the public
-domain. The cells in which widespread copies differ from the book (rolling moment at alpha 15 to 25, CZ at 5 and 20,
-idle thrust at Mach 0.6, one of the rudder's) have the book's values. Its check case holds only with these. Coefficients
-are dimensionless; angles are in degrees, heights in ft, thrust in lbf.
+domain. Widespread copies differ from the book in some cells: rolling moment at alpha 15 to 25, CZ at 5 and 20, idle
+thrust at Mach 0.6, one of the rudder's. These cells have the book's values, with which alone its check case holds.
+Coefficients are dimensionless; angles are in degrees, heights in ft, thrust in lbf.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ Assumed here, not in the source:
   the ground, and Mach 2 everywhere.
 - Military thrust is 10,900 / 17,000 of the greatest, the ratings of the J79-GE-8. Idle thrust is 0.
 - Lift is linear in alpha up to a coefficient of 1.0, which is about the stall of the wing without slats.
-- The greatest lift is that of 8.5 g at 37,500 lb.
+- The greatest lift gives 8.5 g at 37,500 lb.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Airframes of the point-mass model as a few numbers in SI units: what each has, and the F-16's polar and lift.
 
-The polar and the lift curve are fits to the trimmed tables of `f16.py` (centre of gravity at 0.35 chords); the
-quadratic holds from -2.5 to 15 degrees, the quartic at high lift. Lags and limits are those of a fly-by-wire fighter.
+The polar and the lift curve are fits to the trimmed tables of `f16.py` (centre of gravity at 0.35 chords). The
+quadratic holds from -2.5 to 15 degrees, the quartic at high lift. Lags and limits are typical of a fly-by-wire fighter.
 """
 
 from __future__ import annotations

@@ -6,16 +6,16 @@ The zero-lift drag rises linearly from the critical Mach number Mc to Mp, and fa
     dCD0 = W (M - Mc) / (Mp - Mc),    W (1 - 0.3 sqrt(M - Mp)) above Mp,
     W = 4.5 pi / S (Amax / l)^2 E (0.74 + 0.37 cos LE),    Mp = (1 / cos LE)^0.2.
 
-Drag due to lift follows linear theory above Mp: K = A (M^2 - 1) cos LE / (4 A sqrt(M^2 - 1) - 2). What it exceeds the
-subsonic K by is added, from Mc to Mp in proportion.
+Drag due to lift follows linear theory above Mp: K = A (M^2 - 1) cos LE / (4 A sqrt(M^2 - 1) - 2). From Mc to Mp, its
+excess over the subsonic K is added in proportion.
 
-Thrust: the installed lapse of a low-bypass mixed turbofan, Mattingly, Heiser and Pratt, Aircraft Engine Design,
-equation 2.54, with total temperature and pressure ratios theta and delta (c is 3.5 with afterburner, 3.8 without):
+Thrust: the installed lapse of a low-bypass mixed turbofan (Mattingly, Heiser and Pratt, Aircraft Engine Design,
+equation 2.54). `theta` and `delta` are total temperature and pressure ratios, c is 3.5 with afterburner, 3.8 without:
 
     delta (1 - c max(theta - TR, 0) / theta).
 
-It extends each column of the table from Mach 1, in the ratio of the formula there and beyond. TR is the one with which
-the formula gives the table's own change from Mach 0 to 1 at sea level.
+It extends each column of the table from Mach 1, in the ratio of the formula there and beyond. TR is chosen to reproduce
+the table's own change from Mach 0 to 1 at sea level.
 
 Not modelled: the change of lift and of the neutral point with Mach, and with it trim drag; the inlet beyond the lapse.
 """
@@ -48,7 +48,7 @@ class Shape:
     """Greatest cross-section less the inlet's, ft^2."""
     length: float
     efficiency: float
-    """E, the wave drag over that of a Sears-Haack body; 2 to 3 for fighters."""
+    """E, the wave drag relative to a Sears-Haack body; 2 to 3 for fighters."""
     subsonic: float
     """K at low speed."""
 

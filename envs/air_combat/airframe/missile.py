@@ -1,7 +1,7 @@
 """The infrared missile, the flare and the seeker as numbers, in SI units.
 
-Rounded figures of the class of the AIM-9. Mass, diameter and burn time are as published; the rest is chosen so that
-boost (about 850 m/s), load factor and ranges are those of the class. None is a measurement.
+Rounded figures of the AIM-9 class. Mass, diameter and burn time are as published; the rest is chosen to give the boost
+(about 850 m/s), load factor and ranges of the class. The figures are not measurements.
 """
 
 from __future__ import annotations

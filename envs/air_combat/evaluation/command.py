@@ -77,13 +77,13 @@ class AirOptions(PairedOptions):
     )
     """Kinds of matches to compare, each with what it changes in these conditions, or all (default: these alone)."""
     model: str = argument("", ("", *MODELS), metavar="|".join(MODELS), group=CONDITIONS, noun="model")
-    """Flight model of the matches (default: that of the policy's run)."""
+    """Flight model of the matches (default: as in the policy's run)."""
     gun: str = argument("", ("", *GUNS), metavar="|".join(GUNS), group=CONDITIONS, noun="gun")
-    """The gun (default: that of the policy's run, or of another flight model)."""
+    """The gun (default: as in the policy's run, or the gun of another flight model)."""
     low_start: float = argument(0.0, PROBABILITY, metavar="P", group=CONDITIONS)
     """Chance that a match begins near the ground, at 60 to 1500 m."""
     ground_limit: float | None = argument(None, GROUND_LIMIT, metavar="M", group=CONDITIONS)
-    """Height in m above which policies are kept by a pull-out (default: that of the policy's run, else 0, no limit)."""
+    """Height in m above which policies are kept by a pull-out (default: as in the policy's run, else 0, no limit)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,8 +155,8 @@ def matches(options: AirOptions, pilots: Sequence[Duelist], device: str, threads
 
     They show the ground if one of the policies observes it.
 
-    The flight model is that of the evaluated player, in a round robin that of the first policy. Compiles the kernels.
-    Raises `PolicyError` for a policy of other matches.
+    The flight model is the evaluated player's, in a round robin the first policy's. Compiles the kernels. Raises
+    `PolicyError` for a policy of other matches.
     """
     from sparring.agents.play.duel_matches import check_policies
     from sparring.agents.policies.policy import Policy

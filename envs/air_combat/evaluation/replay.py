@@ -1,9 +1,9 @@
 """Replays of air combat in three dimensions, on a self-contained HTML page (`replay.html`) without network requests.
 
-For each match it has the aircraft's places and attitudes at every step (15 a second, about 90 KB for a minute), the
-bursts of the guns, missiles and flares, and events. Between samples the page goes along a cubic that has the velocities
-of both. Vectors of the page are east, up and south. It draws with three.js (`three/three.min.js`, with its licence), in
-WebGL.
+For each match it has the aircraft's positions and attitudes at every step (15 a second, about 90 KB per minute). It
+also has bursts of the guns, missiles, flares and events. Between samples the page interpolates by a cubic with the
+velocities of both. Vectors of the page are east, up and south. It draws with three.js (`three/three.min.js`, with its
+licence), in WebGL.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """One tick of the six-degree-of-freedom F-16: the textbook's forces, an inner loop, actuators, and the integration.
 
 Forces and moments are the book's, in its units within this file (float64: `benchmarks/air_combat/reference`). The state
-is integrated in world axes with a quaternion, which has no singular attitude: Adams-Bashforth for velocity and rates,
-x_(k+1) = x_k + h (3 f_k - f_(k-1)) / 2, and the trapezoidal rule for position and attitude. That is second order with
-one evaluation of the forces per tick.
+is integrated in world axes with a quaternion, which does not have singular attitudes. Velocity and rates use
+Adams-Bashforth, `x_(k+1) = x_k + h (3 f_k - f_(k-1)) / 2`, position and attitude the trapezoidal rule. This is second
+order with one evaluation of the forces per tick.
 
-The inner loop turns commands of load factor and roll rate into surfaces by incremental dynamic inversion: it compares
-the wanted angular acceleration with that of this tick and moves each surface by the difference over its effect,
-du = (wanted - actual) / (d rate / d u). Sideslip is held at zero and alpha within limits.
+The inner loop turns commands of load factor and roll rate into surfaces by incremental dynamic inversion. It moves each
+surface by the error of the angular acceleration over the surface's effect, `du = (wanted - actual) / (d rate / d u)`.
+Sideslip is held at zero and alpha within limits.
 """
 
 # Annotations stay unquoted in files with Warp functions: Warp reads them as objects.
@@ -211,8 +211,8 @@ def move_surface(now: float, commanded: float, step: float) -> float:
 def axes_of(q: wp.quat) -> wp.mat33:
     """Return nose, right wing and belly in world axes as columns.
 
-    Sums are grouped so that half a circle of heading changes signs only: both seats of a start then fly alike to the
-    bit. The same holds for `turned_by`.
+    Sums are grouped such that half a circle of heading changes signs only: both seats of a start then fly
+    bit-identically. The same holds for `turned_by`.
     """
     x = q[0]
     y = q[1]
@@ -227,7 +227,7 @@ def axes_of(q: wp.quat) -> wp.mat33:
 
 @wp.func
 def turned_by(q: wp.quat, v: wp.vec3) -> wp.quat:
-    """Return the attitude after a small rotation, of which `v` is half the vector in body axes, rad: q (v, 1)."""
+    """Return the attitude after a small rotation; `v` is half its vector in body axes, rad: q (v, 1)."""
     x = (q[3] * v[0] - q[2] * v[1]) + (q[0] + q[1] * v[2])
     y = (q[3] * v[1] + q[2] * v[0]) + (q[1] - q[0] * v[2])
     z = (q[3] * v[2] + q[2]) + (q[0] * v[1] - q[1] * v[0])

@@ -1,7 +1,8 @@
-"""The ground: the height that a pull-out takes, a limit that flies it in time, and what is observed of the ground.
+"""The ground: the height that a pull-out takes, a limit that flies it in time, and observations of the ground.
 
-A pull-out is predicted by integrating the path's angle gamma at constant speed V: roll the lift upright, build up the
-load n that the wing gives at this speed, and turn by gamma' = (n cos(roll) - cos(gamma)) g / V until the path is level.
+A pull-out is predicted by integrating the path's angle gamma at constant speed V. The lift rolls upright, and the load
+n builds up to the wing's value at this speed. The path turns by `gamma' = (n cos(roll) - cos(gamma)) g / V` until it is
+level.
 """
 
 # Annotations stay unquoted in files with Warp functions: Warp reads them as objects.

@@ -1,7 +1,7 @@
 """Scripted pilots that fly near the ground, by their ids in `rules.BOTS`.
 
-A pilot has no memory but the aircraft's state: a weave goes on in the direction of its bank, an extension in that of
-its heading. Each goes no lower than its floor by `hold_above`, with the pull-out predicted from the present speed.
+A pilot's only memory is the aircraft's state: a weave continues in the direction of its bank, an extension along its
+heading. `hold_above` keeps each above its floor, with the pull-out predicted from the present speed.
 """
 
 # Annotations stay unquoted in files with Warp functions: Warp reads them as objects.

@@ -1,9 +1,9 @@
 """One tick of the point mass: a velocity, a lift direction, and load factor and roll rate behind first-order lags.
 
-The velocity is a vector and the lift direction is carried along it without twist, so that no attitude is singular. A
+The velocity is a vector and the lift direction is carried along it without twist, which avoids singular attitudes. A
 tick turns the velocity by lift for half of it, moves under gravity, thrust and drag, and turns for the other half
-(Strang's splitting). Turning keeps the speed and the middle step keeps m g h + m v^2 / 2 exactly, so that without
-thrust and drag the energy is constant at any length of the tick.
+(Strang's splitting). Turning keeps the speed, and the middle step keeps m g h + m v^2 / 2 exactly. Without thrust and
+drag, the energy is constant at any length of the tick.
 """
 
 # Annotations stay unquoted in files with Warp functions: Warp reads them as objects.

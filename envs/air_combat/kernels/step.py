@@ -231,7 +231,7 @@ def limited(me: Plane, command: Command, bot: int, settings: CombatSettings) -> 
 
 @wp.func
 def ground_shaping(before: float, me: Plane, over: bool, weights: CombatWeights, wing: wp.vec2) -> float:
-    """Return the reward of the ground for a step from the potential `before`; an impact keeps that of the ground."""
+    """Return the ground's reward for a step from the potential `before`; an impact keeps the ground's potential."""
     after = float(-1.0)
     if -me.pos[2] > FLOOR:
         after = wp.where(over, 0.0, ground_potential(me, wing))

@@ -1,7 +1,7 @@
 """The airframe's tables as Warp arrays, and the two atmospheres.
 
-What is looked up together lies together: a row of a table is a vector of all its coefficients, so that one
-interpolation reads them all. Beyond its cells a table keeps its outer value (the textbook extrapolates).
+A row of a table is a vector of all its coefficients, so one interpolation reads them all. Beyond its cells a table
+keeps its outer value (the textbook extrapolates).
 """
 
 # Annotations stay unquoted in files with Warp functions: Warp reads them as objects.

@@ -81,11 +81,11 @@ class CombatConditions:
     low_start: float = 0.0
     ground_limit: float = 0.0
     drawn: str = ""
-    """Level from which the physics of each match is drawn; empty for that of the options."""
+    """Level from which the physics of each match is drawn; empty for the options' level."""
 
     @property
     def gun_name(self) -> str:
-        """The gun, where none is named that of the flight model."""
+        """The named gun, or by default the flight model's."""
         return self.gun or rules.usual_gun(self.model)
 
     def batch(self, games: int) -> AirCombatBatch:

@@ -1,7 +1,7 @@
 """A game of chess of a person against one opponent: start, moves as text, answers, taking back, resignation, draws.
 
-The rules of the end, and what an illegal answer does, follow the evaluation (`evaluation/games.py`): the opponent
-is the evaluated player. The person's moves are legal or refused, so that a mistyped one costs nothing.
+The rules of the end and of illegal answers follow the evaluation (`evaluation/games.py`): the opponent is the evaluated
+player. Illegal moves of the person are refused, so a mistyped move does not cost anything.
 """
 
 from __future__ import annotations

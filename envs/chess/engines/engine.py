@@ -37,8 +37,8 @@ _TABLE = """CREATE TABLE IF NOT EXISTS lines (
 class Engine:
     """Best moves and values of positions, in pawns from the side to move; a `Truth` of the P reward.
 
-    A context manager. Every method raises `InputError` naming the position if it is impossible or if the engine fails
-    at it twice; other positions of the same batch are searched and stored all the same.
+    A context manager. Every method raises `InputError` naming the position if it is impossible or the engine fails
+    twice on it. Other positions of the same batch are still searched and stored.
 
     Attributes:
         name: engine, version and depth, for logs, metrics and tables.

@@ -1,15 +1,15 @@
-"""Searchers of the engine: Stockfish over UCI in a process of its own, and the built-in search, which stands in for it.
+"""Searchers of the engine: Stockfish over UCI in its own process, and the built-in search, which stands in for it.
 
 Lines are moves in UCI with values in pawns from the side to move; mate in n is ±(10000 - n) / 100.
 
-Stockfish searches to a fixed depth with one thread, and begins a new game before every search. That clears hash and
-histories, so a search depends on nothing but its position. Of what the engine reports, only exact values of its deepest
-iteration count. A process that ends or stops making sense is started again once; the second failure in the same search
-is an error that names the position.
+Stockfish searches to a fixed depth with one thread, and begins a new game before every search. This clears hash and
+histories, so a search depends only on its position. Only exact values of the engine's deepest iteration count. A
+process that ends or sends invalid output is restarted once; the second failure in the same search is an error that
+names the position.
 
-The built-in search looks two half-moves deep, without randomness. A position is then worth its material (1, 3, 3, 5, 9
-pawns) plus 0.05 pawns per square that a piece attacks and its own side does not hold, each less the same of the
-opponent. It is weak: it keeps a run going, but do not take labels from it.
+The built-in search looks two half-moves deep, without randomness. A position's value is its material (1, 3, 3, 5, 9
+pawns) plus 0.05 pawns per square that a piece attacks and its own side does not hold. The opponent's value is
+subtracted. It is weak: it keeps a run going, but do not take labels from it.
 """
 
 from __future__ import annotations

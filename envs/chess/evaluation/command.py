@@ -1,8 +1,8 @@
 """Evaluate a language model, a bot or a Python object in chess: `python eval/run.py --ckpt RUN --opponents random`.
 
-The model answers the P task, and its best move is played. Prints wins, draws and losses with 95 % intervals, legal
-half-moves per game and the share of illegal answers, and writes them beside the checkpoint or to --out; --pgn and
---replay write the games. --ladder and --sprt compare players as in other games.
+The model answers the P task, and its best move is played. The command prints wins, draws and losses with 95 %
+intervals, legal half-moves per game and the share of illegal answers. It writes them beside the checkpoint or to --out.
+Use --pgn and --replay to write the games, --ladder and --sprt to compare players as in other games.
 """
 
 from __future__ import annotations

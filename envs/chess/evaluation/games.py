@@ -148,7 +148,7 @@ def _opened(player: ChessPlayer, opponent: ChessPlayer | None, conditions: GameC
 
 
 def _play_ply(who: ChessPlayer, part: Sequence[tuple[int, ChessGame]], conditions: GameConditions) -> None:
-    """Play one half-move of each game in `part`, in all of which `who` is to move."""
+    """Play one half-move of each game in `part`; `who` is to move in all of them."""
     requests = [
         MoveRequest(game.board.copy(stack=False), mix(conditions.seed, ANSWERS, number, game.board.ply()), number)
         for number, game in part

@@ -1,8 +1,8 @@
 """Language models as players of chess, in this process or on a server: how they are asked, and what they answer.
 
 A model answers the P task as it was trained, or it reads the position, the rules of notation and the legal moves in
-English: then it chooses from these by a constraint, or writes free text whose last line is its move. The game is lost
-by, or a random move replaces, an answer that is not legal.
+English. Then it chooses from these by a constraint, or writes free text whose last line is its move. An illegal answer
+loses the game or is replaced by a random move.
 """
 
 from __future__ import annotations

@@ -49,10 +49,10 @@ def read(responses: ResponseGame, text: str, options: Any) -> Target:
         raise InputError(f"--attacker {other}: chess has the attack {SEARCH} alone; leave it out")
     for option, path in (("--save", options.save), ("--replay", options.replay)):
         if path:
-            raise InputError(f"{option} {path}: is of a response in OpenSpiel's games; leave it out")
+            raise InputError(f"{option} {path}: is only for a response in OpenSpiel's games; leave it out")
     if options.divided:
         budget = f"--moves {options.moves}" if options.moves else f"--minutes {options.minutes:g}"
-        raise InputError(f"{budget}: is for attacks that learn, and chess has none; leave it out")
+        raise InputError(f"{budget}: is only for attacks that learn, not for chess; leave it out")
     if STOCHASTIC in options.target:
         raise InputError(f"{text}: chess players act as they are; leave out --target {STOCHASTIC}")
     against = player.text.removeprefix(BOT_PREFIX) if isinstance(player, BotName) else str(player)

@@ -275,7 +275,7 @@ def _pieces() -> str:
 
 @dataclass(frozen=True)
 class OpponentResult(Scored):
-    """Games against one opponent; `opponent` is its name on the command line, `name` that of the player."""
+    """Games against one opponent; `opponent` is its name on the command line, `name` the player's."""
 
     opponent: str
     name: str

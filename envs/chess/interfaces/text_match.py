@@ -24,8 +24,8 @@ MOST_POSITIONS = 20_000
 class ChessMatch(CancellableMatch):
     """One text task of chess: `chess_analysis` of a position, or `chess_arbiter`, the board after a move.
 
-    The position is that of number seed % `positions` of the project's training positions; the engine is the installed
-    one, or the built-in search.
+    The position is number seed % `positions` of the project's training positions. The engine is the installed one, or
+    the built-in search.
     """
 
     def __init__(self, task: str, *, positions: int = 2000) -> None:

@@ -1,9 +1,9 @@
-"""Reference answers for imitation: endless passes over the training positions, each in an order of its own.
+"""Reference answers for imitation: endless passes over the training positions, each in its own order.
 
-`corpus` and `PIECES` are the texts and pieces for a tokenizer of the tasks: nearly characters, so that every position
-is written alike. Longer tokens are runs of pawns, two other men beside each other, a square of a move, and results:
-half as many tokens as characters, and about a thousand kinds. Whole rows would be shorter still, but one in ten
-positions has a row that thousands of games do not show.
+`corpus` and `PIECES` are the texts and pieces for a tokenizer of the tasks. Tokens are nearly characters: every
+position is written in the same way. Longer tokens are runs of pawns, two other adjacent men, a square of a move, and
+results. There are half as many tokens as characters, and about a thousand kinds. Whole rows would be shorter still, but
+one in ten positions has a row that does not occur in thousands of games.
 """
 
 from __future__ import annotations

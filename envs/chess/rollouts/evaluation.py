@@ -56,8 +56,8 @@ def references(
 ) -> ReferenceTable:
     """Measure the learner, and the base model if there is one, on the first `evaluation.games` held-out positions.
 
-    The heading of the P reward names the engine, so that the built-in search is never taken for Stockfish.
-    Raises `InputError` if a model or the engine is not available.
+    The heading of the P reward names the engine; the built-in search is never taken for Stockfish. Raises `InputError`
+    if a model or the engine is not available.
     """
     records = sources.positions_of(config.env).positions[HELD_OUT][: config.evaluation.games]
     share = config.tasks.analysis_share
@@ -140,7 +140,7 @@ def analysis_facts(prompt: str, text: str, label: Analysis, truth: Truth) -> dic
 
 
 def preview(config: ChessGRPORunConfig | ChessCloneRunConfig, count_tokens: CountTokens) -> Iterator[str]:
-    """Yield the lines of `dry_run=true`; `count_tokens` is that of the game's own tokenizer. Raises `InputError`."""
+    """Yield the lines of `dry_run=true`; `count_tokens` is for the game's own tokenizer. Raises `InputError`."""
     stored = sources.positions_of(config.env)
     yield from stored.positions.summary()
     if isinstance(config, ChessGRPORunConfig):
@@ -188,7 +188,7 @@ def _arbiter_reward(sample: ChessSample) -> float:
 
 
 class LabelTruth:
-    """The labels' moves and values; `analyses` by FEN. A value after a move is that of its line.
+    """The labels' moves and values; `analyses` by FEN. The value after a move is the value of its line.
 
     An engine that searches the position after the move may find another value, so rewards are approximate.
     """

@@ -1,7 +1,7 @@
-"""What a run asks, and what answers it: positions and engine, the task of each group, and the sampling of answers.
+"""Sources of a run's prompts and answers: positions and engine, the task of each group, and the sampling of answers.
 
-Engine and positions are opened once in a process, so that several parts of a run share the engine's values. Tasks are
-first all steps of P, then all of A, or both in every step.
+Engine and positions are opened once in a process; several parts of a run share the engine's values. Tasks are first all
+steps of P, then all of A, or both in every step.
 """
 
 from __future__ import annotations

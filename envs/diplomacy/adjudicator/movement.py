@@ -1,8 +1,8 @@
-"""Adjudication of a movement phase: which moves succeed, which supports are given, which convoys hold.
+"""Adjudication of a movement phase: which moves succeed, which supports count, which convoys hold.
 
-The algorithm is L. Kruijswijk's decisions with bounds ("The math of adjudication"): every decision begins unknown,
-strengths have a lower and an upper bound, and passes tighten them until nothing changes. What is then still open
-depends on itself, and `cycles.py` resolves it. The rules, with own power P:
+The algorithm is L. Kruijswijk's decisions with bounds ("The math of adjudication"). Every decision begins unknown,
+strengths have a lower and an upper bound, and passes tighten them until nothing changes. `cycles.py` resolves the
+remaining decisions, which depend on themselves. The rules, with own power P:
 
     support given    unless another power's unit with a way attacks the supporter, from elsewhere than the place the
                      support is given into; or the supporter is dislodged
@@ -13,8 +13,8 @@ depends on itself, and `cycles.py` resolves it. The rules, with own power P:
     success          attack strength above hold strength (of a unit coming the other way: above 1 + its supports), and
                      above the prevent strength of every other move to the same place
 
-Strengths are pairs (lower bound, upper bound). Units are numbered within the turn, at most 34, so that a set of them
-is one uint64.
+Strengths are pairs (lower bound, upper bound). Units are numbered within the turn, at most 34, so a set of them is one
+uint64.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def other_of(order: int) -> int:
 
 @wp.func
 def is_on_the_board(order: int) -> bool:
-    """Return whether both locations exist, so that indexing the tables with them is safe."""
+    """Return whether both locations exist; indexing the tables with them is then safe."""
     return target_of(order) < LOCATIONS and other_of(order) < LOCATIONS
 
 

@@ -181,7 +181,7 @@ def _matrix(edges: list[tuple[str, str]], index: dict[str, int], size: int) -> n
 def padded(matrix: np.ndarray, width: int = 0) -> np.ndarray:
     """Columns where each row of `matrix` [n, m] is true, int32 [n, width], filled up with `NOTHING`.
 
-    Without a `width` it is that of the longest row.
+    `width` defaults to the longest row.
     """
     lists = np.full((len(matrix), width or int(matrix.sum(axis=1).max())), NOTHING, dtype=np.int32)
     for row, true in zip(lists, matrix, strict=True):

@@ -39,13 +39,13 @@ class BoardTensors:
     landings: Tensor
     """[R, 12] locations a unit can move to, -1 beyond the last."""
     goals: Tensor
-    """[R, 12] the provinces of `landings`, -1 likewise."""
+    """[R, 12] the provinces of `landings`, padded with -1."""
     reach: Tensor
-    """[R, 12] provinces it can move to, each once, as supports require; -1 likewise."""
+    """[R, 12] provinces it can move to, each once, as supports require; padded with -1."""
     rows: Tensor
     """[P, 4] the row of a unit of each form."""
     beside_centre: Tensor
-    """bool [P, 34] true where a province borders on that of a centre, by land or by sea."""
+    """bool [P, 34] true where a province borders on a centre's province, by land or by sea."""
     near: Tensor
     """float32 [P, P] averaging matrix: each row is the mean over a province's neighbours, by land or by sea."""
 
@@ -100,9 +100,9 @@ def one_hot(values: Tensor, size: int) -> Tensor:
 
 
 def due(units: Tensor, owner: Tensor) -> Tensor:
-    """Return the builds each power may make in winter, negative: the disbands it owes, int64 [G, 7].
+    """Return the builds each power may make in winter, int64 [G, 7]; negative values are the disbands it owes.
 
-    `units` [G, 75] and `owner` [G, 34] are those of the games; the rule is that of `adjudicator/adjustments.py`.
+    `units` is [G, 75], `owner` [G, 34]. The rule is the same as in `adjudicator/adjustments.py`.
     """
     spare = count_powers(owner) - count_powers(power_of(units))
     return torch.minimum(spare, count_powers(free_homes(units, owner)))

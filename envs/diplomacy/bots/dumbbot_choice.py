@@ -1,8 +1,7 @@
 """DumbBot's random choice from a list of nodes sorted by value, and its decisions so far.
 
-The choice starts at the first node. While there is a next one, it moves on with probability
-(1 - min(1, 5 |a - b| / a)) / 2, where a is the value of the current node and b that of the next. The constants are
-Norman's: 50 % and 500.
+The choice starts at the first node. While there is a next node, it moves on with probability `(1 - min(1, 5 |a - b| /
+a)) / 2`. Here a and b are the values of the current and the next node. The constants are Norman's: 50 % and 500.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class DumbBotPlan:
     comer: wp.array[int]
     """[75] province of its unit that moves to a province, or -1"""
     waiting: wp.array[int]
-    """[34] provinces of units each of which waits for the next"""
+    """[34] provinces of units; each unit waits for the next one"""
     row: wp.array[int]
     """[34] nodes, sorted, the first choice first"""
 

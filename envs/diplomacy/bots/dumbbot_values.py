@@ -8,8 +8,8 @@
                     in winter 1000 * threat, where the centre is its own;
                     else 1000 * (own units that can move there or are there - the most of one other power that do)
 
-attack and defence are 600 and 400 in fall, 700 and 300 otherwise; w is 100, 1000, 30, 10, 6, 5, 4, 3, 2, 1 in spring
-and 1000, 100, 30, ... otherwise. Retreat phases use the numbers of their season.
+attack and defence are 600 and 400 in fall, 700 and 300 otherwise. The weights w are `SPRING_WEIGHTS` in spring and
+`OTHER_WEIGHTS` otherwise. Retreat phases use the numbers of their season.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def standing(games: Games, tables: Tables, game: int, province: int) -> int:
 
 @wp.func
 def contains(tables: Tables, name: int, location: int) -> bool:
-    """Return whether the name of a location contains that of another: SPA/NC contains SPA and SPA/NC."""
+    """Return whether the name of a location contains another location's name: SPA/NC contains SPA and SPA/NC."""
     return name == location or tables.province_of[name] == location
 
 

@@ -1,4 +1,4 @@
-"""Four bots as they are in the seed's system, which choose by the text of orders.
+"""Four bots of the seed's system, which choose by the text of orders.
 
     chaos_seed        any order with " - ": moves, supports of moves, convoys
     territorial_seed  any order that names a neutral centre; else as chaos_seed
@@ -6,10 +6,10 @@
     dumbbot_seed      its units in random order, each the order with the best value (`seed_dumbbot_values.py`) that
                       claims no place another unit of it claimed; every order but one of its own place claims its goal
 
-Retreats are chosen in the same way, where the seed's system gave no orders. In winter three of them draw for every free
-home centre from all builds and none, the first in alphabetical order counting, and disband the first in that order.
-dumbbot_seed shuffles all builds in all free home centres and orders as many as are due, of which only the first in a
-centre counts; its disbands are random.
+Retreats are chosen in the same way; the seed's system did not order them. In winter three of the bots draw for every
+free home centre from all builds and no build, and the alphabetically first ones count. They disband the alphabetically
+first units. `dumbbot_seed` shuffles all builds in all free home centres and orders as many as are due; only the first
+in a centre counts. Its disbands are random.
 """
 
 import warp as wp
@@ -49,13 +49,13 @@ CHAOS_SEED, COORDINATED_SEED, TERRITORIAL_SEED, DUMBBOT_SEED = (
 
 @wp.func
 def is_seed_bot(bot: int) -> bool:
-    """Return whether a number is that of one of these bots."""
+    """Return whether a number is the number of one of these bots."""
     return bot == CHAOS_SEED or bot == COORDINATED_SEED or bot == TERRITORIAL_SEED or bot == DUMBBOT_SEED
 
 
 @wp.func
 def aim_of(bot: int) -> int:
-    """Return the aim of a bot's units; of a coordinated power's, that of its attacker."""
+    """Return the aim of a bot's units; for a coordinated power, the attacker's aim."""
     aim = int(-1)
     if bot == TERRITORIAL_SEED:
         aim = TERRITORY

@@ -8,9 +8,9 @@ In a movement phase each gives its units:
     territorial  an order in which the name of a neutral centre occurs (Belgium, Serbia, ...); else a move
     coordinated  one random unit moves; the others support it where they can, else as defensive
 
-Among the orders that suit, each is equally likely. When units retreat all five draw from every legal order. In winter a
-power that may build n units builds all n in home centres drawn at random, of a random kind; one that has to disband n
-disbands n drawn at random.
+Each matching order is equally likely. In retreats all five draw from every legal order. In winter a power that may
+build n units builds n units of random kinds in random home centres. A power that has to disband n units disbands n
+random ones.
 """
 
 import warp as wp
@@ -52,7 +52,7 @@ NO_BOT = wp.constant(codes.ACTIONS)
 
 @wp.func
 def is_simple(bot: int) -> bool:
-    """Return whether a number is that of one of these bots."""
+    """Return whether a number is the number of one of these bots."""
     return bot == RANDOM or bot == CHAOS or bot == DEFENSIVE or bot == TERRITORIAL or bot == COORDINATED
 
 

@@ -88,7 +88,7 @@ class DiplomacyPlayOptions(server.ServerOptions):
         if self.power is not None:
             choose("power", self.power.upper(), POWERS)
         if self.save is not None and self.save != self.resume and self.save.exists():
-            raise InputError(f"--save {self.save}: is there already; go on with it by --resume, or give another name")
+            raise InputError(f"--save {self.save}: exists already; continue it with --resume, or give another name")
 
 
 FOLDER = Path("replays")

@@ -1,8 +1,8 @@
-"""A game of Diplomacy as the server hosts it: one game, shown to every page that is open, played in a thread.
+"""A game of Diplomacy as the server hosts it: one game, shown on every open page, played in a thread.
 
-Messages of a page: order (text), drop (place), undo, clear, submit (phase, so that a late click cannot submit the next
-one), hint, new. Messages to all pages: phases (those from a number on), turn (what can be ordered, the drafts and their
-marks), thinking (what is being waited for), notes, and begin: another game has started, which a page shows when loaded.
+Messages of a page: order (text), drop (place), undo, clear, submit (phase; a late click cannot submit the next one),
+hint, new. Messages to all pages: phases (from a number on), turn (possible orders, drafts and their marks), thinking
+(what the game waits for), notes. Each page gets `begin` when it is loaded or another game has started.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Orders as marks on the map: lines with heads, rings and crosses, in the drawing's coordinates.
 
-A move is an arrow, bent slightly so that the arrows of two units that change places are apart; a bounced move ends
-early at a cross. A support is a line to the supported unit, or to the middle of the supported move. A move by convoy is
-wavy and passes through the fleets. Colours and dashes depend on the order's `kind`.
+A move is an arrow, bent slightly to keep the arrows of two units that change places apart. A bounced move ends early at
+a cross. A support is a line to the supported unit, or to the middle of the supported move. A move by convoy is wavy and
+passes through the fleets. Colours and dashes depend on the order's `kind`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class OrderMark:
 
 
 def marks(phase: Phase, done: Sequence[OrderOutcome]) -> list[OrderMark]:
-    """Return the marks of a phase's outcomes, supports first, so that moves are drawn on top."""
+    """Return the marks of a phase's outcomes, supports first: moves are drawn on top."""
     routes = {standard_board().province_of[outcome.start]: _way(outcome) for outcome in done if outcome.kind == "move"}
     order = {"convoy": 0, "support": 1, "hold": 2, "move": 3}
     drawn = [_mark(outcome, phase, routes) for outcome in done]

@@ -1,10 +1,10 @@
 """Evaluate bots, policies and language models in Diplomacy: `python eval/run.py --ckpt bot:dumbbot`.
 
 One player has one power and another the other six, each power equally often. A game without a winner after the last
-year (--last-year, else that of the checkpoint's training) is a draw. Prints for each side solos, draws, losses, shares
-by draw size and by sum of squares, centres, survival and rank, with 95 % intervals. Writes them beside the checkpoint
-or to --out, and with --replay a game to watch. If a server fails or Ctrl-C stops a language model, complete rounds are
-written to files named `partial`, and their number of games is printed on stderr.
+year is a draw; --last-year defaults to the checkpoint's training. For each side, the command prints solos, draws,
+losses, shares by draw size and by sum of squares, centres, survival and rank, with 95 % intervals. It writes them
+beside the checkpoint or to --out, and with --replay a game to watch. If a server fails or Ctrl-C stops a language
+model, complete rounds are written to files named `partial`, and their number of games is printed on stderr.
 """
 
 from __future__ import annotations

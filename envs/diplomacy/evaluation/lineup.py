@@ -1,9 +1,9 @@
 """Players of the seven powers of Diplomacy, read from text: `dumbbot`, or `FRANCE=final.pt,dumbbot`.
 
-Names and files are resolved without torch. In a replay a player is a bot or a policy, and one without a power plays all
-powers that have no other player. In a game with a person (`HumanLineup`) players without a power take the powers that
-are left in turn; a saved game names its players too, and those that run code or ask a server are taken from the command
-line alone.
+Names and files are resolved without torch. In a replay a player is a bot or a policy; a player without a power plays
+all powers that have no other player. In a game with a person (`HumanLineup`), players without a power take the
+remaining powers in turn. A saved game also names its players; players that run code or ask a server are taken from the
+command line alone.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def new_lineup(power: str | None, opponents: Pairs, seed: int) -> HumanLineup:
     named, unassigned = _by_power(opponents)
     free = [name for name in POWERS if name not in named]
     if not free:
-        raise InputError("--opponents names a player for all seven powers; leave out that of yours")
+        raise InputError("--opponents names a player for all seven powers; leave out your own power")
     person = random.Random(seed).choice(free) if power is None else power.upper()
     return _lineup(person, named, unassigned or [FALLBACK_BOT])
 
@@ -194,7 +194,7 @@ def _find(name: str) -> Player:
 
 
 def find_rivals(options: DiplomacyOptions, player: Player | None) -> dict[str, Path]:
-    """Find the files of --opponents, policies or adapters; `player` is that of --ckpt, None for bots.
+    """Find the files of --opponents, policies or adapters; `player` is the player of --ckpt, None for bots.
 
     Raises `InputError` for missing files, and for a language model that is not an adapter.
     """

@@ -39,11 +39,11 @@ LAST_YEAR = 1920
 """The default where neither the command line nor the checkpoint has a year."""
 TEMPERATURE = "[0, 10]"
 BENCHMARK = "dumbbot-1v6"
-"""Protocol that fixes everything but the player, so that its figures can be compared between projects."""
+"""Protocol that fixes everything but the player; its figures can be compared between projects."""
 FIXED: dict[str, Any] = {"opponents": ("dumbbot",), "games": 140, "last_year": 1920, "seed": 0}
 """What `BENCHMARK` fixes: 20 games with each power."""
 LENGTHS = (1910, 1920, 1935)
-"""Last years of `BENCHMARK`: that of most published games, the usual one, and one that few games reach."""
+"""Last years of `BENCHMARK`: as in most published games, the usual one, and one that few games reach."""
 REFERENCE = "dumbbot"
 """The reference of `BENCHMARK`."""
 PROTOCOLS = ("both", "alone", "six", BENCHMARK)
@@ -314,7 +314,7 @@ def check_powers(games: int, unit: int) -> None:
         least = max(games, unit)
         nearest = min(least + -least % unit, MOST_GAMES - MOST_GAMES % unit)
         raise InputError(
-            f"--games {games}: must be a multiple of {unit}, so that all powers are played as often; try {nearest}"
+            f"--games {games}: must be a multiple of {unit}, to play all powers equally often; try {nearest}"
         )
     check_number("--games", games, GAMES)
 

@@ -1,8 +1,8 @@
-"""Export of the network of orders to ONNX, operator by operator; torch's exporter knows no sort.
+"""Export of the network of orders to ONNX, operator by operator; torch's exporter does not support sort.
 
 The model maps `observation` float32 [N, D] to `action` float32 [N, 17], the choice of each unit, and `probabilities`
-float32 [N, 17 x 37]. They are those of `OrderNetwork.log_probs`: after the choices of the units before where units
-choose in turn, and in winter as if units chose apart; the action respects the number that is due.
+float32 [N, 17 x 37], as in `OrderNetwork.log_probs`. In turn, they depend on the choices of earlier units; in winter,
+units count as independent. The action respects the number that is due.
 """
 
 from __future__ import annotations

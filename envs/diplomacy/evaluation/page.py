@@ -1,8 +1,8 @@
 """Recorded game of Diplomacy as a self-contained HTML page: the map as SVG, and the events as JSON.
 
 The page (`replay.html`, with `map.css`, `map.js` and `zoom.js`) contains everything and makes no network requests. All
-geometry is computed here, by `envs.diplomacy.drawing.outlines` and `arrows`, so that pictures and page agree; the page
-draws it and moves from phase to phase. The page for playing (`envs/diplomacy/browser`) has the same map.
+geometry is computed here, by `envs.diplomacy.drawing.outlines` and `arrows`, so pictures and page agree. The page draws
+it and moves from phase to phase. The page for playing (`envs/diplomacy/browser`) has the same map.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Payoff matrix of Diplomacy: `python eval/payoff.py --env diplomacy --opponents random,dumbbot,search`.
 
-The game has seven seats, so two players meet in pairs of games: the first has one power against six of the second, and
-the second has the same power against six of the first. The one with the larger share of squares wins both games of the
-pair, and equal shares are a draw. Each power is played equally often. Intervals and ratings take pairs as independent,
-as in the other games.
+The game has seven seats, so two players meet in pairs of games. Each player has one power against six of the other, the
+same power in both games. The player with the larger share of squares wins both games of the pair; equal shares are a
+draw. Each power is played equally often. Intervals and ratings treat pairs as independent, as in the other games.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def paired_table(rows: Sequence[PairedRow]) -> str:
 
 
 def _within(values: np.ndarray) -> np.ndarray:
-    """Return the deviations of `values` [G] from the mean of their power, that of game i being i % 7."""
+    """Return the deviations of `values` [G] from the mean of their power; the power of game i is i % 7."""
     deviations = values.astype(np.float64)
     for power in range(NUM_POWERS):
         deviations[power::NUM_POWERS] -= deviations[power::NUM_POWERS].mean()

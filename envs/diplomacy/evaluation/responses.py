@@ -53,7 +53,7 @@ def read(responses: ResponseGame, text: str, options: Any) -> Target:
         raise InputError(f"{text}: is a language model, which is slow for these attacks; name a bot or a policy")
     for option, path in (("--save", options.save), ("--replay", options.replay)):
         if path:
-            raise InputError(f"{option} {path}: is of a response in OpenSpiel's games; leave it out")
+            raise InputError(f"{option} {path}: is only for a response in OpenSpiel's games; leave it out")
     learning = [word for word in options.start if word not in (SAMPLING, SEARCH, LOCAL)]
     if learning and not options.divided:
         raise InputError(f"--attacker {learning[0]}: shares a budget in Diplomacy; give --moves in place of --steps")

@@ -1,8 +1,8 @@
 """Slots, spaces and observations of the powers: actions become orders, orders as text become actions.
 
 A slot is a province with its legal orders. A power has at most 17, one for each unit that may be ordered; an action of
-`DiplomacyParallelEnv` holds the index of the chosen order for each. No position exceeds `MAX_ORDERS`, so that a mask
-never leaves out an order.
+`DiplomacyParallelEnv` holds the index of the chosen order for each. No position exceeds `MAX_ORDERS`, so masks are
+always complete.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Info = dict[str, Any]
 
 
 def slots_by_power(legal_orders: Mapping[int, np.ndarray], row: Row) -> Slots:
-    """Assign each province's listed orders, int32 [n], to the power of the unit there, else to that of the home."""
+    """Assign each province's listed orders, int32 [n], to the power of the unit there, else to the home power."""
     slots: list[list[Slot]] = [[] for _ in POWERS]
     units, home = _standing(row).tolist(), standard_board().home
     for province, listed in sorted(legal_orders.items()):

@@ -38,7 +38,7 @@ class DiplomacyMatch(CancellableMatch):
     """One game of Diplomacy: the caller has `power`, or all seven powers; `opponents` have the others.
 
     Args:
-        power: name of the caller's power, or "all"; empty takes seed % 7, so that seeds in sequence rotate the seats.
+        power: name of the caller's power, or "all"; empty takes seed % 7: consecutive seeds rotate the seats.
         opponents: bot of the other powers, or six of them in the order of the powers.
         last_year: the game ends with it, at the latest in 1999, unless one power wins before.
         reward: a term of `scoring.py`, or weights of several; by default the share of the squared centres at the end.

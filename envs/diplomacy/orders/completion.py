@@ -8,15 +8,15 @@
 `order_lines` reads in it, without a model's reasoning (`envs/reasoning.py`). Missing lines are filled in with the first
 option of a unit, in winter with the first units still to be disbanded, or with WAIVE.
 
-A line is read if it is made of orders alone, in any notation of `notation.py`: several of them separated by commas,
-semicolons, "and" or the bars of a table; after a bullet, a number, a power's name or "Orders:"; in bold, backticks or
-quotes; with a remark in brackets, or after # or // (`remarks.py`). So are the texts of a JSON list, alone or under
-"orders" or a power's name. A line that says more is not read, since it may reject the order that it names, and neither
-is one that is struck out or whose remark expresses doubt.
+A line is read if it consists of orders alone, in any notation of `notation.py`. Several orders may be separated by
+commas, semicolons, "and" or the bars of a table. A bullet, a number, a power's name or "Orders:" may come first. Orders
+may be in bold, backticks or quotes, with a remark in brackets, or after # or // (`remarks.py`). The texts of a JSON
+list, alone or under "orders" or a power's name, are also read. Other lines are not read, since they may reject the
+order that they name. Lines that are struck out or express doubt in a remark are not read either.
 
 Lines without an unread or blank line between them are a block. Of several orders for a unit in a block the first
-counts, but for one with a remark. A block that orders a unit otherwise than a later one is a draft, and so is all
-before it: `last_block` names its lines as problems.
+counts, and an order without a remark before one with a remark. A block that contradicts a later one is a draft, as is
+everything before it: `last_block` names its lines as problems.
 """
 
 from __future__ import annotations
@@ -339,7 +339,7 @@ def _read(line: str) -> OrderLine:
 
 
 def _orders(text: str) -> tuple[tuple[Order | None, ...], str]:
-    """Return the orders of which a text is made, or the problem of the first part that is not an order."""
+    """Return the orders in a text, or the problem of the first part that is not an order."""
     try:
         return (_order(text.replace("|", " ")),), ""
     except OrderError as error:

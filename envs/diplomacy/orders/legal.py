@@ -1,11 +1,11 @@
 """Every legal order of a unit, group by group, always in the same sequence.
 
-A group is a set of orders that differ in one province. It goes to an `OrderSink`, which lists its orders or keeps one
-of all at random (reservoir sampling), so that random play needs no storage; a sink with a preference
-(`order_preferences.py`) keeps one of the orders with the highest score. Convoys are those that the fleets at sea could
-carry out together, whatever these are ordered to do. Legal are the orders that `parse_orders.py` does not call void,
-each in one spelling. An army, a support or a convoy names no coast, a fleet names its own, a move by sea says VIA. A
-fleet supports no army that only it could carry.
+A group is a set of orders that differ in one province. It goes to an `OrderSink`, which lists its orders or keeps a
+random one of all (reservoir sampling): random play does not need storage. A sink with a preference
+(`order_preferences.py`) keeps one of the orders with the highest score. Convoys include every route of the fleets at
+sea, whatever these are ordered to do. Legal orders are those that `parse_orders.py` does not call void, each in one
+spelling. An army, a support or a convoy does not name a coast, a fleet names its own, a move by sea says VIA. A fleet
+does not support an army that only it could carry.
 """
 
 from __future__ import annotations

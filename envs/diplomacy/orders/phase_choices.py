@@ -65,9 +65,9 @@ def due_of(obs: Tensor) -> Due:
 
 
 def legal_choices(obs: Tensor, places: Tensor, present: Tensor, movement: Tensor) -> Tensor:
-    """Return the mask of legal choices, bool [G, U, K], from that in movement phases; choice 0 always is one.
+    """Return the mask of legal choices, bool [G, U, K]; choice 0 is always legal. `movement` is the mask of moves.
 
-    The entries are in `places` [G, U] where `present`. That of adjustments does not count them (`Due`).
+    Units are in `places` [G, U] where `present`. The mask does not limit the number of adjustments (`Due`).
     """
     board = board_tensors(obs.device)
     retreats = obs[..., RETREATS].gather(1, places.unsqueeze(-1).expand(-1, -1, SIDES)) > 0

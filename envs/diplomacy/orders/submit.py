@@ -1,10 +1,10 @@
 """Orders of a power as text, entered into a game: every line gets an answer, and mistakes stay local to their line.
 
-A line that cannot be read, or is for a unit the power does not have there, is left out and reported; the unit then has
-no order and holds. Of several lines for one unit the first that can be read counts, even where it is not legal. In
-winter lines count in the order written, until all due builds or disbands are made; a line without a build or a disband
-uses up none of them. A line with an order of another phase, or an illegal retreat or build, is left out and reported,
-but a move in a retreat phase is the retreat (DATC 6.H).
+A line that cannot be read, or is for a unit the power does not have there, is left out and reported; the unit then
+holds. Of several lines for one unit, the first readable one counts, even if it is not legal. In winter, lines count in
+the order written, until all due builds or disbands are made; other lines do not use them up. A line with an order of
+another phase, or an illegal retreat or build, is left out and reported. A move in a retreat phase counts as the retreat
+(DATC 6.H).
 """
 
 from __future__ import annotations

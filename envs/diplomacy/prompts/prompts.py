@@ -1,7 +1,7 @@
 """A position as text for a language model: instructions, then the board, then the power and its units.
 
-Shared text comes first, so that a prefix cache stores it once: `static_prefix` is shared by all prompts, `board_text`
-by the seven powers of a position. A prompt ends with the line `<orders>`; `completion.py` parses the text after it.
+Shared text comes first, and a prefix cache stores it once: `static_prefix` is shared by all prompts, `board_text` by
+the seven powers of a position. A prompt ends with the line `<orders>`; `completion.py` parses the text after it.
 Compact prompts rely on the mask for legality and cost one token a word with the tokenizer in `agents/language`:
 
 FRANCE 4 BRE MAR PAR SPA : F BRE A MAR A PAR F SPA/SC     a line for each power,

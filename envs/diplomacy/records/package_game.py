@@ -103,7 +103,7 @@ def _phase(field: Field, attackers: dict[int, int], *, carried_out: bool) -> Pha
 
 
 def _ended(field: Field, game: list[PhaseRecord]) -> PhaseRecord:
-    """Return the final position; its clock is that of the last phase."""
+    """Return the final position; its clock is the last phase's."""
     if not game:
         field.fail(f"{END} needs a phase before it")
     before = game[-1].position
@@ -136,9 +136,9 @@ def _mark_origins(
 ) -> None:
     """Write into `origin` [75] marks that leave each dislodged unit the retreats listed for it.
 
-    A closed place is the origin of the attacker, if the moves before say so; where they do not, one that is closed to
-    only some of the dislodged units next to it. Other empty ones count as contested. For a unit dislodged by a convoyed
-    army the package lists every adjacent place, occupied and contested ones too: such a list holds no information.
+    A closed place is the origin of the attacker if the previous moves say so. Without such moves, it is a place closed
+    to only some of the adjacent dislodged units. Other empty places count as contested. For a unit dislodged by a
+    convoyed army, the package lists every adjacent place; such a list is not evidence.
     """
     listed = _retreats(field, {at: _next_to(at, dislodged) for at in np.flatnonzero(dislodged).tolist()})
     telling = {province: goals for province, goals in listed.items() if not any(units[goal] for goal in goals)}

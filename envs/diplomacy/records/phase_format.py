@@ -111,9 +111,9 @@ def read_power(field: Field, name: str) -> int:
 def holdings(
     field: Field, reader: Callable[[str, int], T], *, alike: bool = False
 ) -> Iterator[tuple[int, Field, Sequence[T]]]:
-    """Yield (power, its list, what `reader` makes of each text and the power) of all powers but those with null.
+    """Yield (power, its list, what `reader` makes of each text and the power) for all powers except those with null.
 
-    `alike` says that a power's list is often that of the phase before.
+    `alike` says that a power's list is often the same as in the phase before.
     """
     for name, entry in field.items():
         power = read_power(field, name)
@@ -252,7 +252,7 @@ def units_ordered(state: Position) -> list[int]:
 
 
 def absent_results(position: Position, orders: np.ndarray) -> np.ndarray:
-    """Return results uint8 [75] of which none is known: `UNKNOWN` for each order, and each unit in movement."""
+    """Return results uint8 [75] that are all missing: `UNKNOWN` for each order, and each unit in movement."""
     moving = int(position["phase"]) in (codes.SPRING, codes.FALL)
     standing = position["units"][0].cpu().numpy() > 0
     return np.where((orders != 0) | (standing & moving), UNKNOWN, codes.UNORDERED).astype(np.uint8)

@@ -6,9 +6,8 @@ of `PhaseRecord`s, the last one its current position; any of them can be continu
 `batch.set_position(game, record.position)`. `read_game` recognizes games of the Python package `diplomacy` and reads
 them with `package_game.py`.
 
-Files may lack results, some or all. The adjudicator processes the orders of every phase, and its results take the
-place of the missing ones where its next position is that of the file. Else they stay `UNKNOWN`. Every difference is a
-note of its phase.
+Files may lack some or all results. The adjudicator processes the orders of every phase, and its results replace missing
+ones if its next position equals the file's. Else they stay `UNKNOWN`. Every difference is a note of its phase.
 """
 
 from __future__ import annotations
@@ -224,7 +223,7 @@ def _whole(game: list[PhaseRecord], phases: Field) -> list[PhaseRecord]:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the object; raises `InputError` for a repeated key, of which JSON would keep the last value."""
+    """Return the object; raises `InputError` for a repeated key (JSON would keep its last value)."""
     members = dict(pairs)
     if len(members) < len(pairs):
         names = [name for name, _ in pairs]

@@ -51,9 +51,9 @@ def sample_rewards(
     """Return the rewards float64 [T, G, 7] of the decisions of each power in each phase.
 
     `steps` float64 [T, G, 7] is what the phases earned (0 after a game's end), `end` the positions in which the games
-    ended. `ratings` [G, 7] of the players, in Elo points, are needed for Elo-conditioned rewards only, and `decided`
-    bool [T, G, 7], whether a power had something to order, with `reward_discount_per` decision only. Raises
-    `InputError` where ratings are then missing or not finite.
+    ended. `ratings` [G, 7], the players' Elo points, are needed for Elo-conditioned rewards only. `decided` bool [T, G,
+    7], whether a power had something to order, is needed with `reward_discount_per` decision only. Raises `InputError`
+    if needed ratings are missing or not finite.
     """
     final = final_scores(end, rules)
     shared = rules.leader_gap_penalty_weight * leader_gap(end["owner"])

@@ -216,8 +216,8 @@ def reward_weights(reward: str | Mapping[str, float]) -> dict[str, float]:
 class Scorer:
     """Computes the rewards of G games after every phase.
 
-    For rewards of every phase it keeps the `influence` int64 [G, 75] (`influence_after`); a copied game needs that of
-    its source.
+    For rewards of every phase it keeps the `influence` int64 [G, 75] (`influence_after`); a copied game needs its
+    source's.
     """
 
     influence: Tensor

@@ -2,15 +2,15 @@
 
 An encoder passes messages between neighbouring provinces for `blocks` rounds. Each unit then scores its K = 37 choices
 (`envs/diplomacy/orders/order_choices.py`) by dot products with their target provinces. Illegal choices have probability
-zero, computed from the observation alone. Units choose apart, so log-probabilities and entropies are sums over units;
-or with `in_turn` one after the other by province, each seeing what those before it do (`Turns`), so that they agree:
+zero, computed from the observation alone. Units choose independently, so log-probabilities and entropies are sums over
+units. With `in_turn`, they choose one after the other by province, each seeing the choices before it (`Turns`):
 
     log pi(a | s) = sum over units u of log pi(a_u | s, a_1 ... a_(u - 1))
 
-The entropy is then the sum of those of the conditionals at the given actions, an unbiased estimate of the joint one.
+The entropy is then the sum of conditional entropies at the given actions, an unbiased estimate of the joint entropy.
 
 With `all_phases` it decides retreats and adjustments too (`envs/diplomacy/orders/phase_choices.py`): a retreat is
-scored as a move, a build or disband by a head of its own. The number due limits all adjustments of a power together:
+scored like a move, a build or disband by a separate head. The number due limits all adjustments of a power together:
 
     pi(a | s) = product over u of p(a_u | s) / sum of such products over all legal a     p: as if units chose apart
 

@@ -1,7 +1,7 @@
-"""Diplomacy as a task: one power of every game against six times a bot, policy or Python object, or a snapshot.
+"""Diplomacy as a task: one power of every game against six copies of a bot, policy, Python object or snapshot.
 
-Self-play is against six of one snapshot of the pool, which draws its orders; as in all games, a bot decides retreats
-and adjustments, unless `network.all_phases` has the policy and its snapshots decide them.
+Self-play is against six copies of one snapshot of the pool, which draws its orders. As in all games, a bot decides
+retreats and adjustments, unless the policy and its snapshots do with `network.all_phases`.
 """
 
 from __future__ import annotations

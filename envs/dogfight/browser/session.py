@@ -1,8 +1,8 @@
-"""The dogfight on the local server: a match of a person in seat 0 against an opponent, and what pages are told of it.
+"""The dogfight on the local server: a match of a person in seat 0 against an opponent, and its messages to pages.
 
 The match is played tick by tick on a batch of one. Under classic rules the person's action counts in every tick, bots
 decide in every tick and policies as often as in training. Under challenge rules an observation holds four steps, so
-that both sides decide once a step of ten ticks.
+both sides decide once a step of ten ticks.
 """
 
 from __future__ import annotations

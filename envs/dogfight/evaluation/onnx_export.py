@@ -1,12 +1,12 @@
 """Export of a dogfight policy's deterministic actor to ONNX.
 
-The model maps `observation` float32 [N, D], D from the checkpoint's contract (59, 46, or under challenge rules 224:
-four frames of 56, newest first, zeros for missing frames), to `action` float32 [N, 3]. N is free,
-or 1 as the public challenge asks. An action is turn clamped to [-1, 1], throttle to [0, 1], and shoot, 1 if the policy
-fires (p > 1/2) and 0 otherwise. The mirror of a policy trained with one is included, the critic is not.
+The model maps `observation` float32 [N, D] to `action` float32 [N, 3]. D is from the checkpoint's contract: 59, 46, or
+224 under challenge rules (four frames of 56, newest first, zeros for missing frames). N is free, or 1 for the public
+challenge. An action is turn clamped to [-1, 1], throttle to [0, 1], and shoot, 1 if the policy fires (p > 1/2), else 0.
+The mirror of a policy is included, the critic is not.
 
-It is stateless, but a policy with memory also takes `memory` float32 [N, S] and returns `next_memory`: zeros at the
-first decision of a match, then what the last decision of this seat returned. S are the columns of the actor's state.
+It is stateless, but a policy with memory also takes `memory` float32 [N, S] and returns `next_memory`. Pass zeros at
+the first decision of a match, then the output of this seat's last decision. S are the columns of the actor's state.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Replays of recorded matches for the browser, on a self-contained HTML page.
 
-The page (`replay.html`) makes no network requests. For each match it contains the fighters' trajectories at 40
-samples per second, as base64 of 16-bit integers (about 100 KB for 90 s), and events at their exact tick: shots, hits,
-glances off the armour, stalls, deaths. Bullets fly straight, so position and tick of start and end suffice to draw
-one at any time.
+The page (`replay.html`) makes no network requests. For each match it contains the fighters' trajectories at 40 samples
+per second, as base64 of 16-bit integers (about 100 KB for 90 s). Events have their exact tick: shots, hits, glances off
+the armour, stalls, deaths. Bullets fly straight, so position and tick of start and end are enough to draw one at any
+time.
 """
 
 from __future__ import annotations

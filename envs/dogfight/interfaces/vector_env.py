@@ -1,8 +1,8 @@
 """The vector interface: N matches as a `gymnasium.vector.VectorEnv`, a learner against named opponents.
 
-A finished match restarts within the same step (`AutoresetMode.SAME_STEP`): `obs` is that of the next match, the last
-observation of the finished one is in `infos["final_obs"]`. Every returned array is its own. `infos["episode"]` carries
-the return `r`, the decisions `l` and the seconds of play `t` of each match that finished in this step.
+A finished match restarts within the same step (`AutoresetMode.SAME_STEP`): `obs` belongs to the next match, and
+`infos["final_obs"]` is the last observation of the finished one. Every returned array is a copy. `infos["episode"]`
+carries the return `r`, the decisions `l` and the seconds of play `t` of each match that finished in this step.
 """
 
 from __future__ import annotations

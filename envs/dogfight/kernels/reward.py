@@ -1,14 +1,14 @@
 """The reward of one seat for one step; all weights are configuration.
 
 Damage and results are events of the step's ticks. Approach, proximity, facing, alive and shaping compare the states
-before and after the step, once per decision whatever the action repeat; a dead fighter gets no alive, proximity or
-facing. Shaping is potential-based (Ng, Harada and Russell, 1999): weight * (gamma * phi' - phi) with
-phi = 0.5 u cos(angle to the lead point) exp(-d / 400) + 0.5 exp(-d / 300), and phi' = 0 where a death ends the match.
-u = 1 - exposure (1 - e), where e in [0, 1] is 1 if a shot along the nose would pass the opponent's rear armour. Without
-it the potential is highest right behind a target that cannot be hurt from there.
+before and after the step, once per decision whatever the action repeat. A dead fighter does not get alive, proximity or
+facing. Shaping is potential-based (Ng, Harada and Russell, 1999): `weight * (gamma * phi' - phi)`. The potential is
+`phi = 0.5 u cos(angle to the lead point) exp(-d / 400) + 0.5 exp(-d / 300)`, and phi' = 0 where a death ends the match.
+`u = 1 - exposure (1 - e)`, where e in [0, 1] is 1 if a shot along the nose would pass the opponent's rear armour.
+Without it the potential is highest right behind a target that cannot be hurt from there.
 
-With `zero_sum` a seat gets (r - r_opponent) / 2, so every term cancels between the seats. The time limit is then an
-ending as well, where phi' = 0, so that shaping adds nothing to the sum over a match but -phi at its start.
+With `zero_sum` a seat gets (r - r_opponent) / 2, so every term cancels between the seats. The time limit is then also
+an ending with phi' = 0: over a match, shaping adds only -phi of its start.
 """
 
 import warp as wp

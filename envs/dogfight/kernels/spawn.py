@@ -1,7 +1,7 @@
 """Start of a match: physics drawn, fighters placed, bot memories reset.
 
-Random numbers are counter-based: the draws of a match depend on (seed, match id, number of matches started in its
-row), never on the batch size or the order of threads. The number of draws is the same for all ranges.
+Random numbers are counter-based. The draws of a match depend on (seed, match id, number of matches started in its row),
+never on the batch size or the order of threads. The number of draws is the same for all ranges.
 """
 
 import math

@@ -1,8 +1,8 @@
-"""A reward of one's own: a function on the batch's tensors in place of the simulator's reward, called once a step.
+"""A custom reward: a function on the batch's tensors that replaces the simulator's reward, called once a step.
 
-The function gets a `RewardView` of all matches and returns float32 [N]; there is no loop over matches and no copy to
-the host. Matches, opponents, schedule and metrics stay as they are. Observations are those of the learner's seat as the
-matches show them, never mirrored, so that before and after are in one frame.
+The function gets a `RewardView` of all matches and returns float32 [N], without a loop over matches or a copy to the
+host. Matches, opponents, schedule and metrics stay as they are. Observations are the learner's seat's as the matches
+show them. They are never mirrored: before and after are in one frame.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class RewardView:
     taken: Tensor
     """Hp that the learner lost, float32 [N]."""
     won: Tensor
-    """Matches that the step decided for the learner, bool [N]; `lost` and `drawn` likewise."""
+    """Matches that the learner won in this step, bool [N]; `lost` and `drawn` have the same form."""
     lost: Tensor
     drawn: Tensor
     terminated: Tensor

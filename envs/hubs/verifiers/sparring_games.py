@@ -1,9 +1,9 @@
 """The text matches as a taskset and a multi-agent environment of verifiers 0.4: the taskset `sparring-games`.
 
 A task is a game and a seed. The environment plays the match beside the agents: each prompt is a user's turn, and the
-reply is the answer. The agent of a match of one seat is `player`. In a match of all seats every seat is an agent of its
-own, `seat_0` and so on, with its own conversation, trace, reward and, if it is configured, model. The prompts of a
-survey, such as that of exploitability, are runs of their own, and each trace has what they say together as metrics.
+reply is the answer. The agent of a match of one seat is `player`. In a match of all seats every seat is an agent,
+`seat_0` and so on, with its own conversation, trace, reward and, if configured, model. Each prompt of a survey, such as
+of exploitability, is a separate run; each trace has the survey's result as metrics.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def _numbers(turn: MatchTurn) -> dict[str, float]:
 
 
 class MatchTaskset(vf.Taskset[MatchTask, MatchTasksetConfig]):
-    """`config.matches` tasks with seeds in sequence, so that the seats rotate."""
+    """`config.matches` tasks with consecutive seeds; the seats rotate."""
 
     def load(self) -> Iterator[MatchTask]:
         """Yield the tasks. Raises `InputError` for an unknown game or option."""

@@ -37,7 +37,7 @@ class OpenSpielPlayOptions(ServerOptions):
         env=OPENSPIEL,
     )
     id: str = argument("", metavar="GAME")
-    """The game, such as leduc_poker or goofspiel(num_cards=4) (default: that of --opponent, a run)."""
+    """The game, such as leduc_poker or goofspiel(num_cards=4) (default: the game of --opponent, a run)."""
     opponent: str = argument(UNIFORM, metavar="O")
     """Who has the other seats (default: openspiel:uniform)."""
     seat: int = argument(0, SEATS, metavar="N")

@@ -1,8 +1,8 @@
 """The game of a server: one person in one seat, a player in all others, and the messages of the pages.
 
 The page gets what the person's seat may see: OpenSpiel's text of the observation, and of all that this seat remembers.
-What others did is shown where nothing is hidden, and everything once the game is over. The player is asked in a thread;
-what it answers is dropped if a new game has begun meanwhile.
+Actions of others are shown in games without hidden information, and everything once the game is over. The player is
+asked in a thread; its answer is dropped if a new game has started meanwhile.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Evaluate a policy in a game of PettingZoo or OpenSpiel: `python eval/run.py --ckpt RUN`, for a RUN trained in one.
 
-Plays it from every seat against each opponent, which has all other seats, and prints wins, draws and losses with 95 %
-intervals, and mean rewards; exploitability in games that can be traversed; the policy in all seats, where seats may
-gain together. Writes eval.json and eval.md next to the checkpoint.
+The policy plays every seat against each opponent, which has all other seats. The command prints wins, draws and losses
+with 95 % intervals, and mean rewards. It adds exploitability in games that can be traversed, and the policy in all
+seats where seats may gain together. It writes eval.json and eval.md next to the checkpoint.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Checks of a game of another package before it is learned: interface, seeds, masks, seats, rewards, spaces, speed.
 
-Every check returns lines with a level: `ok`, `note` for what is good to know, `fix` for what should be changed, with
-what to change. All play is random, from seeds, so that a report repeats but for its times.
+Every check returns lines with a level: `ok`, `note` for information, `fix` for a problem, with what to change. All play
+is random, from seeds; a report is reproducible except for its times.
 """
 
 from __future__ import annotations

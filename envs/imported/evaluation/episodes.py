@@ -54,7 +54,7 @@ MEANS = ("return", "length")
 """What is measured of episodes."""
 ALONE = "players do not meet in environments of Gymnasium; compare returns with eval/seeds.py RUN RUN"
 COPIES = 10
-"""Number of parallel environments. Episodes are split evenly among them, so that short ones are not favoured."""
+"""Number of parallel environments. Episodes are split evenly among them, so short ones are not favoured."""
 MOST_LEFT_OUT = 10
 """Episodes that are not finite, for each one asked for, before the evaluation ends."""
 FPS = 30
@@ -228,7 +228,7 @@ def make_envs(
     foreign = GymnasiumRunConfig(env=GymnasiumEnvConfig(id=checkpoint.contract["id"]))
     config = foreign if stored is None else from_stored(stored)
     if not isinstance(config, GymnasiumRunConfig) or config.env.id != checkpoint.contract["id"]:
-        raise InputError(f"{checkpoint.path}: its training.config is of another environment; train a new policy")
+        raise InputError(f"{checkpoint.path}: its training.config belongs to another environment; train a new policy")
     config.env.num_envs, config.env.normalize_reward, config.env.vector = copies, False, False
     config.env.scale_actions = checkpoint.contract.get("scale_actions", False)  # earlier versions clipped
     statistics = checkpoint.contract.get("normalizer")

@@ -1,10 +1,10 @@
 """Results of a policy in an imported game, against each opponent: as a table, and as the content of eval.json.
 
-Games begin from seeds of their own and are independent trials. Scores and win rates have the intervals of
-`curriculum/score.py`, mean rewards Student's t intervals. Two deterministic players of a game without chance play the
-same game again and again, one from every seat: the table then says so, for the intervals mean nothing.
+Games begin from their own seeds and are independent trials. Scores and win rates have the intervals of
+`curriculum/score.py`, mean rewards Student's t intervals. Two deterministic players of a game without chance repeat the
+same game for each seat. The intervals are then meaningless, and the table says so.
 
-Where the sum of all seats' rewards differs between games, seats may gain together, and wins say little: the policy in
+Where the sum of all seats' rewards differs between games, seats may gain together, and wins say little. The policy in
 all seats is then compared with random play in all seats by the mean reward of a seat.
 """
 
@@ -142,13 +142,13 @@ def team_record(player: str, seats: Sequence[str], results: SeatResults) -> Team
 
 
 def _finite(rewards: np.ndarray) -> Estimate:
-    """Return the mean with its interval; that of a single game is the game itself."""
+    """Return the mean with its interval; for a single game, the interval is its value."""
     estimate = mean_estimate(rewards)
     return estimate if len(rewards) > 1 else Estimate(estimate.value, (estimate.value, estimate.value))
 
 
 def more_tables(seats: Sequence[str], records: Sequence[SeatRecord], teams: Sequence[TeamRecord]) -> list[str]:
-    """Return the table of the player's seats, where there are few, and that of whole teams, where some played."""
+    """Return the tables of the player's seats, if there are few, and of whole teams, if some played."""
     few = tuple(seats) if len(seats) <= 4 else ()
     parts = []
     if few:

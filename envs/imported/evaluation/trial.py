@@ -27,9 +27,9 @@ from sparring.envs.imported.masks import draw_legal
 
 WITNESS = "check_witness"
 MATCHES = 16
-"""Matches at once, or a few more, so that every seat is played equally often."""
+"""Matches at once, or a few more, to play every seat equally often."""
 SHARE = 0.5
-"""Of the matches, those against the witness: two at least, so that it has every seat."""
+"""Share of the matches against the witness: at least two matches, in which it has every seat."""
 ENOUGH = 4
 """Updates in which every opponent has played."""
 ENOUGH_RATES = 10

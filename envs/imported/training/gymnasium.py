@@ -5,9 +5,8 @@ A copy whose reward or observation is not finite is restarted, and that step end
 a result, as in `LearnerEnv`. Observations and rewards may be normalized by running statistics, as in most published
 results on MuJoCo: (x - mean) / std, clipped to +-10, and rewards divided by the standard deviation of the discounted
 return (Engstrom et al. 2020, arXiv:2005.12729). The statistics of observations belong to the policy and are part of its
-contract. Several processes share them in every step, so that they equal those of a single process with all
-environments.
-N is `num_envs`, D the observation size, A the action size.
+contract. Several processes share them in every step; they equal a single process's with all environments. N is
+`num_envs`, D the observation size, A the action size.
 """
 
 from __future__ import annotations
@@ -119,7 +118,7 @@ class GymnasiumEnvs:
         self.look_again()
 
     def rehearse(self) -> None:
-        """Leave it to the run itself to say which masks are not read; there are no opponents."""
+        """Leave it to the run itself to report unread masks; the task does not have opponents."""
         self.copies.masks.muted = True
 
     def close(self) -> None:
@@ -257,7 +256,7 @@ class GymnasiumTask:
         return metrics
 
     def evaluate(self, plan: TrainingPlan, network: PolicyNetwork) -> tuple[dict[str, float], bool]:
-        """Return no metrics: there are no evaluations."""
+        """Return empty metrics: the task does not have evaluations."""
         return {}, False
 
     def status(self, plan: TrainingPlan | None = None) -> TaskStatus:

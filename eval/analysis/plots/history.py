@@ -1,8 +1,8 @@
 """Training histories of runs as curves, and the starts of curriculum phases and stages.
 
-A curve has a point for every update with a value: null or missing values are skipped. Smoothing is the mean of the
-last N updates that have a value, and its band their standard deviation. The mean of several runs is taken at env steps
-where all of them have a value, without interpolation, so that it does not jump when one of them ends early.
+A curve has a point for every update with a value: null or missing values are skipped. Smoothing is the mean of the last
+N updates that have a value, and its band their standard deviation. The mean of several runs is taken without
+interpolation at env steps where all of them have a value. So it does not jump when one of them ends early.
 """
 
 from __future__ import annotations

@@ -5,13 +5,13 @@ estimates with P parameters: 2 P for a forward pass of a sample or token, 6 P fo
 (2 + 6 E) P for each env step in an update of E epochs. GRPO: 2 P for each token computed for sampling; tokens from the
 prefix cache are free. Training adds 8 P for each prompt token of a sample (6 P, and 2 P for the reference).
 
-The law is a line through log reward and log compute. Points whose reward or compute is not positive have no logarithm;
-they are left out and counted. Within a run `eval/analysis/trends.py` gives the interval of b. The coverage of its 95 %
-intervals was measured in 64 cells of 400 simulated runs (even and geometric compute; noise that is independent, lasts,
-falls, is heavy-tailed, or has slow and quick parts): 94 to 99 % at 200
-and 500 points, 86 to 98 % at 50, 84 to 97 % at 20.
-It is low where the noise lasts for a quarter of the run. Across R runs it is a jackknife over whole runs with Student's
-t of R - 1, since the points of one run are not independent evidence: 92 to 99 % in 20 cells, R from 3 to 20.
+The law is a line through log reward and log compute. Points whose reward or compute is not positive are left out and
+counted. Within a run `eval/analysis/trends.py` gives the interval of b. The coverage of its 95 % intervals was measured
+in 64 cells of 400 simulated runs. Compute was even and geometric; noise was independent, lasting, falling,
+heavy-tailed, or with slow and quick parts. Coverage was 94 to 99 % at 200 and 500 points, 86 to 98 % at 50, 84 to 97 %
+at 20. It is low where the noise lasts for a quarter of the run. Across R runs it is a jackknife over whole runs with
+Student's t of R - 1, since the points of one run are not independent evidence. Its coverage was 92 to 99 % in 20 cells,
+R from 3 to 20.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def _percentiles(value: float, samples: np.ndarray) -> Estimate:
 
 
 MOST_POINTS = 500
-"""Longer series are averaged in windows of equal length, so that a fit of a million rows is fast."""
+"""Longer series are averaged in windows of equal length, so a fit of a million rows is fast."""
 LEAST_POINTS = 8
 
 

@@ -73,7 +73,7 @@ def moving_mean(values: np.ndarray, window: int) -> np.ndarray:
 
 
 def window_means(values: np.ndarray, most: int) -> np.ndarray:
-    """Average values [N] in windows of equal length, so that at most `most` are left."""
+    """Average values [N] in windows of equal length; at most `most` are left."""
     window = -(-len(values) // most) if len(values) else 1
     return values[: len(values) // window * window].reshape(-1, window).mean(axis=1)
 
@@ -100,7 +100,7 @@ class CurriculumShift:
 
 
 def has_size(values: np.ndarray) -> bool:
-    """Return True if nearly all values have one sign, so that their mean is a size to compare with."""
+    """Return True if nearly all values have one sign; their mean is then a size to compare with."""
     finite = values[np.isfinite(values)]
     return len(finite) > 0 and min((finite > 0).mean(), (finite < 0).mean()) <= ODD_SIGNS and bool(finite.mean())
 

@@ -148,7 +148,7 @@ class RowTable:
     def _reverted(
         self, axis: np.ndarray, counted: np.ndarray, declared: Sequence[tuple[str, str]]
     ) -> tuple[np.ndarray, list[str]]:
-        """Return the rows, bool [N], of which a metric is logged again later at the same step or an earlier one.
+        """Return the rows, bool [N], with a metric that is logged again later at the same step or an earlier one.
 
         Rows whose env steps are `counted` are compared by these, in `axis`. Other rows are compared within their part
         by the logger's step, also in `axis`, and with later parts by the run's step metric. Also return the notes.

@@ -150,7 +150,7 @@ class RunFolders:
 def is_locked(folder: Path) -> bool:
     """Return True while a trainer holds the folder.
 
-    The lock is only tried where its owner may live, so that a process starting here is not refused because of it.
+    The lock is only tried where its owner may live. Holding it, even briefly, would refuse a trainer that starts here.
     """
     try:
         descriptor = open_regular(folder / LOCK)

@@ -1,10 +1,10 @@
 """Which rows of a run were logged again, where the logger's own step says nothing about it.
 
-A run that is resumed has several parts: files of W&B under one id, or rows before and after the logger's step falls.
-W&B counts the step of an offline part from 0, whatever the run did before, so that step cannot tell a part that goes on
-from one that repeats. The run's own step metric can: the one that `define_metric` names, or `global_step` and its kin,
-or a whole number that always rises and goes on from part to part. A row is logged again if a later part has one of its
-metrics at the same step of that metric or an earlier one.
+A resumed run has several parts: files of W&B under one id, or rows before and after the logger's step falls. W&B counts
+the step of an offline part from 0, whatever the run did before. This step cannot distinguish a part that continues from
+one that repeats. The run's own step metric can. It is named by `define_metric`, is `global_step` or similar, or is an
+integer that always rises from part to part. A row is logged again if a later part has one of its metrics at the same
+step of that metric or an earlier one.
 """
 
 from __future__ import annotations

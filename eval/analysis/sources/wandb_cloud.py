@@ -1,9 +1,9 @@
-"""The W&B cloud, or a server of one's own (WANDB_BASE_URL), through `wandb.Api`, with a local cache of its answers.
+"""The W&B cloud, or your own server (WANDB_BASE_URL), through `wandb.Api`, with a local cache of its responses.
 
-wandb is imported and the server asked at the first question only. The cache has one JSON file per answer, with the time
-it was fetched; an answer about a run that has ended is kept until the run changes, others count for `FRESH` seconds.
-With `offline` any answer counts, however old, and nothing else is used. Refused keys, limits, server errors, answers
-that are not JSON, and time-outs are network errors of one line.
+wandb is imported and the server contacted at the first question only. The cache has one JSON file per response, with
+the time it was fetched. Responses about finished runs are kept until the run changes, others count for `FRESH` seconds.
+With `offline` only the cache is used, however old. Refused keys, limits, server errors, answers that are not JSON, and
+time-outs are network errors of one line.
 """
 
 from __future__ import annotations

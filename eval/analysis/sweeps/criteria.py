@@ -4,9 +4,9 @@
     criterion  every run: max(kl/max) < 1           who must hold it, a measure, a comparison, a number
 
 `*` stands for one part of a metric's name: `eval/*/win_rate` is the mean over all bots, row by row. A criterion is
-about `every run`, about `some run` (one of the letters, mean over its seeds), about the largest difference
-`between runs` (again of the means), about named runs (`D minus A`, `some of B C minus A`: differences of the means), or
-about the `std over seeds` of every run. What shall hold throughout a run is a `max` or `min`, never `last`.
+about `every run` or `some run` (one of the letters, mean over its seeds). It may also be about the largest difference
+`between runs`, or the `std over seeds` of every run. `D minus A` and `some of B C minus A` compare means of named runs.
+A condition for a whole run is a `max` or `min`, never `last`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Criterion:
 
     @property
     def minus(self) -> tuple[tuple[str, ...], str] | None:
-        """The runs of which one must hold the comparison, and the one that is subtracted; None without names."""
+        """The runs (one must hold the comparison) and the run that is subtracted; None without names."""
         names = MINUS.fullmatch(self.quantifier)
         return (tuple((names["some"] or names["one"]).split()), names["base"]) if names else None
 

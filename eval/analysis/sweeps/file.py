@@ -1,9 +1,9 @@
-"""A sweep file: a question, the runs that answer it, what is measured, and what is expected.
+"""A sweep file: a question, the runs that answer it, the measures, and the expected results.
 
-`configs/sweep/NAME.yaml` holds the hypothesis, the run file that all runs share, their `defaults`, the runs A, B, ...
-with their own changes (or a `search` of values), the primary measure and its goal, secondary measures, the expected
-ranking and the success criteria. docs/sweeps.md has the whole form. Each fault is one line with key, value, what is
-allowed, and the fix.
+`configs/sweep/NAME.yaml` holds the hypothesis, the run file that all runs share and their `defaults`. The runs A, B,
+... have their own changes, or there is a `search` of values. Then come the primary measure and its goal, secondary
+measures, the expected ranking and the success criteria. docs/sweeps.md has the whole form. Each error is one line with
+key, value, allowed values and the fix.
 """
 
 from __future__ import annotations

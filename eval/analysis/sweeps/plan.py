@@ -104,7 +104,7 @@ def _workers(options: Mapping[str, str]) -> SweepWorkers:
 def _hydra_launcher(name: str, options: Mapping[str, str]) -> HydraLauncher:
     file = yaml.safe_load((LAUNCHERS / f"{choose(CHOICE, name, launchers())}.yaml").read_text(encoding="utf-8"))
     if foreign := next((key for key in options if not key.startswith(OPTION)), ""):
-        raise ConfigError(f"{foreign}={options[foreign]}: is of the executor; leave it out, or launcher={name}")
+        raise ConfigError(f"{foreign}={options[foreign]}: is the executor's; leave it out, or launcher={name}")
     typed = {key.removeprefix(OPTION): yaml.safe_load(value) for key, value in options.items()}
     return HydraLauncher(file["launcher"], {**file["options"], **typed})
 
@@ -219,7 +219,7 @@ def _seeds(file: SweepFile, rest: Sequence[str]) -> tuple[list[int], list[str]]:
             seeds = [_seed(choice.removeprefix(SEED)) for choice in choices]
         elif len(choices) > 1:
             raise ConfigError(
-                f"{text!r}: only seed= has several values beside +sweep={file.name}; --multirun varies others"
+                f"{text!r}: only seed= may have several values with +sweep={file.name}; --multirun varies others"
             )
         else:
             remaining.append(text)

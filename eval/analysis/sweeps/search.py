@@ -34,7 +34,7 @@ SAMPLERS = {"tpe": optuna.samplers.TPESampler, "random": optuna.samplers.RandomS
 RUN = "run"
 """Attribute of a trial that holds the run's name."""
 SEEDS_PER_SEARCH = 10_000
-"""Trials draw with the seed run seed * this + number of the trial, so that equal seeds draw equal first values."""
+"""Trials draw with the seed run seed * this + number of the trial; equal seeds draw equal first values."""
 
 
 class TrialObserver(Callback):

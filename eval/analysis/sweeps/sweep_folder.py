@@ -1,8 +1,8 @@
-"""The folder of a sweep, `checkpoints/NAME-sweep/`, what its runs measured, and what a search found and cost.
+"""The folder of a sweep, `checkpoints/NAME-sweep/`, the measures of its runs, and the results and cost of a search.
 
 The folder has the sweep's file, and a configuration, a log and an outcome per run. `sweep.yaml` is the content of the
-sweep file (empty for a grid). Files of a run have the run's name, so that a sweep repeated with more seeds finds those
-it has. A measure is read off the rows of a run's metrics.jsonl. Nothing here needs Optuna.
+sweep file (empty for a grid). Files of a run have the run's name; a sweep repeated with more seeds reuses existing
+runs. A measure is read from the rows of a run's metrics.jsonl. Optuna is not needed here.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class SweepFolder:
 
 Row = Mapping[str, Any]
 LONGEST = 308
-"""Most characters of a whole number, so that it fits a float."""
+"""Most digits of an integer that fits a float."""
 
 
 def read_rows(folder: Path) -> list[Row]:

@@ -191,7 +191,7 @@ def test_games_whose_seats_decide_in_turn_are_shared(tmp_path):
         ("network.memory=gru", "network.memory=gru: learns in one process; start it without torchrun, or give "),
         (
             "env.num_envs=6",
-            r"env\.num_envs=6: must be a multiple of 4, so that it plays every seat alike in each of 2 ",
+            r"env\.num_envs=6: must be a multiple of 4, to play every seat equally often in each of 2 ",
         ),
     ],
 )

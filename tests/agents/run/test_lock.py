@@ -120,7 +120,7 @@ def test_a_start_that_saw_no_folder_hears_who_has_created_it_since(tmp_path):
         first.folder()
         with pytest.raises(RunLockedError, match=rf"process {os.getpid()} on .* is training there"):
             late.folder()
-    with pytest.raises(RunFolderError, match="was made by another start meanwhile; start again to go on"):
+    with pytest.raises(RunFolderError, match="was created by another start meanwhile; start again to continue"):
         late.folder()
 
 

@@ -276,7 +276,7 @@ def test_a_game_that_breaks_a_rule_is_named_with_its_seed_and_move(fault):
         (f"{TOYS}:Faulty", {"kwargs": {"fault": "nan", "at": 0}}, "move 0): boss observes nan in column 1"),
         (f"{TOYS}:Two", {"kwargs": {"observed": "two"}}, "observes pictures of 20 x 20 and 20 x 20; one picture"),
         (f"{TOYS}:Two", {"kwargs": {"observed": "roles"}}, "observes pictures of other sizes by role, one of 24 x 20"),
-        (f"{TOYS}:Two", {"kwargs": {"observed": "none"}}, "observes nothing beside its mask"),
+        (f"{TOYS}:Two", {"kwargs": {"observed": "none"}}, "observes only its mask"),
         (f"{TOYS}:Two", {"kwargs": {"acted": "kinds"}}, "its players act by Discrete(2) and by Box"),
         ("fading", {"workers": 3}, "env.workers=3: must be from 0 to 2, the number of matches"),
     ],

@@ -59,7 +59,7 @@ class HillTask(DuelTask):
         return batch
 
     def open_policy(self, text: str, device: torch.device) -> Any:
-        """Return an opponent that is no bot."""
+        """Return an opponent that is not a bot."""
         return open_player(text, device)
 
     def conditions(self, device: torch.device, threads: int) -> HillConditions:

@@ -1,12 +1,11 @@
-"""Physics drawn for a match (`rules.PARAMETERS`): mass, thrust, drag, wind, gusts, and the errors of what is seen.
+"""Physics drawn for a match (`rules.PARAMETERS`): mass, thrust, drag, wind, gusts, and errors of observations.
 
-Positions drift with the air at the height of the start, in which a uniform wind cannot be noticed; what acts is its
-change with height. Gusts are Dryden's (MIL-F-8785C, above 2,000 ft, L = 533 m), for each aircraft its own: white noise
-through the filters
+Positions drift with the air at the height of the start, so only the change of the wind with height has an effect. Gusts
+are Dryden's (MIL-F-8785C, above 2,000 ft, L = 533 m), independent for each aircraft: white noise through the filters
 
     u: s sqrt(2 T) / (1 + T p),    v and w: s sqrt(T) (1 + sqrt(3) T p) / (1 + T p)^2,    T = L / airspeed,
 
-each of standard deviation s. The filters' states are scaled so that none depends on the speed.
+each of standard deviation s. The filters' states are scaled not to depend on the speed.
 """
 
 # Annotations stay unquoted in files with Warp functions: Warp reads them as objects.

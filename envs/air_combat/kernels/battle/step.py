@@ -1,13 +1,13 @@
 """One step of a match with options (`rules.CombatOptions`): missiles, flares and T aircraft a side, by one thread.
 
-Matches without options are played by `kernels/step.py`; flight, gun, starts and pilots are the same functions. Every
-tick the pilots release and fire, missiles look and fly, then aircraft, flares and bursts; all damage of a tick is dealt
-at its end, so that no seat is first. Reward of a seat and step, which is that of `kernels/step.py` for T = 1:
+Matches without options are played by `kernels/step.py`; flight, gun, starts and pilots are the same functions. In every
+tick pilots release and fire, then missiles look and fly, then aircraft, flares and bursts move. All damage of a tick is
+dealt at its end, without an order of seats. For T = 1, the reward of a seat and step equals `kernels/step.py`:
 
     r = damage_dealt (hp that the others lost) / T - damage_taken (hp that I lost) - ammunition fired / magazine
         + shaping (gamma phi' - phi) + ground (gamma psi' - psi) + result
 
-phi is that towards the nearest opponent alive, and 0 for a lost aircraft. A side that is lost ends the match.
+phi is towards the nearest opponent alive, and 0 for a lost aircraft. The match ends when a side is lost.
 """
 
 # Annotations stay unquoted in files with Warp functions: Warp reads them as objects.
@@ -135,7 +135,7 @@ def remember(world: Battle, match: int, steps: int) -> None:
 def seen_by(world: Battle, match: int, seat: int, i: int, steps: int, settings: CombatSettings, size: int) -> Plane:
     """Return aircraft `i` as a seat knows it after `steps` steps: late and with errors, or by the radar's memory.
 
-    An aircraft of which nothing is known is returned with 0 hp.
+    An unknown aircraft is returned with 0 hp.
     """
     it = world.planes[match, i]
     varied = world.history.shape[1] > 0

@@ -1,10 +1,10 @@
 """Distillation: an order network imitates the orders of a teacher, such as the search, which needs 100 times the time.
 
-First the labels: games in which the teacher names the orders of one power (`envs/diplomacy/rollouts/labelled.py`),
-written to data/ in the run's folder and continued there after an interruption; each file is a task of an executor
-(`agents/distributed/tasks.py`), so that `distill.workers` are made at a time. `distill.player` lets a student play
-them, so that the next one learns what to do in the positions that students reach (Ross et al. 2011). Then the training,
-an update being one pass over all decisions in batches of B:
+First come the labels: games in which the teacher names the orders of one power (`envs/diplomacy/rollouts/labelled.py`).
+They are written to data/ in the run's folder and continued there after an interruption. Each file is a task of an
+executor (`agents/distributed/tasks.py`) with `distill.workers` workers. With `distill.player` a student plays them, and
+the next student learns in the positions that students reach (Ross et al. 2011). Then comes the training; an update is
+one pass over all decisions in batches of B:
 
     loss = mean over units u of -log pi(a_u | s, a_1 ... a_(u - 1))        a: the teacher's orders
          + mean over decisions of (V(s) - share)^2 / 2                     in a part of the batches, `value_share`

@@ -135,7 +135,7 @@ def fire(v: BotView, cos_limit: float, reach: float) -> float:
 def smart_aim(v: BotView, lead: float) -> float:
     """Return the angle off the nose, rad, of the lead point; from behind, moved 60 m across the path, away from me.
 
-    Bullets from behind glance off the rear armour, so that the attack crosses the path instead of following it.
+    Bullets from behind glance off the rear armour, so the attack crosses the path instead of following it.
     """
     point = lead_point(v.s, v.it, v.p, lead * v.range)
     if v.behind:

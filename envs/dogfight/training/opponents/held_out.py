@@ -1,6 +1,6 @@
-"""Held-out opponents of the dogfight: simple fighters that no run trains against, so that they measure what is new.
+"""Held-out opponents of the dogfight: simple fighters that no run trains against, to measure generalization.
 
-The five bots that a policy trained with say little about its strength: it can beat all of them and lose to a turn with
+The five bots that a policy trained with say little about its strength. It can beat all of them and lose to a turn with
 the trigger held. Each function below acts for N rows at once, `obs [N, D] -> actions [N, 3]` (turn, throttle, shoot),
 on the device of the observations, from either seat, under either rules. Training refuses their names (`held_out:left`
 and so on), and a test reads every run and sweep file for them. The set `held_out` (`rules.HELD_OUT`) adds the released

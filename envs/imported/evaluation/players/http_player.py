@@ -54,10 +54,10 @@ class HttpPlayer:
             raise InputError(f"{self.text}: returned invalid JSON; return an object with probabilities") from error
         kinds = [key for key in ("probabilities", "actions") if isinstance(answer, dict) and key in answer]
         if len(kinds) != 1 or not isinstance(answer[kinds[0]], list):
-            raise InputError(f"{self.text}: expected a list under probabilities or actions; mend the server")
+            raise InputError(f"{self.text}: expected a list under probabilities or actions; fix the server")
         rows = answer[kinds[0]]
         if len(rows) != len(states):
-            raise InputError(f"{self.text}: gave {len(rows)} answers for {len(states)} decisions; mend the server")
+            raise InputError(f"{self.text}: gave {len(rows)} answers for {len(states)} decisions; fix the server")
         if kinds[0] == "actions":
             return [{self._action(action): 1.0} for action in rows]
         return [self._row(row, actions) for row, actions in zip(rows, legal, strict=True)]
@@ -81,7 +81,7 @@ class HttpPlayer:
         numbers = isinstance(row, list) and all(type(value) in (int, float) for value in row)
         if not numbers or len(row) != len(legal):
             what = f"expected {len(legal)} probabilities, one for each legal action, got {str(row)[:80]}"
-            raise InputError(f"{self.text}: {what}; mend the server")
+            raise InputError(f"{self.text}: {what}; fix the server")
         return dict(zip(legal, row, strict=True))
 
     def _read(self, body: bytes) -> bytes:
@@ -111,7 +111,7 @@ class HttpPlayer:
             if isinstance(error, TimeoutError) or time.monotonic() > end:
                 raise InputError(f"{self.text}: gave no answer to a request within {SECONDS:g} seconds") from error
             what = "cannot be reached" if clock is None else "does not answer in HTTP, or breaks off"
-            cure = "start the server, or correct its address" if clock is None else "mend the server"
+            cure = "start the server, or correct its address" if clock is None else "fix the server"
             raise InputError(f"{self.text}: {what} ({type(error).__name__}); {cure}") from error
         finally:
             if clock is not None:

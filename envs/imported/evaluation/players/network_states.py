@@ -1,7 +1,7 @@
 """Networks as policies in copies of the states of an OpenSpiel game: this project's, and layers of others.
 
-A copy of a state lacks what a network with memory remembers. It is computed anew from the player's own decisions on the
-way, which the information state determines.
+A copy of a state lacks the memory of a recurrent network. It is recomputed from the player's own decisions on the way,
+which the information state determines.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def tensor_policy(
 def read_model(text: str, game: Any) -> TablePolicy:
     """Return the policy of an ONNX file: one that this project exported, or a model of OpenSpiel's tensors.
 
-    Its answer is a number for each action of the game, of which the legal ones count as logits.
+    Its answer is a number for each action of the game; the numbers of legal actions are logits.
     """
     path = find_checkpoint(text)
     if is_imported(read_contract(path)):

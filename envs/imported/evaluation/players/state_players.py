@@ -69,7 +69,7 @@ class Asked:
         except InputError:
             raise
         except (Exception, SystemExit) as error:  # whatever a stranger's player raises is one line
-            raise InputError(f"{self.name}: raised {raised_where(error)}; mend the player") from error
+            raise InputError(f"{self.name}: raised {raised_where(error)}; fix the player") from error
         self.seconds += time.perf_counter() - start
         self.decisions += decisions
         return answers
@@ -95,7 +95,7 @@ class CheckedPlayer(Asked):
         """Return the choices in each of the states. Raises `InputError` for an error or a wrong answer."""
         answers = self.timed(len(states), lambda: list(self._policy(states)))
         if len(answers) != len(states):
-            raise InputError(f"{self.name}: gave {len(answers)} answers for {len(states)} decisions; mend the player")
+            raise InputError(f"{self.name}: gave {len(answers)} answers for {len(states)} decisions; fix the player")
         return [self._checked(state, answer) for state, answer in zip(states, answers, strict=True)]
 
     def likeliest(self, states: Sequence[Any]) -> list[Choices]:
@@ -107,14 +107,14 @@ class CheckedPlayer(Asked):
         try:
             choices = [(action_number(action), probability_of(probability)) for action, probability in answer.items()]
         except (AttributeError, TypeError, ValueError, OverflowError) as error:
-            raise InputError(f"{where}: expected probabilities by action, got {answer!r}; mend the player") from error
+            raise InputError(f"{where}: expected probabilities by action, got {answer!r}; fix the player") from error
         if wrong := next((p for _, p in choices if not 0.0 <= p <= 1.0 + SUM_TOLERANCE), None):
-            raise InputError(f"{where}: the probability {wrong} is not in [0, 1]; mend the player")
+            raise InputError(f"{where}: the probability {wrong} is not in [0, 1]; fix the player")
         if illegal := next(((action, p) for action, p in choices if p > 0.0 and action not in legal), None):
-            raise InputError(f"{where}: action {illegal[0]} is not legal ({sorted(legal)}); mend the player")
+            raise InputError(f"{where}: action {illegal[0]} is not legal ({sorted(legal)}); fix the player")
         total = math.fsum(p for _, p in choices)
         if not abs(total - 1.0) <= SUM_TOLERANCE:
-            raise InputError(f"{where}: the probabilities sum to {total:.6g}, not to 1; mend the player")
+            raise InputError(f"{where}: the probabilities sum to {total:.6g}, not to 1; fix the player")
         return [(action, p / total) for action, p in choices if p > 0.0]
 
     def replay(self, game: Any) -> None:
@@ -387,7 +387,7 @@ def made(text: str, source: Any, *arguments: Any) -> Any:
     try:
         return source(*arguments)
     except (Exception, SystemExit) as error:  # whatever a stranger's class raises is one line
-        raise InputError(f"{text}: raised {raised_where(error)} when made; mend the player") from error
+        raise InputError(f"{text}: raised {raised_where(error)} when made; fix the player") from error
 
 
 PLAYERS: dict[str, Any] = {

@@ -87,5 +87,5 @@ def test_what_overflows_is_not_blamed_on_the_weights():
     with torch.no_grad():
         model.model.norm.weight.fill_(3e38)
     check_finite(model)
-    with pytest.raises(ModelError, match="LlamaForCausalLM: computes what is not finite although its weights are"):
+    with pytest.raises(ModelError, match="LlamaForCausalLM: computes values that are not finite from finite weights"):
         check_head(model)

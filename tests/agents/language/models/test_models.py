@@ -59,7 +59,7 @@ def test_a_model_with_code_of_its_own_is_refused_and_nothing_is_run(folder):
     config["auto_map"] = {"AutoModelForCausalLM": "evil.Evil"}
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "evil.py").write_text("raise SystemExit('ran')\n")
-    with pytest.raises(ModelError, match="would run code of its own"):
+    with pytest.raises(ModelError, match="needs to run its own code"):
         load(folder)
 
 
@@ -188,7 +188,7 @@ def test_a_head_that_does_more_is_refused():
     model.lm_head.forward = lambda hidden: torch.tanh(plain(hidden))
     with pytest.raises(ModelError, match="does more to its logits"):
         check_head(model)
-    with pytest.raises(ModelError, match="no head of its own"):
+    with pytest.raises(ModelError, match="lacks its own head"):
         check_head(model.model)
 
 

@@ -99,7 +99,7 @@ def test_another_base_model_is_refused(adapter, error_line, tmp_path):
     path.write_text(path.read_text().replace(str(adapter.parent.parent / "model"), str(other)))
     assert "was trained on another base model" in error_line(main, ["--ckpt", str(run), *QUICK])
     shutil.rmtree(other)
-    assert f"model.name={other}: is neither tiny" in error_line(main, ["--ckpt", str(run), *QUICK])
+    assert f"model.name={other}: is not tiny" in error_line(main, ["--ckpt", str(run), *QUICK])
     path.unlink()
     assert "lacks config.yaml beside it" in error_line(main, ["--ckpt", str(run), *QUICK])
 

@@ -152,7 +152,7 @@ def test_search_that_began_against_another_player_is_not_continued(tmp_path, mon
 
 
 def test_steps_beside_a_game_are_refused(tmp_path):
-    with pytest.raises(InputError, match=r"--steps 5000: is of policies of this project; with --id give --moves"):
+    with pytest.raises(InputError, match=r"--steps 5000: is only for policies of this project; with --id give --moves"):
         sparring.exploit("openspiel:uniform", start="cold", steps=5000, out=tmp_path, **KUHN)
 
 
@@ -203,7 +203,7 @@ def test_repeated_members_and_planners_are_refused(tmp_path):
         sparring.exploit("openspiel:uniform", start="planner", **KUHN)
     with pytest.raises(InputError, match="does not show its weights"):
         sparring.exploit("openspiel:uniform", start="warm", out=tmp_path, **KUHN)
-    with pytest.raises(InputError, match="stands in place of --moves"):
+    with pytest.raises(InputError, match="replaces --moves"):
         sparring.exploit("openspiel:uniform", minutes=1, moves=5, **KUHN)
 
 

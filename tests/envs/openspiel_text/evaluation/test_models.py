@@ -77,7 +77,7 @@ def test_another_temperature_leaves_the_backend_as_it_was_and_zero_is_certain():
 
 
 def test_only_menus_of_one_line_have_probabilities():
-    with pytest.raises(InputError, match="exact probabilities of menus of one line only"):
+    with pytest.raises(InputError, match="exact probabilities for one-line menus only"):
         toy(1.0).policies([Prompt("You\n", FreeText(3))])
 
 

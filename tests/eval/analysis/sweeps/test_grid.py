@@ -54,7 +54,7 @@ def test_every_combination_is_a_run_that_was_checked_before():
         (["workers=many"], "workers=many: must be a whole number"),
         (["executor=rey"], "unknown executor 'rey': .*did you mean 'ray'"),
         (["hydra.launcher.n_jobs=3"], r"hydra\.launcher\.n_jobs=3: is an option of a launcher; .* give workers=N"),
-        (["launcher=slurm", "workers=3"], "workers=3: is of the executor; leave it out, or launcher=slurm"),
+        (["launcher=slurm", "workers=3"], "workers=3: is the executor's; leave it out, or launcher=slurm"),
     ],
 )
 def test_what_says_where_runs_are_trained_is_checked(words, message):

@@ -170,6 +170,6 @@ def test_when_every_game_fails_the_run_stops_with_the_cause_and_nothing_is_lost(
 
 
 def test_without_a_model_nothing_starts(tmp_path):
-    with pytest.raises(InputError, match=r"model\.name=nowhere: is neither tiny, smollm2, a run that cloned a bot, a"):
+    with pytest.raises(InputError, match=r"model\.name=nowhere: is not tiny, smollm2, a run that cloned a bot, a"):
         train(small_config("model.name=nowhere", f"checkpoint_dir={tmp_path}", "name=none"))
     assert list(tmp_path.iterdir()) == []

@@ -115,5 +115,5 @@ def test_without_a_folder_it_is_said_that_answers_are_not_kept(tmp_path, capsys,
     monkeypatch.chdir(tmp_path)
     with server() as host:
         assert main(["--ckpt", host.url, "--opponents", "dumbbot", *GAMES, "--set", *ASKED]) == 0
-    assert "answers of the server are not kept; give --out DIR to go on after a cut" in capsys.readouterr().err
+    assert "answers of the server are not kept; give --out DIR to resume later" in capsys.readouterr().err
     assert not list(tmp_path.glob("*"))

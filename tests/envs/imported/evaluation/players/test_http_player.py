@@ -171,7 +171,7 @@ def test_server_that_was_reached_and_gives_no_whole_answer_is_not_called_unreach
 
     threading.Thread(target=close, daemon=True).start()
     game = pyspiel.load_game("kuhn_poker")
-    with listening, pytest.raises(InputError, match=r"does not answer in HTTP, or breaks off \(.*mend the server"):
+    with listening, pytest.raises(InputError, match=r"does not answer in HTTP, or breaks off \(.*fix the server"):
         open_player(f"http://127.0.0.1:{listening.getsockname()[1]}/", game).replay(game)
 
 
