@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 from zlib import crc32
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from sparring.configs.core.errors import choose
 from sparring.envs.game import load
-from sparring.envs.imported.states import first_state, text_of
+from sparring.envs.imported.states import first_state
 from sparring.envs.openspiel_text import GAME
 from sparring.envs.openspiel_text.answers import MOVES, probes, read_decision
 from sparring.envs.openspiel_text.config import OpenSpielCloneRunConfig, OpenSpielGRPORunConfig
@@ -138,16 +139,12 @@ class OpenSpielTask:
     def _prompt(self, game: int) -> Prompt:
         state, group, move = self._states[game], self._group(game), self._moves[game]
         seat = state.current_player()
-        known = text_of(state)
-        facts = GroupFacts(game // self._plan.samples, seat, move, known, crc32(known.encode()))
-        return prompt_of(
-            state,
-            self._answer,
-            seed=mix(group.seed, ANSWERS, game, move),
-            game=game,
-            player=group.players[seat],
-            facts=facts if seat in group.heroes else None,
-        )
+        seed, player = mix(group.seed, ANSWERS, game, move), group.players[seat]
+        prompt = prompt_of(state, self._answer, seed=seed, game=game, player=player)
+        if seat not in group.heroes:
+            return prompt
+        facts = GroupFacts(game // self._plan.samples, seat, move, prompt.text, crc32(prompt.text.encode()))
+        return replace(prompt, facts=facts)
 
     def _move(self, game: int, option: Option) -> None:
         self._moves[game] += 1

@@ -161,10 +161,11 @@ class EndpointBackend:
         return metrics if cost is None else {**metrics, "endpoint/cost": cost}
 
     def forecast(self, requests: Sequence[Prompt], times: float = 1.0) -> str:
-        """Return the requests, tokens and price of decisions like these, `times` as many."""
+        """Return the requests, tokens and price of decisions like these, `times` as many, and of the server's trial."""
         parts = [self._writer.forecast(request.text, request.menu) for request in requests]
-        totals = [sum(part) for part in zip(*(astuple(part) for part in parts), strict=True)]
-        return Forecast(*(round(times * total) for total in totals)).text(self._config, "about ")
+        totals = astuple(sum(parts, Forecast(0, 0, 0)))
+        whole = Forecast(*(round(times * total) for total in totals))
+        return (whole + Forecast.of_trial(self._config, self._format)).text(self._config, "about ")
 
     @property
     def notes(self) -> dict[str, str]:

@@ -8,12 +8,13 @@ A cost is known only where prices are given. Answers without a count of tokens m
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from threading import Lock
 from time import monotonic
 
 from sparring.configs.core.status import say
 from sparring.configs.language import EndpointConfig
+from sparring.envs.text import TextFormat
 
 CHARACTERS = 4
 """Of a token, about, where the tokens of a server are not known."""
@@ -34,6 +35,18 @@ class Forecast:
     requests: int
     prompt_tokens: int
     answer_tokens: int
+
+    @classmethod
+    def of_trial(cls, config: EndpointConfig, text_format: TextFormat) -> Forecast:
+        """Return the trial of a server when it is opened (`exactness`): a text, a token twice, and a decision."""
+        if config.structured != "tokens":
+            return cls(0, 0, 0)
+        decision = config.most_tokens or text_format.trial.lines * (text_format.trial.longest + 1) + 1
+        return cls(4, (len(text_format.sample) + 3 * len(text_format.opening)) // CHARACTERS, 3 + decision)
+
+    def __add__(self, other: Forecast) -> Forecast:
+        """Return both together."""
+        return Forecast(*(sum(pair) for pair in zip(astuple(self), astuple(other), strict=True)))
 
     def text(self, config: EndpointConfig, how_many: str = "") -> str:
         """Return them with their price; `how_many` is in front of the number of requests."""

@@ -131,6 +131,13 @@ def open_players(
     player = TextSeats(CheckedPlayer(model.name, policy), model.name)
     player.kinds = getattr(policy, "kinds", None)
     player.server = model.backend if model.endpoint else None
+    if player.server and (options.rated or options.hypotheses):  # without `extras`
+
+        @resources.push
+        def discard(error: type[BaseException] | None, *_: Any) -> None:
+            if error is None:
+                player.server.discard_kept()
+
     return PairedPlayers(player, rivals, resources=resources)
 
 
@@ -143,12 +150,13 @@ def match_price(options: OpenSpielTextOptions, stated: ExactConditions, game: An
             prompts.append(prompt_of(state, stated.answer))
             moves += 1
             state = past_chance(state.child(random_option(state, mix(number, moves)).value), mix(number, moves))
-    games = number_of_games(options, game.num_players()) * opponents
+    batch = number_of_games(options, game.num_players())
+    games = batch * max(options.max_games // batch, 1) if options.hypotheses else batch * opponents
     times = games / PLAYOUTS / game.num_players()  # the model has one of the seats
     names = max(action_menu(prompt.position).longest for prompt in prompts) + len(CLOSING)  # no fewer than tokens
     most = stated.answer.max_tokens if stated.answer.form == REASONING else names
     price = cost(options, prompts, times, OpenSpielAnswerConfig(REASONING, most))
-    return f"{games} games, estimated from random ones: {price}"
+    return f"{'at most ' if options.hypotheses else ''}{games} games, estimated from random ones: {price}"
 
 
 def matches(options: OpenSpielTextOptions, players: Sequence[Any], device: str, threads: int) -> SeatMatches:

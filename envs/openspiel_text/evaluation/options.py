@@ -18,6 +18,7 @@ from sparring.configs.core.device import LOCAL
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.envs.game import aliases
 from sparring.envs.openspiel_text import GAME, NAME
+from sparring.envs.openspiel_text.answers import MOVES
 from sparring.envs.openspiel_text.config import MENU, REASONING, OpenSpielAnswerConfig
 from sparring.envs.openspiel_text.evaluation.models import ENV, TEMPERATURE, run_of_model
 from sparring.eval.command import Evaluation, place_of
@@ -178,12 +179,13 @@ def priced(text: str) -> Evaluation:
 
 
 def cost(options: OpenSpielTextOptions, prompts: Sequence[Any], times: float, answer: OpenSpielAnswerConfig) -> str:
-    """Return the requests, tokens and price of asking each prompt so many times."""
+    """Return the requests, tokens and price of asking each prompt so many times, and of the server's trial."""
     endpoint, free = served(options.settings), answer.form == REASONING
     forks = [times if free else times * (len(prompt_options(prompt)) - 1) for prompt in prompts]
     requests, longest = round(sum(forks)), (endpoint.most_tokens or answer.max_tokens) if free else 1
     tokens = int(sum(n * len(prompt.text) for n, prompt in zip(forks, prompts, strict=True)) // CHARACTERS)
-    return Forecast(requests, tokens, requests * longest).text(endpoint, "" if free else "at most ")
+    asked = Forecast(requests, tokens, requests * longest) + Forecast.of_trial(endpoint, MOVES)
+    return asked.text(endpoint, "" if free else "at most ")
 
 
 def prompt_options(prompt: Any) -> Any:

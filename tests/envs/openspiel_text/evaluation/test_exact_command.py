@@ -83,7 +83,10 @@ def test_the_price_of_a_server_is_stated_before_it_is_asked():
     decisions = TextDecisions.of("kuhn_poker", {}, answer)
     characters = sum(len(prompt.text) for prompt in decisions.prompts)
     options = OpenSpielTextOptions(
-        ckpt="http://127.0.0.1:1/v1", exact=True, samples=8, set=("endpoint.prompt_price=2", "endpoint.answer_price=10")
+        ckpt="http://127.0.0.1:1/v1",
+        exact=True,
+        samples=8,
+        set=("endpoint.prompt_price=2", "endpoint.answer_price=10", "endpoint.structured=none"),
     )
     prompts, answers = 8 * characters // 4, 12 * 8 * 100
     dollars = (prompts * 2.0 + answers * 10.0) / 1e6
@@ -93,11 +96,13 @@ def test_the_price_of_a_server_is_stated_before_it_is_asked():
     )
     free = OpenSpielTextOptions(ckpt="http://127.0.0.1:1/v1", exact=True)
     menus = price(free, decisions, OpenSpielAnswerConfig())
-    assert menus.startswith("12 prompts: at most 12 requests, ")  # two actions each: one fork
+    assert menus.startswith("12 prompts: at most 16 requests, ")  # two actions each: one fork; and four of the trial
     assert menus.endswith(
-        "at most 12 of answers; for the price give --set endpoint.prompt_price=USD endpoint.answer_price=USD"
+        "at most 22 of answers; for the price give --set endpoint.prompt_price=USD endpoint.answer_price=USD"
     )
-    limited = OpenSpielTextOptions(ckpt="http://127.0.0.1:1/v1", exact=True, samples=8, set=("endpoint.max_tokens=9",))
+    limited = OpenSpielTextOptions(
+        ckpt="http://127.0.0.1:1/v1", exact=True, samples=8, set=("endpoint.max_tokens=9", "endpoint.structured=none")
+    )
     assert f"at most {12 * 8 * 9} of answers" in price(limited, decisions, answer)
 
 
@@ -108,9 +113,11 @@ def test_the_price_alone_asks_no_server(capsys):
     assert (
         main([*server, "--games", "8", "--id", "tic_tac_toe", "--opponents", "openspiel:uniform,openspiel:mcts:2"]) == 0
     )
-    exact, matches = filter(None, capsys.readouterr().out.splitlines())
-    assert exact.startswith("12 prompts: at most 12 requests, ")
+    assert main([*server, "--sprt", "elo1=5", "--max-games", "250"]) == 0
+    exact, matches, test = filter(None, capsys.readouterr().out.splitlines())
+    assert exact.startswith("12 prompts: at most 16 requests, ")
     assert matches.startswith("16 games, estimated from random ones: ")
+    assert test.startswith("at most 200 games, estimated from random ones: ")
 
 
 def test_the_price_of_menus_counts_a_request_for_each_fork():
@@ -118,6 +125,6 @@ def test_the_price_of_menus_counts_a_request_for_each_fork():
     decisions = TextDecisions.of("leduc_poker", {}, OpenSpielAnswerConfig())
     counts = Counter(len(prompt.position.legal_actions()) for prompt in decisions.prompts)
     options = OpenSpielTextOptions(ckpt="http://127.0.0.1:1/v1", exact=True)
-    requests = counts[2] + 2 * counts[3]
+    requests = counts[2] + 2 * counts[3] + 4  # the trial
     assert counts.keys() == {2, 3}
     assert f": at most {requests:,} requests, " in price(options, decisions, OpenSpielAnswerConfig())

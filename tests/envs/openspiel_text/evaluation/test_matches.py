@@ -101,6 +101,16 @@ def test_a_chat_server_plays_after_its_price_is_stated(capsys, tmp_path):
     assert [path.name for path in tmp_path.iterdir() if "answers" in path.name] == []  # kept until the games are over
 
 
+@pytest.mark.parametrize("words", [["--sprt", "elo1=5", "--max-games", "40"], ["--ladder"]])
+def test_a_test_or_ladder_leaves_no_kept_answers(words, tmp_path):
+    with chat_server(lambda text: "Bet") as (url, _):
+        asked = ["--ckpt", url, "--set", "model.name=fake", "endpoint.api=chat", "endpoint.structured=none", "--quiet"]
+        games = ["--answers", "reasoning", "--games", "20", "--out", str(tmp_path)]
+        main([*WORDS, *asked, *games, *words])
+    assert not list(tmp_path.glob("*.answers.jsonl"))
+    assert {path.stem for path in tmp_path.iterdir()} == {words[0].removeprefix("--")}
+
+
 def test_a_server_without_log_probabilities_plays_from_menus_too(tmp_path):
     """It always answers Bet, which is legal everywhere in Kuhn poker."""
     with chat_server(lambda text: "Bet\n</move>") as (url, _):
