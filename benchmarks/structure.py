@@ -192,7 +192,7 @@ def _is_page_or_code(file: Path, root: Path) -> bool:
 
 
 def _navigation_words(root: Path) -> str:
-    """Words of docs/README.md and the pages it links to before the lab notes; bars and rules of tables are not words."""
+    """Words of docs/README.md and the pages it links to before the lab notes, without the bars of tables."""
     index = root / "docs" / "README.md"
     if not index.is_file():
         return "-"
