@@ -132,7 +132,7 @@ class SurveyMatch(CancellableMatch, ABC):
 
     @abstractmethod
     def start(self, seed: int) -> MatchTurn:
-        """Begin anew; the seed is of random numbers in the conclusion."""
+        """Start again; the seed is of random numbers in the conclusion."""
 
     @abstractmethod
     def close(self) -> None:

@@ -59,7 +59,7 @@ def check_copies(game: Any, label: str = "") -> None:
     """
     begin = f"{label}: {game}" if label else str(game)
     if game.num_players() < 2:
-        raise InputError(f"{begin}: the game has one player, so nobody can exploit another; choose one with more")
+        raise InputError(f"{begin}: the game has one player; exploiting needs a game with two or more")
     if not has_text(game) and not is_open(game):
         raise InputError(
             f"{begin}: the game gives no text of an information state, which attacks on copies of states need"

@@ -23,7 +23,7 @@ class WatchedGame(ABC):
 
     @abstractmethod
     def think(self) -> None:
-        """Ask whoever is to move, unless that is the person."""
+        """Ask the player to move, unless that is the person."""
 
     def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
         """Call `changed` after every change of the game, until the returned function is called."""

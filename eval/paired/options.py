@@ -124,7 +124,7 @@ class PairedEvaluationOptions(PairedOptions, EvaluateOptions):
             self._refuse(("require", *self.OUTPUTS), "--sprt: leave one of them out")
 
     def check_player(self) -> None:
-        """Raise `InputError` where nobody plays."""
+        """Raise `InputError` without a player."""
         if not self.ladder:
             self.require_given("ckpt", self.MISSING)
 

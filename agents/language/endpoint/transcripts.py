@@ -1,6 +1,6 @@
 """Transcripts of a server's decisions, one a line of a JSON Lines file: prompt, all that was written, what was read.
 
-The file begins anew with every command; one that goes on after a cut writes the decisions before the cut again.
+Every command starts the file again; one that goes on after a cut writes the decisions before the cut again.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The page gets what the person's seat may see: OpenSpiel's text of the observation, and of all that this seat remembers.
 What others did is shown where nothing is hidden, and everything once the game is over. The player is asked in a thread;
-what it answers is dropped if a new game has begun meanwhile.
+what it answers is dropped if a new game has started meanwhile.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class PersonTable(WatchedGame):
         except InputError as error:
             problem = str(error)
         finally:
-            if self.state is state:  # else a new game has begun
+            if self.state is state:  # else a new game has started
                 self.thinking, self.problem = False, "" if choices else problem
                 if choices:
                     self._apply(self._drawn(choices))

@@ -1,6 +1,6 @@
 """Networks as policies in copies of the states of an OpenSpiel game: this project's, and layers of others.
 
-A copy of a state lacks what a network with memory remembers. It is computed anew from the player's own decisions on the
+A copy of a state lacks what a network with memory remembers. It is computed again from the player's decisions on the
 way, which the information state determines.
 """
 
