@@ -23,6 +23,7 @@ VERSIONS = {
     "pyproject.toml": r'^version = "(.+)"$',
     "CITATION.cff": r"^version: (.+)$",
     "CHANGELOG.md": r"^## (.+)$",
+    "README.md": r"version = {(.+?)}",
     "envs/hubs/openenv/server.py": r'version="(.+?)"',
     "envs/hubs/verifiers/pyproject.toml": r'^version = "(.+)"$',
 }
