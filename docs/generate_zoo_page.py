@@ -76,7 +76,7 @@ Ctrl-C, and the same line goes on.
 LINES = {
     "watch": "sparring eval --ckpt {name} {options}--replay match.html",
     "play": "sparring play --opponent {name}",
-    "load": "python -c \"import sparring; print(sparring.load('{name}'))\"",
+    "load": "python -c \"import sparring; print(sparring.load('{name}').env_id)\"",
     "exploit": "sparring exploit {name}",
 }
 GAME_OPTIONS = {"diplomacy": "--games 7 ", "dogfight": "--games 20 ", "air_combat": "--games 20 "}
