@@ -32,7 +32,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check -c constr
 VLLM := $(or $(SPARRING_VLLM),$(CURDIR)/.venv-vllm/bin/python)
 
 .PHONY: help install setup demo docs test pytest slow lint style types bench gpu golden mutation torture kernels \
-	release-check report
+	release release-check report
 .DEFAULT_GOAL := help
 
 help:
@@ -45,6 +45,7 @@ help:
 	@echo "make report  the report on exploitability as PDF, written to build/report/"
 	@echo "make lint    ruff, mypy and the prose of the pages"
 	@echo "make release-check  build wheel and sdist of HEAD, install each on its own, use it; RELEASE_ARGS=--pipx runs it by pipx, too"
+	@echo "make release build wheel, sdist, the site and SHA256SUMS into build/release/, if all versions agree and nothing is uncommitted"
 	@echo "make bench   speed of the simulators and of training, as ratios"
 	@echo "make gpu     test and measure everything on a GPU, in nine minutes; GPU_ARGS=\"--device cpu\" tries the script"
 	@echo "make golden  compare all numbers of small runs with those of BASE=<commit>; PARTS=ppo,grpo selects; docs/golden_runs.md"
@@ -148,6 +149,10 @@ mutation: setup
 # A clean clone in the temporary folder, `python -m build`, and environments of their own: what is not committed is not there.
 release-check: setup
 	$(BIN)/python -m benchmarks.release $(RELEASE_ARGS)
+
+# The commands that tag and upload are in CONTRIBUTING.md.
+release: docs
+	$(BIN)/python -m benchmarks.release.publish
 
 # Three hours at most; TORTURE_ARGS="--help" lists the parts. Fails if anything did not hold.
 torture: kernels

@@ -65,7 +65,7 @@ TARGETS = {
     "test lines": "<= 60,000",
     "banned words in code and docs": "< 20",
     "comment lines on kernels and numerics": "3-5 %",
-    "words of the main navigation": "<= 55,000",
+    "words of the main navigation": "<= 45,000",
 }
 _COMMON = "device=cpu threads=1 logger.progress=false name=traced checkpoint_every=1000 evaluation.every=0"
 _PPO = (
@@ -188,18 +188,18 @@ def _banned(root: Path) -> int:
 def _is_page_or_code(file: Path, root: Path) -> bool:
     inside = file.relative_to(root)
     run = inside.parts[0] == "checkpoints" and inside.parts[1] not in ("README.md", "released")
-    return not run and file.name != Path(__file__).name
+    return not run and file.name not in (Path(__file__).name, "check_prose.py")
 
 
 def _navigation_words(root: Path) -> str:
-    """Words of docs/README.md and of the pages it links to before the lab notes; of notebooks those of the cells."""
+    """Words of docs/README.md and the pages it links to before the lab notes, without the bars of tables."""
     index = root / "docs" / "README.md"
     if not index.is_file():
         return "-"
     navigation = index.read_text(encoding="utf-8").partition("| lab notes |")[0]
     links = re.findall(r"\]\(([\w./]+\.(?:md|ipynb))", navigation)
     pages = {index, *((index.parent / link).resolve() for link in links)}
-    return f"{sum(len(_text_of(page).split()) for page in pages):,}"
+    return f"{sum(any(map(str.isalnum, word)) for page in pages for word in _text_of(page).split()):,}"
 
 
 def _text_of(page: Path) -> str:

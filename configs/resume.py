@@ -116,7 +116,7 @@ def moved_by_length(config: RunConfig, changed: Mapping[str, Any]) -> list[str]:
         return []
     ppo, last, play = config.ppo, config.phases[-1], config.self_play
     updates = sum(phase.updates for phase in config.phases) + sum(was - now for was, now in lengths)
-    # An exploiter that the end of the shorter run would have cut was not begun.
+    # An exploiter that the end of the shorter run would have cut was not started.
     turn = updates % (play.exploiter_every + play.exploiter_updates) if play.exploiter_every else 1
     annealed = {
         "ppo.learning_rate": ppo.adaptive_kl == 0.0 and ppo.final_learning_rate_fraction != 1.0,

@@ -56,7 +56,6 @@ FINISHED = [
     "docs/exploit.md",
     "docs/exploitable_model.md",
     "docs/extending.md",
-    "docs/glossary.md",
     "docs/golden_runs.md",
     "docs/grpo_traps.md",
     "docs/hubs.md",

@@ -22,7 +22,7 @@ from sparring.eval.zoo.cards import NOT_MEASURED, NOT_RECORDED, columns  # noqa:
 
 PAGE, AGENTS = ROOT / "docs" / "model_zoo.md", ROOT / "docs" / "agents.md"
 RELEASED = ROOT / "checkpoints" / "released"
-STRENGTH = ("bots", "held out", "best response", "strongest attack", "other policies")
+STRENGTH = ("bots", "held out", "best response", "strongest attack")
 HEAD = """\
 <!-- Written by docs/generate_zoo_page.py from checkpoints/released/: edit the cards there. -->
 
@@ -34,21 +34,19 @@ every command; `tiny` is the language model. `sparring.load("released/NAME")` lo
 *Held out* has the mean and the worst of the [held-out opponents](opponents.md#held-out-opponents). A *best response* is
 an opponent trained against the model alone, cold from random weights or warm from the model's own
 ([how](results/bots_only.md#best-responses-the-released-policy)). *Attack* is the strongest of several
-[attacks](results/self_play.md#the-maximum-of-several-attacks). These columns have wins only. Wins are also low against
-a policy that only flees, the [floor](results/self_play.md#the-floor-a-policy-that-only-flees): it loses 0 % in 1 M
-steps.
+[attacks](results/self_play.md#the-maximum-of-several-attacks). These columns have wins only, which are also low against
+a policy that only [flees](results/self_play.md#the-floor-a-policy-that-only-flees).
 
-| name | game | weights | bots, win % | held out, win % | best response, win % | attack, win % | others, win % |
-| --- | --- | ---: | --- | --- | --- | --- | --- |
+| name | game | weights | bots, win % | held out, win % | best response, win % | attack, win % |
+| --- | --- | ---: | --- | --- | --- | --- |
 """
 SECOND = """
 ## How they were made
 
-Minutes are by the clock of the machine on the card, which also has the steps. `sparring policies` prints each file's
-SHA-256.
+All are under MIT. Minutes are by the clock of the machine on the card.
 
-| name | minutes | command to repeat | licence | card |
-| --- | ---: | --- | --- | --- |
+| name and card | minutes | command to repeat |
+| --- | ---: | --- |
 """
 TAIL = """
 ## Use one
@@ -61,11 +59,8 @@ sparring train +run=quickstart init_from=released/dogfight_quickstart     # begi
 ```
 
 To add your own run, use `sparring policies add RUN --licence MIT`. It copies the policy to `checkpoints/zoo/`, with a
-card made from the run's files. `sparring.load("zoo/NAME")` loads it, `--opponents zoo/NAME` plays against it, and
-`sparring policies` prints both tables. Figures that were not measured are marked so.
-
-In Python call `sparring.load("released/dogfight_quickstart").predict(obs)` ([first agent](tutorials/first_agent.md)). A
-`manifest.json` beside every file has its SHA-256, which is verified when the model is loaded.
+card made from the run's files. `zoo/NAME` then names it like a released one, and `sparring policies` prints both
+tables. A `manifest.json` beside every file has its SHA-256, which is verified when the model is loaded.
 """
 
 
@@ -81,7 +76,7 @@ Ctrl-C, and the same line goes on.
 LINES = {
     "watch": "sparring eval --ckpt {name} {options}--replay match.html",
     "play": "sparring play --opponent {name}",
-    "load": "python -c \"import sparring; print(sparring.load('{name}'))\"",
+    "load": "python -c \"import sparring; print(sparring.load('{name}').env_id)\"",
     "exploit": "sparring exploit {name}",
 }
 GAME_OPTIONS = {"diplomacy": "--games 7 ", "dogfight": "--games 20 ", "air_combat": "--games 20 "}
@@ -96,7 +91,7 @@ def page() -> str:
     models = [policy(path) for path in sorted(RELEASED.glob("*.pt"))]
     models += [language_model(path.parent) for path in sorted(RELEASED.glob("*/manifest.json"))]
     strength = [[name, rows["game"], rows["weights"], *(rows[key] for key in STRENGTH)] for name, rows, _ in models]
-    origin = [[name, rows["minutes"], rows["command"], rows["licence"], card] for name, rows, card in models]
+    origin = [[f"[{name}]({card})", rows["minutes"], rows["command"]] for name, rows, card in models]
     return HEAD + _rows(strength) + SECOND + _rows(origin) + TAIL
 
 
@@ -115,7 +110,7 @@ def agents() -> str:
 
 def policy(path: Path) -> tuple[str, dict[str, str], str]:
     """Return name, columns and link to the card of a policy."""
-    return f"`{path.stem}`", columns(path), f"[card](../checkpoints/released/{path.stem}.md)"
+    return f"`{path.stem}`", columns(path), f"../checkpoints/released/{path.stem}.md"
 
 
 def language_model(folder: Path) -> tuple[str, dict[str, str], str]:
@@ -133,9 +128,8 @@ def language_model(folder: Path) -> tuple[str, dict[str, str], str]:
         "bots": "[results](results/diplomacy.md)",
         "minutes": minutes[1] if minutes else NOT_RECORDED,
         "command": f"`python train.py +run={config['run']}`",
-        "licence": "MIT",
     }
-    return f"`{folder.name}`", rows, "[models](language_models.md#the-models)"
+    return f"`{folder.name}`", rows, "language_models.md#the-models"
 
 
 def _rows(rows: list[list[str]]) -> str:

@@ -241,5 +241,5 @@ def load(reference: str) -> Any:
             raise InputError(f"{module}: this installation lacks it; install sparring with all its parts") from error
         if error.name not in EXTRAS:
             raise
-        needs = f"needs the package {error.name}: pip install 'sparring[{EXTRAS[error.name]}]'"
-        raise InputError(f"{module}: {needs}") from error
+        extra = EXTRAS[error.name]
+        raise InputError(f"{module}: needs the package {error.name}: run `sparring install {extra}`") from error

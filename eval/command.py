@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from hashlib import sha256
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from threading import Timer, current_thread, main_thread
 from types import FrameType
@@ -26,7 +25,7 @@ from typing import Any, NoReturn
 
 from sparring.agents.run.folder import code_origin
 from sparring.agents.run.signals import Stopped
-from sparring.configs.core.errors import InputError, as_called, one_line, printable, printable_lines
+from sparring.configs.core.errors import InputError, as_called, one_line, printable, printable_lines, require_package
 from sparring.configs.core.files import read_regular, write_atomically
 from sparring.configs.core.status import LOADING, UNFINISHED, end_now, quiet_on_closed_pipe, say
 from sparring.eval.options import EvaluateOptions, PlayerOptions
@@ -190,10 +189,7 @@ def _say_what_is_kept(name: str, words: Sequence[str]) -> None:
 
 def prepare_torch() -> None:
     """Prepare the process for torch, before it is imported. Raises `InputError` if it is not installed."""
-    if find_spec("torch") is None:
-        raise InputError(
-            f"torch is not installed for {sys.executable}; run `sparring install train`, or `make install`"
-        )
+    require_package("torch", "train")
     # Threads that spin while waiting make playing ten times slower on a machine with other load.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 

@@ -32,9 +32,7 @@ COMMANDS = parts("commands") | {
     "watch": CommandPlace("", "the released policy, or the policy file given, flies both aircraft", trains=False),
     "install": CommandPlace("", "install what an extra needs into this Python: sparring install train", trains=False),
 }
-TRAINING = ("torch", "warp", "hydra")
-"""Packages of the extra `train` whose absence tells that it is not installed."""
-SIZE = "1.3 GB with a CPU build of torch"
+TRAINING = ("torch", "warp", "hydra")  # one of them missing: the extra is not installed
 CPU_BUILDS = "https://download.pytorch.org/whl/cpu"
 
 
@@ -130,7 +128,7 @@ def _require_training(name: str) -> None:
     if missing := _missing():
         raise InputError(
             f"{name}: needs the extra train, and {missing[0]} is not installed for {sys.executable}; run "
-            f"`sparring install train` ({SIZE}) or pip install 'sparring[train]'"
+            f"`sparring install train` (1.3 GB with a CPU build of torch)"
         )
 
 
@@ -155,18 +153,26 @@ def _install(extras: list[str]) -> int:
 
 
 def cpu_build(needed: Sequence[str]) -> list[str]:
-    """Return pip's option for the CPU build of torch, where torch is `needed` and this machine has no NVIDIA GPU.
+    """Return pip's words for the CPU build of torch, where torch is `needed` and this machine has no NVIDIA GPU.
 
-    The usual build brings several GB of CUDA. A pip that is configured with an index or wheels of its own decides.
+    The usual build brings several GB of CUDA. Where pip has sources of its own, these are asked for a CPU build first.
     """
     if not any(name.startswith("torch") for name in needed) or shutil.which("nvidia-smi") or sys.platform == "darwin":
         return []
-    listing = [sys.executable, "-m", "pip", "config", "list"]
-    configured = subprocess.run(listing, capture_output=True, text=True, check=False).stdout
+    elsewhere, configured = ["--extra-index-url", CPU_BUILDS], _pip("config", "list")
     if "index" not in configured and "find-links" not in configured:
-        return ["--extra-index-url", CPU_BUILDS]
-    print(f"pip's own index or wheels decide the build of torch: with CUDA it takes 4 GB more than from {CPU_BUILDS}")
+        return elsewhere
+    for source in ([], elsewhere):
+        listed = _pip("index", "versions", "torch", "--retries=0", "--timeout=5", *source)
+        if build := re.search(r"[\d.]+\+cpu", listed):
+            return [*source, f"torch=={build[0]}"]
+    print(f"pip's sources have no CPU build of torch: the usual one takes 4 GB more than that of {CPU_BUILDS}")
     return []
+
+
+def _pip(*words: str) -> str:
+    """Return what pip prints; empty where it fails."""
+    return subprocess.run([sys.executable, "-m", "pip", *words], capture_output=True, text=True, check=False).stdout
 
 
 def requirements(extra: str) -> list[str]:

@@ -153,13 +153,13 @@ def display_path(path: Path) -> str:
 def results_place(player: Player, kind: str = "eval") -> tuple[Path, str] | None:
     """Return the folder and file name for a player's results; None for a player that is not a file or folder.
 
-    Checkpoints other than final.pt and ONNX agents do not overwrite the run's results.
+    Results of other files than final.pt have its name. Those of released models never go into an installed package.
     """
     if isinstance(player, str):
         return None
-    if player.name in (FINAL, MODEL_FOLDER):
-        return player.parent, kind
-    return player.parent, f"{kind}.{player.name if player.suffix == ONNX else player.stem}"
+    folder = ROOT if ROOT != PACKAGE and player.is_relative_to(SHIPPED) else player.parent
+    name = f".{player.name if player.suffix == ONNX else player.stem}"
+    return folder, kind + name * (player.name not in (FINAL, MODEL_FOLDER))
 
 
 def content_of(path: Path) -> dict[str, Any]:

@@ -129,7 +129,7 @@ def actor_of(
     """
     if other := next((key for key in ("family", "masked", "gsde", "memory", "styles") if shape.get(key)), None):
         styles = ", or name one of its styles, RUN/styles/style_0.pt" if other == "styles" else ""
-        raise InputError(f"{name}: a network with {other} plays with torch only; pip install 'sparring[train]'{styles}")
+        raise InputError(f"{name}: a network with {other} plays with torch only; run `sparring install train`{styles}")
     hidden, blocks, activation = shape["hidden"], shape["blocks"], ArrayActivation(shape["activation"])
     outputs = shape["continuous"] + shape["binary"] + sum(_alternatives(shape))
 

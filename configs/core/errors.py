@@ -68,7 +68,7 @@ def require_package(module: str, extra: str) -> None:
     if find_spec(module) is None:
         raise MissingPackageError(
             f"{module} is not installed for {sys.executable}; run `sparring install {extra}`"
-            + ", or `make install`" * (extra == "train")
+            + ", or `make install`" * (extra == "train" and IN_REPOSITORY)
         )
 
 

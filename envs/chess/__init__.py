@@ -1,6 +1,6 @@
 """Chess: two text tasks with verifiable rewards, analysis (P) and arbiter (A), and a game for two in text.
 
-Importing this package needs neither python-chess nor an engine; its modules need python-chess (`sparring[chess]`).
+Importing this package needs neither python-chess nor an engine; its modules need the extra chess.
 """
 
 from importlib.util import find_spec
@@ -44,4 +44,4 @@ GAME = Game(
 def check_package() -> None:
     """Raise `InputError` if python-chess, an extra, is missing."""
     if find_spec(PACKAGE) is None:
-        raise InputError(f"chess needs the package {PACKAGE}: pip install 'sparring[chess]'")
+        raise InputError(f"chess needs the package {PACKAGE}: run `sparring install chess`")

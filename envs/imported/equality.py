@@ -185,7 +185,7 @@ def chosen(env: ImportedEnvConfig, opponents: Sequence[str]) -> tuple[bool, str]
     if env.twin == "auto" and objects:
         return False, f"{start}: PettingZoo's own matches, for {objects[0]} is a Python object, which may read them"
     if env.twin == "auto" and find_spec("pyspiel") is None:
-        how = "pip install 'sparring[open-spiel]'"
+        how = "run `sparring install open-spiel`"
         return False, f"{start}: PettingZoo's own matches; those of OpenSpiel's {twin.name} are faster: {how}"
     try:
         tested = equality(env.id, env.kwargs)

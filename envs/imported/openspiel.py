@@ -78,9 +78,7 @@ def open_game(game_id: str, kwargs: Mapping[str, Any]) -> Any:
     try:
         import pyspiel
     except ImportError as error:
-        raise ConfigError(
-            f"env.id={game_id}: needs the package open_spiel: pip install 'sparring[open-spiel]'"
-        ) from error
+        raise ConfigError(f"env.id={game_id}: needs open_spiel: run `sparring install open-spiel`") from error
     game = _load(pyspiel, game_id, dict(kwargs))
     if game.get_type().dynamics == pyspiel.GameType.Dynamics.MEAN_FIELD:
         raise ConfigError(f"env.id={game_id}: is a mean field game, without matches; choose a game of players")

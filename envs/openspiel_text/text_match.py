@@ -151,7 +151,7 @@ class ExploitabilitySurvey(SurveyMatch):
         ]
 
     def start(self, seed: int) -> MatchTurn:
-        """Begin anew; the seed is that of the interval's bootstrap."""
+        """Start again; the seed is that of the interval's bootstrap."""
         self._seed = check_seed(seed)
         return self._first()
 

@@ -19,12 +19,11 @@ import webbrowser
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sparring.configs.core.errors import InputError
+from sparring.configs.core.errors import InputError, require_package
 from sparring.configs.core.serving import bounded_server, passes
 from sparring.eval.options import SEED, CommandOptions, argument
 
@@ -178,8 +177,7 @@ class HostedGame(Protocol):
 def check_packages() -> None:
     """Raise `InputError` if a package of the extra `play` is missing."""
     for package in PACKAGES:
-        if find_spec(package) is None:
-            raise InputError(f"{package} is not installed; run `sparring install play`")
+        require_package(package, "play")
 
 
 def open_browser(address: str) -> bool:

@@ -109,5 +109,5 @@ def open_players(
 
 def with_notes(player: Duelist | None, opponents: Sequence[Duelist]) -> PairedPlayers:
     """Return the players with the notes on each."""
-    everybody = [*([player] if player else ()), *opponents]
-    return PairedPlayers(player, opponents, tuple(note for entry in everybody for note in entry.notes))
+    players = [*([player] if player else ()), *opponents]
+    return PairedPlayers(player, opponents, tuple(note for entry in players for note in entry.notes))

@@ -1,14 +1,18 @@
 """Every script in benchmarks/ answers bad input in one line with exit code 2, its own as well as its children's."""
 
 import ast
+import re
+import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from benchmarks import standard_tasks
 from benchmarks.command import run_script
+from benchmarks.release import publish
 from benchmarks.release.__main__ import Report, Step, used
 from sparring.agents.run.folder import RunLock
 from sparring.configs.core.errors import InputError
@@ -102,3 +106,25 @@ def test_a_failure_is_a_row_and_the_exit_code(capsys):
         True,
         [("build", "**failed**: no wheel"), ("install", "26 packages")],
     )
+
+
+def test_every_file_of_a_release_names_the_same_version(tmp_path):
+    for name in publish.VERSIONS:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(publish.ROOT / name, tmp_path / name)
+    version = tomllib.loads((tmp_path / "pyproject.toml").read_text())["project"]["version"]
+    assert publish.version_of(tmp_path) == version
+    (tmp_path / "CITATION.cff").write_text("version: 9.9.9\n")
+    with pytest.raises(InputError, match=rf"pyproject.toml {re.escape(version)}, CITATION.cff 9.9.9, "):
+        publish.version_of(tmp_path)
+
+
+def test_a_release_is_of_a_commit_and_has_checksums(tmp_path):
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    publish.check_clean(tmp_path)
+    (tmp_path / "a.whl").write_bytes(b"abc")
+    with pytest.raises(InputError, match=r"1 files differ from the commit, such as a\.whl; commit first"):
+        publish.check_clean(tmp_path)
+    shutil.rmtree(tmp_path / ".git")
+    known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # of "abc", FIPS 180-2
+    assert publish.checksums(tmp_path).read_text() == f"{known}  a.whl\n"

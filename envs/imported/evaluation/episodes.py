@@ -317,7 +317,7 @@ def _load(
         raise InputError(f"{path}: does not name its environment; add --id, as in --id CartPole-v1")
     if env_id and named not in ("", env_id):
         raise InputError(f"--id {env_id}: {path} is of {named}; leave it out")
-    if not env_id:  # whoever types an id means its code
+    if not env_id:  # a typed id allows its code
         _check_module(path, named, module)
     return load_foreign(path, device, env_id or named, stated, vecnormalize)
 

@@ -50,7 +50,7 @@ PLAYOUTS = 20
 
 
 class SampledPolicy:
-    """A model's answers as a policy of states; they are drawn anew each time, in free text or from a menu.
+    """A model's answers as a policy of states; they are drawn again each time, in free text or from a menu.
 
     `kinds` counts them. `seed` is that of the games, and `asked` the number of answers since they began.
     """
@@ -105,7 +105,7 @@ def open_players(
         """The model in any seats."""
 
         path = located if isinstance(located, Path) else None
-        training: dict[str, Any] = {}  # noqa: RUF012 - nobody writes to it
+        training: dict[str, Any] = {}  # noqa: RUF012 - never written
         kinds: Any = None
         server: Any = None
 

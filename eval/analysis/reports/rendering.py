@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 WIDTH, HEIGHT = 520, 220
-LEFT, RIGHT, TOP, BOTTOM = 62, 10, 24, 34
-"""Margins in pixels."""
+LEFT, RIGHT, TOP, BOTTOM = 62, 10, 24, 34  # margins in pixels
+INKS = (*COLORS[:-1], "currentColor")  # of groups of lines; black is the colour of text, which a dark page inverts
 
 
 class PlotScale:
@@ -91,7 +91,7 @@ def _positive(entry: PlotLine) -> PlotLine:
 
 
 def _curve(entry: PlotLine, x: PlotScale, y: PlotScale) -> str:
-    color, points = COLORS[entry.group % len(COLORS)], [(x(a), y(b)) for a, b in zip(entry.x, entry.y, strict=True)]
+    color, points = INKS[entry.group % len(INKS)], [(x(a), y(b)) for a, b in zip(entry.x, entry.y, strict=True)]
     if entry.dots or len(points) == 1:
         return "".join(f'<circle cx="{a:.1f}" cy="{b:.1f}" r="2" fill="{color}" opacity="0.5"/>' for a, b in points)
     path = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
@@ -116,10 +116,8 @@ def _legend(lines: list[PlotLine]) -> str:
     named = {entry.label: entry.group for entry in lines if entry.label and not entry.thin}
     if len(named) < 2:
         return ""
-    keys = (
-        f'<span style="color:{COLORS[group % len(COLORS)]}">&#9632; {html_text(name)}</span>'
-        for name, group in named.items()
-    )
+    square = '<span><span style="color:{}">&#9632;</span> {}</span>'
+    keys = (square.format(INKS[group % len(INKS)], html_text(name)) for name, group in named.items())
     return f'<p class="legend">{" ".join(keys)}</p>'
 
 
@@ -130,18 +128,20 @@ def _short(value: float) -> str:
 
 
 _CSS = """
-body{font:15px/1.5 system-ui,sans-serif;color:#1E2228;max-width:1120px;margin:2em auto;padding:0 1em}
+:root{--bg:#fff;--panel:#fafafa;--line:#dee1e5;--ink:#1e2228;--dim:#5d646d;color-scheme:light dark}
+@media(prefers-color-scheme:dark){:root{--bg:#0a0e16;--panel:#111827;--line:#223049;--ink:#e6ebf3;--dim:#8a98ae}}
+body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--bg);max-width:1120px}
 table{border-collapse:collapse;margin:.6em 0;font-size:14px;display:block;overflow-x:auto}
-th,td{padding:.2em .8em .2em 0;text-align:left;border-bottom:1px solid #DEE1E5;vertical-align:top}
-.finding{border-left:4px solid #E69F00;padding:.2em 1em;margin:.8em 0;background:#FAFAFA}
-.critical{border-color:#D55E00}.info{border-color:#56B4E9}
+th,td{padding:.2em .8em .2em 0;text-align:left;border-bottom:1px solid var(--line);vertical-align:top}
+.finding{border-left:4px solid #E69F00;padding:.2em 1em;margin:.8em 0;background:var(--panel)}
+.critical{border-color:#D55E00}.info{border-color:#56B4E9}:focus-visible{outline:2px solid;outline-offset:2px}
 .plots{display:flex;flex-wrap:wrap;gap:1em}.plots>div{max-width:min(100%,520px)}svg{max-width:100%;height:auto}
-svg text{font:11px system-ui,sans-serif;fill:#70767E}
-svg text.title{font-size:13px;fill:#1E2228}.grid{stroke:#DEE1E5;stroke-width:.6}
-.mark{stroke:#70767E;stroke-dasharray:3 3}.legend{font-size:12px;margin:0 0 0 62px}
+svg text{font:11px system-ui,sans-serif;fill:var(--dim)}
+svg text.title{font-size:13px;fill:var(--ink)}.grid{stroke:var(--line);stroke-width:.6}
+.mark{stroke:var(--dim);stroke-dasharray:3}.legend{font-size:12px;margin:0 0 0 62px}body{margin:2em auto;padding:0 1em}
 @media(max-width:600px){body{margin:1em auto;padding:0 .7em}h1{font-size:1.4em;overflow-wrap:anywhere}
 table{font-size:12px}th,td{padding:.2em .3em .2em 0}svg text,svg text.title{font-size:15px}
-td:first-child{overflow-wrap:anywhere}.legend{margin:0}th:first-child,td:first-child{position:sticky;left:0;background:#fff}}
+td:first-child{overflow-wrap:anywhere}.legend{margin:0}th:first-child,td:first-child{position:sticky;left:0;background:var(--bg)}}
 """
 
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import sparring
+from sparring.agents.opponents import players as named
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.policy import Policy
 from sparring.configs import opponents as registry
@@ -209,3 +210,11 @@ def test_named_players_act_for_their_own_matches_only():
     assert np.array_equal(players.calls[0], seen.numpy())
     assert env.opponent_seats.player_seconds > 0.0
     env.close()
+
+
+def test_results_of_a_released_policy_do_not_go_into_the_installed_package(tmp_path, monkeypatch):
+    policy = named.SHIPPED / "released" / "dogfight_strong.pt"
+    assert named.results_place(policy) == (policy.parent, "eval.dogfight_strong")  # in a checkout, beside it
+    monkeypatch.setattr(named, "ROOT", tmp_path)
+    assert named.results_place(policy) == (tmp_path, "eval.dogfight_strong")
+    assert named.results_place(tmp_path / "run" / "final.pt", "sprt") == (tmp_path / "run", "sprt")

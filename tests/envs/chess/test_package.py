@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-NEEDS = "chess needs the package chess: pip install 'sparring[chess]'"
+NEEDS = "chess needs the package chess: run `sparring install chess`"
 
 
 def run_without_chess(code):
@@ -38,5 +38,5 @@ def test_the_extra_is_named(code):
 
 def test_the_extra_is_named_where_a_descriptor_leads_to_it():
     done = run_without_chess("from sparring.envs.game import load; load('sparring.envs.chess.positions:FIELDS')")
-    needs = "sparring.envs.chess.positions: needs the package chess: pip install 'sparring[chess]'"
+    needs = "sparring.envs.chess.positions: needs the package chess: run `sparring install chess`"
     assert done.stderr.strip().endswith(f"InputError: {needs}")

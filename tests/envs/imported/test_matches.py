@@ -241,7 +241,7 @@ def test_an_invalid_game_is_refused_in_one_line(package, name, kwargs, text):
 
 def test_a_missing_package_names_what_installs_it(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyspiel", None)
-    with pytest.raises(ConfigError, match=r"needs the package open_spiel: pip install 'sparring\[open-spiel\]'"):
+    with pytest.raises(ConfigError, match=r"needs open_spiel: run `sparring install open-spiel`"):
         make_match("openspiel", "kuhn_poker", {})
     monkeypatch.setitem(__import__("sys").modules, "rlcard", None)
     for module in [name for name in __import__("sys").modules if name.startswith("pettingzoo.classic")]:

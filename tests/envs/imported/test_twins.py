@@ -192,8 +192,8 @@ def test_without_openspiel_auto_plays_pettingzoos_matches(monkeypatch):
     taken, told = chosen(ImportedEnvConfig(id=FOUR), [])
     assert not taken
     assert "PettingZoo's own matches" in told
-    assert "pip install 'sparring[open-spiel]'" in told
-    with pytest.raises(InputError, match=r"needs the package open_spiel"):
+    assert "run `sparring install open-spiel`" in told
+    with pytest.raises(InputError, match=r"needs open_spiel: run `sparring install"):
         chosen(ImportedEnvConfig(id=FOUR, twin="on"), [])
 
 

@@ -188,6 +188,9 @@ def test_commands_are_called_with_their_options(opened, capsys, printed):
     assert printed(command.main, ["watch", "--help"]).startswith("usage: sparring watch [POLICY]")
 
 
+CPU_INDEX = ["--extra-index-url", "https://download.pytorch.org/whl/cpu"]
+
+
 def test_the_requirements_of_an_extra_are_those_of_the_package(monkeypatch):
     stated = ["numpy>=2", 'torch>=2.6; extra == "train"', "warp-lang>=1.10 ; extra == 'train'", 'x; extra == "trainer"']
     monkeypatch.setattr(command.metadata, "requires", lambda _: stated)
@@ -195,18 +198,27 @@ def test_the_requirements_of_an_extra_are_those_of_the_package(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("gpu", "config", "cpu"),
+    ("gpu", "config", "listed", "words"),
     [
-        (None, "", True),
-        (None, "global.timeout='5'", True),
-        (None, "global.index-url='x'", False),
-        ("/bin/x", "", False),
+        (None, "", ("torch (2.9)", "torch (2.9)"), CPU_INDEX),
+        (None, "global.timeout='5'", ("torch (2.9)", "torch (2.9)"), CPU_INDEX),
+        (None, "global.index-url='x'", ("2.9, 2.8.1+cpu, 2.7+cpu", ""), ["torch==2.8.1+cpu"]),
+        (None, "global.find-links='x'", ("torch (2.9)", "torch (2.9+cpu)"), [*CPU_INDEX, "torch==2.9+cpu"]),
+        (None, "global.index-url='x'", ("torch (2.9)", ""), []),
+        ("/bin/x", "", ("torch (2.9)", "torch (2.9+cpu)"), []),
     ],
 )
-def test_install_takes_the_cpu_build_of_torch_without_a_gpu(gpu, config, cpu, monkeypatch):
+def test_install_takes_the_cpu_build_of_torch_without_a_gpu(gpu, config, listed, words, monkeypatch):
+    """`listed` is what pip lists in its own sources, and with the index of CPU builds beside them."""
+
+    def run(called, **_):
+        own, beside = listed
+        told = config if "config" in called else beside if CPU_INDEX[1] in called else own
+        return subprocess.CompletedProcess(called, 0, told)
+
     monkeypatch.setattr(command.shutil, "which", lambda _: gpu)
-    monkeypatch.setattr(command.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0, config))
-    assert bool(command.cpu_build(["pettingzoo>=1", "torch>=2.6"])) == cpu
+    monkeypatch.setattr(command.subprocess, "run", run)
+    assert command.cpu_build(["pettingzoo>=1", "torch>=2.6"]) == words
     assert command.cpu_build(["onnx>=1"]) == []
 
 

@@ -82,7 +82,7 @@ def policy_choices(player: NetworkSeats, game: ImportedGame, *, sampled: bool) -
 
 def read_policy(text: str, game: Any) -> TablePolicy:
     """Return a policy of this project in its game; a checkpoint draws its actions. Raises `InputError` elsewhere."""
-    player, trained = load_policy(find_checkpoint(text), "cpu")
+    player, trained = load_policy(find_checkpoint(text), "cpu", [type(game).__module__])  # which is imported
     own: Any = trained.match() if trained.package == "openspiel" else None
     if own is None or str(own.game) != str(game):
         raise InputError(f"{text}: plays {trained.name}, and the game is {game}; name a policy of this game")

@@ -176,7 +176,7 @@ def test_an_id_of_the_hub_is_found_in_the_cache_on_this_disk(folder, monkeypatch
 
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setattr(loading, "find_spec", lambda name: None if name == "tokenizers" else object())
-    with pytest.raises(ModelError, match=r"need the package tokenizers: pip install 'sparring\[llm\]'"):
+    with pytest.raises(ModelError, match=r"need the package tokenizers: run `sparring install llm`"):
         load("tiny")
 
 

@@ -341,8 +341,9 @@ def test_a_port_in_use_is_one_line(capsys):
 
 
 def test_a_missing_extra_is_one_line(monkeypatch, error_line):
-    monkeypatch.setattr(server, "find_spec", lambda name: None if name == "uvicorn" else name)
-    assert "uvicorn is not installed; run `sparring install play`" in error_line(play.main, ["--quiet"])
+    monkeypatch.setattr(server, "PACKAGES", ("no_such_package",))
+    assert "no_such_package is not installed for" in (line := error_line(play.main, ["--quiet"]))
+    assert line.endswith("; run `sparring install play`\n")
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_play"), ids=messages.label)

@@ -13,6 +13,7 @@ from sparring.configs.load import load
 from sparring.configs.resume import resume_hint
 from sparring.configs.serialization import from_plain, to_plain
 from sparring.envs.imported.config import GymnasiumEnvConfig, ImportedEnvConfig
+from sparring.envs.imported.evaluation.players import network_states
 from sparring.envs.imported.evaluation.policy import ImportedGame, check_modules
 from sparring.envs.imported.names import found_elsewhere
 
@@ -251,3 +252,19 @@ def test_check_says_where_a_game_is(name):
     pytest.importorskip("pyspiel")
     with pytest.raises(InputError, match=r"openspiel:goofspiel|connect_four|env=gymnasium env\.id=CartPole-v1"):
         sparring.check(name, trial=0)
+
+
+def test_a_policy_may_import_the_module_of_the_game_that_is_played_and_no_other(monkeypatch):
+    """The game was named on the command line, so its module has run; a policy's file can name none itself."""
+    allowed = []
+
+    def load_policy(path, device, modules):
+        allowed.append(modules)
+        raise InputError("read")
+
+    monkeypatch.setattr(network_states, "find_checkpoint", lambda text: text)
+    monkeypatch.setattr(network_states, "load_policy", load_policy)
+    game = type("Race", (), {"__module__": "race"})()
+    with pytest.raises(InputError, match="read"):
+        network_states.read_policy("racer", game)
+    assert allowed == [["race"]]

@@ -292,6 +292,20 @@ def test_a_plot_is_well_formed_and_inside_its_frame():
         assert all(0 <= float(value) <= 520 for point in points for value in point.split(","))
 
 
+def test_every_line_of_a_plot_shows_on_a_dark_page():
+    """By WCAG's contrast for graphics, 3 to 1, on the dark page; black becomes the text's colour."""
+
+    def luminance(color):
+        parts = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    lines = tuple(PlotLine(str(group), (1.0, 2.0), (1.0, 2.0), group) for group in range(7))
+    drawn = re.findall(r'polyline [^>]*stroke="([^"]+)"', draw_svg(LinePlot("", "", lines)))
+    assert drawn[6] == "currentColor"
+    assert min((luminance(color) + 0.05) / (luminance("#0a0e16") + 0.05) for color in drawn[:6]) > 3.0
+
+
 def test_what_is_damaged_is_red_and_a_note_is_not():
     console = Console(file=StringIO(), force_terminal=True, color_system="standard", width=100)
     print_report(RunReport("r", (), findings=(), damage=("metrics.jsonl",), notes=("read from W&B",)), console)
