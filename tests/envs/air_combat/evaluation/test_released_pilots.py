@@ -68,9 +68,13 @@ def test_evaluations_and_best_responses_are_in_the_matches_it_was_trained_for(na
     path = RELEASED / f"{name}.pt"
     assert CombatConditions(*matches_of(open_player(path), "", "")).gun_name == gun
     assert matches_of(open_player(path), "", "")[0] == model
-    options = parse(ExploitOptions, [str(path), "--steps", "100000", "--seeds", "1", "--start", "cold"])
-    (run,) = make_runs(options, find_targets(options), tmp_path)
-    assert (run.config.env.model, run.config.env.gun) == (model, "auto" if model == "point_mass" else gun)
+    starts = ["--start", "cold", "released/air_combat_quickstart"]  # a policy of the point mass learns the others, too
+    options = parse(ExploitOptions, [str(path), "--steps", "100000", "--seeds", "1", *starts])
+    runs = make_runs(options, find_targets(options), tmp_path)
+    assert len(runs) == len(starts) - 1
+    for run in runs:
+        assert (run.config.env.model, run.config.env.gun) == (model, "auto" if model == "point_mass" else gun)
+        assert run.config.env.ground_limit == (100.0 if "low" in name else 0.0)
 
 
 def test_with_another_flight_model_its_gun_is_that_model_s():
