@@ -42,6 +42,11 @@ GAME = Game(
             "sparring.envs.diplomacy.search.settings:read_settings",
         ),
         BuiltPlayer("released/diplomacy_search", (), "sparring.envs.diplomacy.search.settings:read_settings"),
+        BuiltPlayer(
+            "exploit",
+            ("proposals", "opponents", "form", "positions", "seconds", "seed"),
+            "sparring.envs.diplomacy.search.settings:read_target",
+        ),
     ),
     needs=("sparring.configs.language",),
     text_game="sparring.envs.diplomacy.rollouts.task:DIPLOMACY",
