@@ -31,8 +31,7 @@ from sparring.envs.diplomacy.records.timeline import Phase, phases_of
 from sparring.envs.diplomacy.rollouts.games import ModelOrders, seated
 from sparring.envs.diplomacy.search.beliefs import described
 from sparring.envs.diplomacy.search.history import movements
-from sparring.envs.diplomacy.search.player import SearchOrders
-from sparring.envs.diplomacy.search.settings import with_seed
+from sparring.envs.diplomacy.search.player import SearchOrders, played_names
 from sparring.envs.diplomacy.training.opponents import DiplomacyPlayer, LanguageOptions, LanguagePlayer, open_player
 from sparring.envs.text import Option, Prompt
 
@@ -55,8 +54,7 @@ class PhaseOpponents:
 
     def played(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the `names` of the seats, those of searches with the seeds that they had."""
-        pairs = zip(names, self._seats, strict=True)
-        return tuple(with_seed(name, seat.seed) if isinstance(seat, SearchOrders) else name for name, seat in pairs)
+        return tuple(played_names(names, self._seats))
 
     def order(self, batch: DiplomacyBatch, seed: int, waiting_for: WaitingFor) -> None:
         """Write their orders into a batch of one game. Raises `InputError` if a player fails."""

@@ -18,6 +18,7 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.tensors import State
 from sparring.envs.diplomacy.records.history import PhaseRecord
 
+FIRST_ROW = torch.zeros(1, dtype=torch.int64)
 POSITION = ("units", "dislodged", "owner", "year", "phase")
 
 
@@ -39,11 +40,9 @@ class Movements:
 def movements(game: Sequence[PhaseRecord]) -> list[Movements]:
     """Return the movements of one recorded game, which is in row 0."""
     return [
-        Movements(
-            torch.zeros(1, dtype=torch.int64), record.position, torch.from_numpy(record.orders).int().unsqueeze(0)
-        )
+        Movements(FIRST_ROW, record.position, torch.from_numpy(orders).int().unsqueeze(0))
         for record in game
-        if record.orders is not None and int(record.position["phase"]) in (codes.SPRING, codes.FALL)
+        if (orders := record.orders) is not None and int(record.position["phase"]) in (codes.SPRING, codes.FALL)
     ]
 
 
@@ -111,5 +110,6 @@ class OrderHistory:
         if other.any():
             self.restarts += other
             self._restarted |= other
-            self._played = [played.of(~other[played.rows]) for played in self._played]
+            kept = [played.of(~other[played.rows]) for played in self._played]
+            self._played = [played for played in kept if len(played.rows)]
             self._expected = {name: batch.state[name].clone() for name in POSITION}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
@@ -13,13 +14,14 @@ from torch import Tensor
 
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.board.tensors import power_of
 from sparring.envs.diplomacy.movement_batch import OrderWriter
-from sparring.envs.diplomacy.search.beliefs import Beliefs
+from sparring.envs.diplomacy.search.beliefs import Beliefs, described
 from sparring.envs.diplomacy.search.history import Movements, OrderHistory
 from sparring.envs.diplomacy.search.policy_model import PolicyModel
 from sparring.envs.diplomacy.search.search import NO_HINTS, Hints, OrderSearch, SearchedGame
-from sparring.envs.diplomacy.search.settings import SearchSettings
+from sparring.envs.diplomacy.search.settings import SearchSettings, with_seed
 
 SIDE_BY_SIDE = 16
 """Most decisions searched at once, so that their candidates need some 100 MB at most."""
@@ -123,8 +125,8 @@ class SearchOrders:
             watched.beliefs.learn(played.rows, candidates.log_likelihoods(played, ids, self._opened(batch).seed))
 
     def beliefs(self, batch: DiplomacyBatch, row: int) -> list[dict[str, float]]:
-        """Return for each power the probability of each player that it could be; empty before the first look."""
-        if (watched := self._watched.get(batch)) is None:
+        """Return for each power the probability of each player that it could be; empty if that is certain."""
+        if (watched := self._watched.get(batch)) is None or len(self.settings.models) == 1:
             return []
         shares = watched.beliefs.shares(torch.tensor([row]))[0].tolist()
         return [dict(zip(self.settings.models, power, strict=True)) for power in shares]
@@ -155,6 +157,24 @@ class SearchOrders:
         ids = batch.game_id.cpu()[rows].long()
         watched = self._watched.get(batch)
         return ids if watched is None else ids + NEXT_GAME * watched.history.restarts[rows]
+
+
+def played_names(names: Sequence[str], players: Sequence[Any]) -> list[str]:
+    """Return the `names` of players, those of searches with the seeds that they had."""
+    pairs = zip(names, players, strict=True)
+    return [with_seed(name, player.seed) if isinstance(player, SearchOrders) else name for name, player in pairs]
+
+
+def expected(batch: DiplomacyBatch, players: Sequence[Any], row: int = 0) -> list[str]:
+    """Return what those of the seven players that search take the others for, in a game, a line for each of them."""
+    present = set(power_of(batch.units[row]).tolist())
+    lines = []
+    for power, player in enumerate(players):
+        if power in present and isinstance(player, SearchOrders):
+            absent = {other for other in range(codes.NUM_POWERS) if other == power or other not in present}
+            if believed := described(player.beliefs(batch, row), absent):
+                lines.append(f"{POWERS[power]} expects {', '.join(believed)}")
+    return lines
 
 
 def _written(writer: OrderWriter, batch: DiplomacyBatch, seats: Tensor) -> Tensor:

@@ -353,7 +353,7 @@ class SearchTurn:
             values, phases = simulator.screen(self.state, at, powers, played)
         for number in candidates:
             self.games[number].positions += int(phases[at == number].sum())
-        split = np.split(_worth(values.view(-1, samples)).numpy(), np.cumsum(counts)[:-1])
+        split = np.split(values.view(-1, samples).mean(dim=1).numpy(), np.cumsum(counts)[:-1])
         return dict(zip(candidates, split, strict=True))
 
     def _affordable(self, number: int) -> int:
@@ -372,17 +372,6 @@ class SearchTurn:
 
     def _phases(self) -> Tensor:
         return self.state["year"].long() * len(codes.PHASES) + self.state["phase"].long()
-
-
-CAUTION = 0.0
-
-
-def _worth(values: Tensor) -> Tensor:
-    mean = values.mean(dim=1)
-    if not CAUTION:
-        return mean
-    worst = values.sort(dim=1).values[:, : max(values.shape[1] // 4, 1)].mean(dim=1)
-    return (1 - CAUTION) * mean + CAUTION * worst
 
 
 def _best(values: np.ndarray, most: int) -> list[int]:
