@@ -213,7 +213,8 @@ class LiveDiplomacy:
         if int(self._row["phase"]) not in (codes.SPRING, codes.FALL) or not self.choices.lines:
             raise InputError("a hint is for moves; this phase does not have any")
         self._search = self._search or cast(SearchOrders, open_player(HINTS))
-        self._search.recall(self._batch, movements(self._records))
+        past = movements(self._records)
+        self._search.recall(self._batch, past)
         game = self._search.searched(self._batch, torch.zeros(1, dtype=torch.int64), torch.tensor([self.seat.power]))[0]
         drafts = {}
         for province, legal in zip(self.choices.provinces, self.choices.options, strict=True):
@@ -221,7 +222,8 @@ class LiveDiplomacy:
             drafts[province] = legal[number]
         self._drafts.append(drafts)
         line = f"the search would order this; it expects a position worth {game.value:.1f} centres after the next fall"
-        return "; ".join([line, *described(self._search.beliefs(self._batch, 0), but=self._silent())])
+        others = described(self._search.beliefs(self._batch, 0), but=self._silent()) if past else []
+        return "; ".join([line, *others])
 
     def _silent(self) -> set[int]:
         """Return the powers whose orders a search does not ask about: the person's, and those without a unit."""
