@@ -68,7 +68,7 @@ class PolicyModel:
         if uniform is not None:
             gumbel = -(-uniform.clamp_min(1e-20).log()).clamp_min(1e-20).log()
             noise = gumbel.view(len(rows), codes.SLOTS, CHOICES).to(self._device)
-        choices, _ = self.network.act(obs.flatten(1).to(self._device), deterministic=not self.draws, noise=noise)
+        choices, _ = self.network.act(obs.flatten(1).to(self._device), deterministic=True, noise=noise)
         orders = torch.zeros(len(rows), codes.NUM_PROVINCES, dtype=torch.int32)
         write_orders(choices.long().cpu(), rows_of(obs), orders)
         return orders

@@ -64,6 +64,7 @@ def test_a_replay_shows_its_game(tmp_path, capsys):
     assert diplomacy_replay.main(players) == 0
     capsys.readouterr()
     assert f'[France "{SMALL},seed=1"]' in log.read_text()
+    assert "FRANCE expects AUSTRIA: " in log.read_text()
 
 
 def test_a_policy_proposes():

@@ -72,31 +72,46 @@ def test_the_share_of_an_order_is_that_of_exact_chances(monkeypatch):
     batch.close()
 
 
+NAMES = ["dumbbot", "chaos", "released/diplomacy_student", "dumbbot", "search:positions=100", "random", "territorial"]
+
+
+def play(ids, seed=3):
+    """Play games to 1902 of a search as Italy among known players; return their batch, and the search."""
+    batch, players = DiplomacyBatch(len(ids), last_year=1902, threads=1), [open_player(name) for name in NAMES]
+    batch.game_id.copy_(torch.tensor(ids))
+    play_to_end(batch, list(zip(players, torch.eye(7).bool().split(1), strict=True)), seed=seed)
+    return batch, players[ITALY]
+
+
 @pytest.fixture(scope="module")
 def played():
-    """Games to 1902 of a search as Italy among known players; what it then believes, and its player."""
-    batch, search = DiplomacyBatch(2, last_year=1902, threads=1), open_player("search:positions=100,seed=1")
-    seats = torch.zeros(7, 2, 7, dtype=torch.bool)
-    for power in range(7):
-        seats[power, :, power] = True
-    names = ["dumbbot", "chaos", "released/diplomacy_student", "dumbbot", "", "random", "territorial"]
-    play_to_end(batch, [(open_player(name) if name else search, seats[i]) for i, name in enumerate(names)], seed=3)
-    yield batch, search, names
+    batch, search = play([0, 1])
+    yield batch, search
     batch.close()
 
 
 def test_powers_are_taken_for_what_they_are(played):
-    batch, search, names = played
+    batch, search = played
     present = [search.beliefs(batch, game) for game in range(2)]
     for game in present:
         likeliest = [max(power, key=power.get) for power in game]
-        right = sum(likely == name for likely, name in zip(likeliest, names, strict=True))
+        right = sum(likely == name for likely, name in zip(likeliest, NAMES, strict=True))
         assert right >= 5, likeliest
         assert described(game, {4})[1].startswith("ENGLAND: ")
 
 
+def test_a_game_is_the_same_alone_and_again_from_the_seed_of_its_bots(played):
+    """The search has no seed in its name: that of the games decides it."""
+    batch, search = played
+    alone, again = play([1])
+    assert again.seed == search.seed
+    assert again.beliefs(alone, 0) == search.beliefs(batch, 1)
+    assert torch.equal(alone.units[0], batch.units[1])
+    alone.close()
+
+
 def test_another_game_begins_without_knowledge(played):
-    batch, search, _ = played
+    batch, search = played
     before = search.beliefs(batch, 0)
     batch.reset()
     search.write(batch, torch.arange(7).unsqueeze(0).expand(2, 7) == ITALY)
