@@ -10,7 +10,7 @@
    (`SCREENINGS`), and `SHORTLIST` of them on all. The best of these, and unions of those that gain, are compared by
    playing on, and the best is kept.
    The search ends after `ROUNDS` rounds, without an improvement, or without budget.
-4. Choice: the search draws among the orders that are nearly the best (`NEARLY`), so that it is not predictable.
+4. Choice: the search draws among the orders that are nearly the best (`SearchSettings.near`), to be unpredictable.
 
 Games are searched side by side, each for a power of its own. With a budget of positions the result depends only on
 the position, the beliefs, the id of the game and the seed. Retreats and adjustments are a bot's (`SearchOrders.bot`).
@@ -48,8 +48,8 @@ SPEED, MEASURED_FROM = 80_000, 1000
 """Positions per second, assumed until so many have been searched."""
 LEAST_GAIN = 0.01
 """Centres by which a candidate has to be better."""
-NEARLY, SOFTNESS = 0.1, 0.03
-"""Centres by which orders that are drawn may be worse, and those that make them less likely by a factor of e."""
+SOFTNESS = 0.3
+"""Part of `SearchSettings.near` that makes orders less likely by a factor of e."""
 DRAWS_OF_A_GAME = 4096
 """Numbers reserved for the samples of a game."""
 
@@ -271,12 +271,13 @@ class SearchTurn:
 
     def settle(self) -> None:
         """Draw the orders of each game among those that are nearly the best."""
+        near_by = self.search.settings.near
         chance = uniform(self.search.seed, self.ids % 2**31, self._phases(), size=1).flatten().tolist()
         for game, drawn in zip(self.games, chance, strict=True):
-            near = {rows.tobytes(): (value, rows) for value, rows in game.compared if value > game.value - NEARLY}
+            near = {rows.tobytes(): (value, rows) for value, rows in game.compared if value > game.value - near_by}
             if len(near) > 1:
                 values = np.array([value for value, _ in near.values()])
-                odds = np.exp((values - values.max()) / SOFTNESS).cumsum()
+                odds = np.exp((values - values.max()) / (SOFTNESS * near_by)).cumsum()
                 chosen = int(np.searchsorted(odds / odds[-1], drawn, side="right"))
                 game.value, game.orders = list(near.values())[min(chosen, len(near) - 1)]
 

@@ -19,7 +19,7 @@ from sparring.envs.diplomacy.board.codes import BOTS
 from sparring.envs.diplomacy.search.regret import REGRET
 
 SEARCH = "search"
-RELEASED = {"released/diplomacy_search": f"{SEARCH}:seconds=0.35,opponents=dumbbot"}
+RELEASED = {"released/diplomacy_search": f"{SEARCH}:seconds=0.35,opponents=dumbbot,near=0"}
 """Searches that have a card beside the released policies, and their settings."""
 LEVEL_ONE, NOISY = "level1", "noisy_dumbbot"
 BUILT = (LEVEL_ONE, NOISY)
@@ -35,7 +35,7 @@ SHARES = 14
 LEAST, LEAST_SECONDS = 100, 0.001
 EXPLOIT, ATTACK_POSITIONS = "exploit", 2000
 """`exploit:PLAYER` is a search that takes all others for the player, with so many positions a decision."""
-ALLOWED = {"positions": "[100, 100000000]", "seconds": "[0.001, 3600]", "seed": "[0, 2147483647]"}
+ALLOWED = {"positions": "[100, 100000000]", "seconds": "[0.001, 3600]", "seed": "[0, 2147483647]", "near": "[0, 10]"}
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,8 @@ class SearchSettings:
     seconds: float = 0.0
     seed: int | None = None
     """None: drawn, so that nobody knows it."""
+    near: float = 0.1
+    """Centres by which the orders may be worse than the best ones, so that they cannot be foreseen."""
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -72,7 +74,7 @@ class SearchSettings:
         if LEVEL_ONE not in self.models and self.form != REGRET:
             return None
         positions, seconds = self.positions // SHARES, self.seconds / SHARES
-        return SearchSettings("dumbbot", self.bot, ASCENT, positions, seconds, self.seed)
+        return SearchSettings("dumbbot", self.bot, ASCENT, positions, seconds, self.seed)  # compares one phase only
 
 
 def read_settings(text: str) -> SearchSettings:
@@ -128,7 +130,7 @@ def with_seed(text: str, seed: int) -> str:
 
 def _number(text: str, key: str, value: str) -> float:
     try:
-        number = float(value) if key == "seconds" else int(value)
+        number = float(value) if key in ("seconds", "near") else int(value)
     except ValueError:
         raise InputError(f"{text}: {key}={value} is not a number; it must be in {ALLOWED[key]}") from None
     if wrong := complaint(number, ALLOWED[key]):

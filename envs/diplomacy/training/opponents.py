@@ -255,7 +255,7 @@ def _searcher(settings: SearchSettings, device: str | torch.device) -> SearchOrd
     def opened(key: str, name: str) -> PolicyOrders | PythonOrders | None:
         player = open_player(name, device)
         if isinstance(player, SearchOrders):
-            raise InputError(f"search:{key}={name}: is a search itself; name a bot or a policy")
+            raise InputError(f"search:{key}={name}: is a search itself; name a bot or a policy, or exploit:{name}")
         return None if isinstance(player, str) else player
 
     proposing = opened("proposals", settings.proposals)

@@ -110,6 +110,19 @@ def test_a_game_is_the_same_alone_and_again_from_the_seed_of_its_bots(played):
     alone.close()
 
 
+def test_samples_of_every_candidate_depend_on_their_ids_alone(played):
+    batch, search = played
+    batch.reset()
+    drawing, ids = search._opened(batch).candidates, torch.arange(8).view(2, 4) * 100
+    state = batch.snapshot()
+    second = {name: values[1:] for name, values in state.items()}
+    for number in range(len(drawing.names)):
+        picks = torch.full((2, 4, 7), number)
+        both, alone = drawing.draw(state, picks, ids, 5), drawing.draw(second, picks[1:], ids[1:], 5)
+        assert torch.equal(both[1:], alone), drawing.names[number]
+        assert (both > 0).sum(2).tolist() == [[22] * 4] * 2
+
+
 def test_another_game_begins_without_knowledge(played):
     batch, search = played
     before = search.beliefs(batch, 0)
@@ -130,7 +143,7 @@ def test_a_search_without_a_seed_has_a_secret_one_that_can_be_told_afterwards():
     assert known.seed == 3
     assert read_settings(with_seed("search", 5)) == read_settings("search:seed=5")
     assert with_seed("search:positions=200,seed=3", 5) == "search:positions=200,seed=3"
-    assert with_seed("released/diplomacy_search", 5) == "search:seconds=0.35,opponents=dumbbot,seed=5"
+    assert with_seed("released/diplomacy_search", 5) == "search:seconds=0.35,opponents=dumbbot,near=0,seed=5"
 
 
 def test_an_attack_that_knows_the_seed_foresees_every_order():
