@@ -31,8 +31,8 @@ from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.interfaces.parallel_env import DiplomacyParallelEnv
 from sparring.envs.diplomacy.orders.listing import MAX_ORDERS
+from sparring.envs.diplomacy.search.player import SearchOrders
 from sparring.envs.diplomacy.search.score import WEIGHTS
-from sparring.envs.diplomacy.search.search import SearchOrders
 from sparring.envs.diplomacy.search.settings import read_settings
 from sparring.envs.diplomacy.search.simulator import CHUNK, Simulator
 
@@ -267,8 +267,7 @@ class OurScreen(Ours):
 
     def __init__(self, pool: Pool, size: int) -> None:
         super().__init__(pool, size)
-        bot = codes.BOTS.index("dumbbot")
-        self.simulator = Simulator(last_year=POOL_YEARS, bot=bot, weights=WEIGHTS, chunk=min(size, CHUNK))
+        self.simulator = Simulator(last_year=POOL_YEARS, weights=WEIGHTS, chunk=min(size, CHUNK))
         self.rows, self.powers = torch.arange(size), torch.arange(size, dtype=torch.int32) % codes.NUM_POWERS
 
     def work(self) -> int:

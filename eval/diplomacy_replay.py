@@ -138,26 +138,31 @@ def write_game(options: ReplayOptions) -> tuple[Path, ...]:
     make_folders([], files=options.files)
     announce_loading(quiet=options.quiet)
     if options.game is None:
-        game, players = play(options, lineup), [display_name(player) for player in lineup]
-        _publish(options, game, phases_of(game), players)
+        _publish(options, *play(options, lineup))
     else:
         _publish(options, *_read(options.game, via=options.via or VIA[0], quiet=options.quiet))
     return tuple(options.files)
 
 
-def play(options: ReplayOptions, lineup: Sequence[Player]) -> list[PhaseRecord]:
-    """Play one game to its end and return its phases."""
+def play(options: ReplayOptions, lineup: Sequence[Player]) -> tuple[list[PhaseRecord], list[Phase], list[str]]:
+    """Play one game to its end; return its records, its phases, and the players, searches with their seeds."""
     from sparring.envs.diplomacy.records.history import WatchedBatch
     from sparring.envs.diplomacy.rollouts.games import play_to_end
+    from sparring.envs.diplomacy.search.player import expected, played_names
 
     rest = options.rest.removeprefix(BOT_PREFIX)
     seats = load_seats(lineup, bot=rest if rest in BOTS else FALLBACK_BOT)
     with said_if_long(COMPILING, enabled=not options.quiet):
         batch = WatchedBatch(1, last_year=options.last_year, threads=1)
         batch.load_kernels()  # Compile now, under the message, not silently during the game.
-    play_to_end(batch, seats, seed=options.seed)
+    beliefs: list[list[str]] = []
+    players = [player for player, _ in seats]
+    play_to_end(batch, seats, seed=options.seed, after_phase=lambda: beliefs.append(expected(batch, players)))
     batch.close()
-    return batch.past()
+    phases = phases_of(batch.past())
+    for phase, lines in zip(phases, beliefs, strict=False):
+        phase["beliefs"] = lines if phase["name"].endswith("M") else []
+    return batch.past(), phases, played_names([display_name(player) for player in lineup], players)
 
 
 def verify_game(options: ReplayOptions) -> int:

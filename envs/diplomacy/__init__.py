@@ -6,6 +6,7 @@ Importing this package reads names and numbers only and does not load the simula
 from sparring.envs.diplomacy.board.codes import BOTS, ENV_ID, NUM_POWERS, SEED_BOTS
 from sparring.envs.game import BuiltPlayer, Game, TextMatchPlace
 
+SEARCH_KEYS = ("proposals", "opponents", "form", "positions", "seconds", "seed", "near")
 GAME = Game(
     order=2,
     name="diplomacy",
@@ -38,10 +39,15 @@ GAME = Game(
     built_players=(
         BuiltPlayer(
             "search",
-            ("proposals", "opponents", "form", "positions", "seconds", "seed"),
+            SEARCH_KEYS,
             "sparring.envs.diplomacy.search.settings:read_settings",
         ),
         BuiltPlayer("released/diplomacy_search", (), "sparring.envs.diplomacy.search.settings:read_settings"),
+        BuiltPlayer(
+            "exploit",
+            SEARCH_KEYS,
+            "sparring.envs.diplomacy.search.settings:read_target",
+        ),
     ),
     needs=("sparring.configs.language",),
     text_game="sparring.envs.diplomacy.rollouts.task:DIPLOMACY",

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
+from weakref import WeakSet
 
 import numpy as np
 import torch
@@ -60,6 +61,16 @@ _SHARED = {
 """Arrays that the kernels see."""
 
 
+class Watcher(Protocol):
+    """Sees every phase of a batch."""
+
+    def before(self, batch: DiplomacyBatch) -> None:
+        """See the orders before they are carried out."""
+
+    def after(self, batch: DiplomacyBatch) -> None:
+        """See the next phase."""
+
+
 class DiplomacyBatch(Copyable):
     """G games of Diplomacy at once.
 
@@ -99,7 +110,15 @@ class DiplomacyBatch(Copyable):
     results: torch.Tensor
     players: torch.Tensor
     game_id: torch.Tensor
-    _references: ClassVar[tuple[str, ...]] = ("_tables", "_near", "_games", "_undecided", "_recorded", "_lister")
+    _references: ClassVar[tuple[str, ...]] = (
+        "_tables",
+        "_near",
+        "_games",
+        "_undecided",
+        "_recorded",
+        "_lister",
+        "_watchers",
+    )
 
     def __init__(
         self,
@@ -146,9 +165,17 @@ class DiplomacyBatch(Copyable):
 
         Never raises, since it does not wait for the device; `check` reports phases that could not be decided.
         """
+        for watcher in self._watchers:
+            watcher.before(self)
         if self.via == LAND:
             self._run(by_land_kernel, [self._games, self._tables])
         self._run(process_kernel, [self._games, self._tables, self._undecided, self.last_year])
+        for watcher in self._watchers:
+            watcher.after(self)
+
+    def watch(self, watcher: Watcher) -> None:
+        """Show a watcher every phase for as long as the caller keeps it; a copy of the batch has none."""
+        self._watchers.add(watcher)
 
     def check(self) -> None:
         """Raise `RuntimeError` if any phase so far could not be decided, `InputError` where `players` names no bot.
@@ -261,6 +288,7 @@ class DiplomacyBatch(Copyable):
 
     def _bind(self) -> None:
         """Make the kernels' structs refer to the memory of the tensors."""
+        self._watchers: WeakSet[Watcher] = WeakSet()
         self._tables = tables(str(self._launcher.wp_device))
         self._near = seed_neighbours(str(self._launcher.wp_device))
         self._games = Games()

@@ -5,9 +5,11 @@ The person's orders are drafted one by one. Only orders from the list of legal o
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import torch
@@ -27,12 +29,13 @@ from sparring.envs.diplomacy.records.history import PhaseRecord, WatchedBatch
 from sparring.envs.diplomacy.records.saved_game import save
 from sparring.envs.diplomacy.records.timeline import Phase, phases_of
 from sparring.envs.diplomacy.rollouts.games import ModelOrders, seated
-from sparring.envs.diplomacy.search.search import SearchOrders
-from sparring.envs.diplomacy.search.settings import SearchSettings
+from sparring.envs.diplomacy.search.beliefs import described
+from sparring.envs.diplomacy.search.history import movements
+from sparring.envs.diplomacy.search.player import SearchOrders, played_names
 from sparring.envs.diplomacy.training.opponents import DiplomacyPlayer, LanguageOptions, LanguagePlayer, open_player
 from sparring.envs.text import Option, Prompt
 
-HINTS = SearchSettings(seconds=0.5)
+HINTS = "search:seconds=0.5"
 WaitingFor = Callable[[str], None]
 """Takes a line on what is being waited for."""
 
@@ -43,6 +46,15 @@ class PhaseOpponents:
     def __init__(self, players: Sequence[Player | None], loaded: Mapping[Player, DiplomacyPlayer]) -> None:
         self._names = [display_name(player) if player else "" for player in players]
         self._seats = [loaded[player] if player else None for player in players]
+
+    def begin(self) -> None:
+        """Draw new seeds for those that search, which nobody is to foresee."""
+        for player in {id(seat): seat for seat in self._seats if isinstance(seat, SearchOrders)}.values():
+            player.reseed(secrets.randbelow(2**31))
+
+    def played(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return the `names` of the seats, those of searches with the seeds that they had."""
+        return tuple(played_names(names, self._seats))
 
     def order(self, batch: DiplomacyBatch, seed: int, waiting_for: WaitingFor) -> None:
         """Write their orders into a batch of one game. Raises `InputError` if a player fails."""
@@ -129,7 +141,8 @@ class LiveDiplomacy:
             if year > last_year and not over:
                 raise InputError(f"--last-year {last_year}: the game has come to {year}; give that year or a later one")
             self._batch.set_position(0, past[-1].position)
-        self._search = SearchOrders(HINTS)
+        opponents.begin()
+        self._search: SearchOrders | None = None
         self.problem = ""
         """Reason why the last phase is not in the file, empty if it is."""
         self._drafts: list[dict[int, Option]] = [{}]
@@ -199,13 +212,23 @@ class LiveDiplomacy:
         """
         if int(self._row["phase"]) not in (codes.SPRING, codes.FALL) or not self.choices.lines:
             raise InputError("a hint is for moves; this phase does not have any")
+        self._search = self._search or cast(SearchOrders, open_player(HINTS))
+        past = movements(self._records)
+        self._search.recall(self._batch, past)
         game = self._search.searched(self._batch, torch.zeros(1, dtype=torch.int64), torch.tensor([self.seat.power]))[0]
         drafts = {}
         for province, legal in zip(self.choices.provinces, self.choices.options, strict=True):
             number = find(int(game.orders[province]), np.array([option.value for option in legal], dtype=np.int32))
             drafts[province] = legal[number]
         self._drafts.append(drafts)
-        return f"the search would order this; it expects a position worth {game.value:.1f} centres after the next fall"
+        line = f"the search would order this; it expects a position worth {game.value:.1f} centres after the next fall"
+        others = described(self._search.beliefs(self._batch, 0), but=self._silent()) if past else []
+        return "; ".join([line, *others])
+
+    def _silent(self) -> set[int]:
+        """Return the powers whose orders a search does not ask about: the person's, and those without a unit."""
+        present = set(codes.power_of(self._row["units"]).tolist())
+        return {power for power in range(len(POWERS)) if power == self.seat.power or power not in present}
 
     def advance(self, waiting_for: WaitingFor) -> None:
         """Let all order, carry the orders out and save the game; a unit of the person without an order holds.
@@ -231,7 +254,8 @@ class LiveDiplomacy:
 
     def save(self) -> None:
         """Write the game to its file, atomically. Raises `InputError` if it cannot be written."""
-        save(self.seat.file, self._records, players=self.seat.names)
+        names = self._opponents.played(self.seat.names) if self.over else self.seat.names
+        save(self.seat.file, self._records, players=names)
 
     def close(self) -> None:
         """End the threads of the simulator."""

@@ -23,7 +23,7 @@ from sparring.envs.diplomacy.board.positions import FIRST_YEAR
 from sparring.envs.diplomacy.evaluation.results import PowerRecord, lone_shares, owners_of, record
 from sparring.envs.diplomacy.records.history import WatchedBatch
 from sparring.envs.diplomacy.records.timeline import Phase, phases_of
-from sparring.envs.diplomacy.rollouts.games import one_of_seven, play_to_end
+from sparring.envs.diplomacy.rollouts.games import one_of_seven, play_to_end, reseed
 from sparring.envs.diplomacy.training.opponents import PolicyOrders, open_player
 from sparring.envs.diplomacy.training.task import play_against
 from sparring.eval.paired.evaluation import Cell, Matches
@@ -92,10 +92,8 @@ class DiplomacyMatches(Matches):
 
     def finish(self, batch: DiplomacyBatch, one: DiplomacyEntrant, six: DiplomacyEntrant, seed: int, bar: Any) -> None:
         """Play all games of a batch to their ends, `one` with power i % 7 of game i."""
-        for index, entrant in enumerate((one, six)):
-            if reseed := getattr(entrant.plays, "reseed", None):
-                reseed(2 * seed + index)
         if self.as_in_training and isinstance(one.plays, PolicyOrders):
+            reseed((one.plays, six.plays), seed)
             play_against(batch, one.plays.network, six.plays, seed=seed, generator=one.plays.generator)
             return
         seats, after_phase = one_of_seven(batch.num_games), partial(advance, bar, batch, bar.n)

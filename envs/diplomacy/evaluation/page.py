@@ -138,15 +138,19 @@ def encode_phase(phase: timeline.Phase, after: timeline.Phase | None) -> dict[st
     outcomes = [_outcome(marked[id(outcome)]) | odds.pop((outcome.power, outcome.text), {}) for outcome in done]
     # The remaining orders had no effect, such as WAIVE.
     idle = [{"power": power, "text": text, **line} for (power, text), line in odds.items()] if after else []
-    return {
-        "name": phase["name"],
-        "title": timeline.phase_title(phase["name"]),
-        "units": _units(phase["units"]),
-        "dislodged": _units(phase["dislodged"]),
-        "owner": phase["owner"],
-        "counts": timeline.centre_counts(phase),
-        "outcomes": outcomes,
-    } | ({"idle": idle} if idle else {})
+    return (
+        {
+            "name": phase["name"],
+            "title": timeline.phase_title(phase["name"]),
+            "units": _units(phase["units"]),
+            "dislodged": _units(phase["dislodged"]),
+            "owner": phase["owner"],
+            "counts": timeline.centre_counts(phase),
+            "outcomes": outcomes,
+        }
+        | ({"idle": idle} if idle else {})
+        | ({"beliefs": phase["beliefs"]} if phase.get("beliefs") else {})
+    )
 
 
 def encode_orders(phase: timeline.Phase) -> list[dict[str, Any]]:

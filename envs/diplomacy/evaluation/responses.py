@@ -21,6 +21,7 @@ from sparring.configs.opponents import is_code
 from sparring.curriculum.opponents import label_of
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.board.codes import NUM_POWERS
+from sparring.envs.diplomacy.search.settings import ATTACK_POSITIONS
 from sparring.eval.command import use_machine
 from sparring.eval.paired.response_game import (
     LOCAL,
@@ -33,15 +34,13 @@ from sparring.eval.paired.response_game import (
     check_weights,
 )
 
-POSITIONS = 2000
-"""Positions that the search adjudicates for a decision."""
 LAST_YEAR = 1910
 """Of players that do not say for which year they were trained."""
 SHAPE = ("hidden", "blocks", "in_turn", "all_phases")
 ABOUT = (
     "\n\nThe return is the share of squares of one power against six copies of the policy: a gain of 0 is an equal "
     "share, 1/7. A win is a game with the most centres. `search` models the others by the policy itself, with "
-    f"{POSITIONS:,} positions a decision.\n"
+    f"{ATTACK_POSITIONS:,} positions a decision.\n"
 )
 
 
@@ -60,8 +59,8 @@ def read(responses: ResponseGame, text: str, options: Any) -> Target:
     if options.divided and not learning:
         budget = f"--moves {options.moves}" if options.moves else f"--minutes {options.minutes:g}"
         raise InputError(
-            f"{budget}: is for attacks that learn; search has {POSITIONS} positions a decision. Leave it out, or add "
-            "--attacker search cold"
+            f"{budget}: is for attacks that learn; search has {ATTACK_POSITIONS} positions a decision. Leave it out, "
+            "or add --attacker search cold"
         )
     if isinstance(player, Path):
         check_weights(text, player, options.start, options.target)
@@ -89,15 +88,10 @@ def _of_file(responses: ResponseGame, file: Path) -> Target:
 
 
 def begin_search(options: ResponseOptions, targets: Sequence[Target]) -> Any:
-    """Return the search whose model of the other powers is the policy, or the members of a mixture in turn."""
-    from sparring.envs.diplomacy.search.search import SearchOrders
-    from sparring.envs.diplomacy.search.settings import SearchSettings
+    """Return the search whose model of the other powers is the policy, or learns which member of a mixture they are."""
+    from sparring.envs.diplomacy.training.opponents import attack_on
 
-    players = _opened(options, targets, sampled=False)
-    names = [player if isinstance(player, str) else f"member {number}" for number, player in enumerate(players)]
-    settings = SearchSettings(opponents="+".join(names), positions=POSITIONS)
-    pairs = zip(names, players, strict=True)
-    return SearchOrders(settings, models={name: player for name, player in pairs if not isinstance(player, str)})
+    return attack_on(_opened(options, targets, sampled=False))
 
 
 def play(options: ResponseOptions, targets: Sequence[Target], sampled: bool, response: Any, seed: int) -> np.ndarray:
@@ -133,9 +127,6 @@ def _owners(options: ResponseOptions, one: Any, six: Any, year: int, seed: int) 
 
     device, threads = use_machine(options.device, options.threads, quiet=True)
     games = -(-options.games // NUM_POWERS) * NUM_POWERS
-    for index, player in enumerate((one, six)):
-        if reseed := getattr(player, "reseed", None):
-            reseed(2 * seed + index)
     seats = one_of_seven(games)
     with closing(DiplomacyBatch(games, device=device, last_year=year, threads=threads)) as batch:
         play_to_end(batch, [(one, seats), (six, ~seats)], seed=seed)

@@ -20,6 +20,7 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, location_name
 from sparring.envs.diplomacy.interfaces.slots import Slot, action_of, slots_by_power
 from sparring.envs.diplomacy.prompts.report import board_report, order_report, order_words
+from sparring.envs.diplomacy.rollouts.games import reseed
 from sparring.envs.game import load
 
 
@@ -39,6 +40,12 @@ class PowerOpponents:
         for power, player in self.players.items():
             bot = player if isinstance(player, str) else getattr(player, "bot", "")
             batch.players[0, POWERS.index(power)] = codes.BOTS.index(bot) if bot else codes.ACTIONS
+
+    def begin(self, seed: int | None) -> None:
+        """Begin a game with the seed of the bots, and of all players that draw; without one, these draw on."""
+        self.seed = seed or 0
+        if seed is not None:
+            reseed(self.players.values(), seed)
 
     def write(self) -> None:
         """Write the orders of all opponents for the current phase."""

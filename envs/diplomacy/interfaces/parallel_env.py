@@ -232,7 +232,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, slots.Observation, np.ndarray]):
         row = self.row()
         lives = slots.living(row)
         self.agents = [agent for agent in self.possible_agents if lives[agent]]
-        self._opponents.seed = seed or 0
+        self._opponents.begin(seed)
         self._slots = slots.slots_by_power(self._batch.legal_orders(0), row)
         self._show()
         infos = slots.infos(row, self.agents, self._slots, staying=self.agents, lives=lives)

@@ -37,6 +37,7 @@ def game_log(phases: Sequence[timeline.Phase], *, players: Sequence[str] = ()) -
             "",
             f"{phase['name']}  {timeline.phase_title(phase['name'])}",
             *_by_power(timeline.order_outcomes(phase, after)),
+            *(f"  {line}" for line in phase.get("beliefs", ())),
         ]
         if phase["name"][0] == "F" and after["name"][0] != "F":
             year = int(phase["name"][1:-1])

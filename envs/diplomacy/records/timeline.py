@@ -74,6 +74,8 @@ class Phase(TypedDict):
     """[75] result codes."""
     odds: NotRequired[list[Odds]]
     """Odds of the players for which they are known, line by line."""
+    beliefs: NotRequired[list[str]]
+    """What each search took the other powers for."""
 
 
 def phases_of(game: Sequence[PhaseRecord]) -> list[Phase]:

@@ -23,7 +23,7 @@ from sparring.envs.diplomacy.orders.completion import chosen_by
 from sparring.envs.diplomacy.orders.notation import LETTERS
 from sparring.envs.diplomacy.prompts.prompts import PromptRules, render
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
-from sparring.envs.diplomacy.rollouts.games import one_of_seven
+from sparring.envs.diplomacy.rollouts.games import one_of_seven, reseed
 from sparring.envs.text import Option
 
 PHASES_OF_A_GAME = 40
@@ -82,6 +82,7 @@ class BotGames:
     ) -> None:
         """Play the first phases; `taught_by` is the teacher's name, for `source`."""
         self._teacher, self._own = teacher, one_of_seven(games)
+        reseed([teacher], seed)
         self.batch = DiplomacyBatch(games, last_year=last_year, threads=threads)
         self.batch.players.fill_(codes.BOTS.index(bot))
         self.seed, self.phases, self.rules = seed, 0, rules or PromptRules()

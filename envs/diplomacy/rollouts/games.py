@@ -8,7 +8,7 @@ players: alone against six DumbBots, and against six copies of its base model.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -40,10 +40,11 @@ def play_to_end(
 ) -> None:
     """Play every game of `batch` from its start to its end, in place.
 
-    Bots draw from `seed`, whatever the other games. `after_phase` is called after every phase. Raises `InputError` if a
-    player fails.
+    Bots draw from `seed`, whatever the other games, and players that draw are reseeded from it. `after_phase` is called
+    after every phase. Raises `InputError` if a player fails.
     """
     batch.reset()
+    reseed([player for player, _ in seats], seed)
     seats = seated(batch, seats)
     while not bool(batch.done.all()):
         batch.draw_orders(seed)  # for the bots only
@@ -57,6 +58,13 @@ def play_to_end(
         if after_phase is not None:
             after_phase()
     batch.check()
+
+
+def reseed(players: Iterable[Any], seed: int) -> None:
+    """Restart the random numbers of all players that have any, each from a seed of its own."""
+    for number, player in enumerate(dict.fromkeys(players)):
+        if again := getattr(player, "reseed", None):
+            again(2 * seed + number)
 
 
 def seated(batch: DiplomacyBatch, seats: Seats) -> Seats:

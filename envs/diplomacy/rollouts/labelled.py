@@ -36,7 +36,7 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.tensors import power_of
 from sparring.envs.diplomacy.movement_batch import OrderWriter
 from sparring.envs.diplomacy.rewards.scoring import sum_of_squares
-from sparring.envs.diplomacy.rollouts.games import one_of_seven, seated
+from sparring.envs.diplomacy.rollouts.games import one_of_seven, reseed, seated
 
 SCHEMA = "sparring-labelled-orders-1"
 CARD = "card.json"
@@ -86,6 +86,7 @@ class Labeller:
         batch.reset()
         batch.game_id.copy_(torch.arange(GAMES_OF_A_PART) + number * GAMES_OF_A_PART)
         seated(batch, [(BOT, torch.ones(1, codes.NUM_POWERS, dtype=torch.bool))])
+        reseed((self._teacher, self._player), self.settings.seed * 1_000_003 + number)
         chance = torch.Generator().manual_seed(self.settings.seed * 1_000_003 + number)
         parts: list[Rows] = []
         while not bool(batch.done.all()):

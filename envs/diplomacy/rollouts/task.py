@@ -30,7 +30,7 @@ from sparring.envs.diplomacy.prompts.prompts import PromptRules
 from sparring.envs.diplomacy.rewards.sample_rewards import final_scores, sample_rewards
 from sparring.envs.diplomacy.rewards.scoring import Scorer, count_centres, first_influence, influence_after
 from sparring.envs.diplomacy.rollouts.demonstrations import BotGames, corpus
-from sparring.envs.diplomacy.rollouts.games import references
+from sparring.envs.diplomacy.rollouts.games import references, reseed
 from sparring.envs.game import load, plain_bot
 from sparring.envs.text import (
     Answered,
@@ -411,7 +411,9 @@ def _share(ranks: Sequence[int], first: int, last: int) -> float:
 
 def league_writers(config: DiplomacyGRPORunConfig) -> Writers:
     """Open the players of `league.players`; raises `ConfigError` for a bot or another that writes no moves."""
-    return fixed_players(config.league.players, load(GAME.open_player))
+    writers = fixed_players(config.league.players, load(GAME.open_player))
+    reseed(writers.values(), config.seed)
+    return writers
 
 
 def demonstrations(config: DiplomacyCloneRunConfig, *, games: int, seed: int, threads: int = 1) -> BotGames:

@@ -1,16 +1,19 @@
 """The search: which orders a power should give in a movement phase, within a budget of positions or of time.
 
-1. Samples: orders of the other powers by a model of them (`SearchSettings.opponents`), which every candidate meets
-   (common random numbers); the proposing bot's orders for the power itself, each once, are the first candidates.
+1. Samples: orders of the other powers by the players that they could be (`SearchSettings.opponents`), each as often
+   as the search believes in it (`beliefs.py`). Every candidate meets the same samples (common random numbers). The
+   proposing bot's orders for the power itself, each once, are the first candidates.
 2. Screening: the value of a candidate is the mean of `score.py` over the samples after one adjudicated phase. The best
-   `FINALISTS` are compared by playing on to the end of the next fall, all powers by the bot.
+   `FINALISTS` are compared by playing on to the end of the next fall, all powers by bots: those that they could be,
+   else the bot of the settings.
 3. Rounds: every change of the best orders (`changes.py`) is screened on some of the samples, the best on more of them
    (`SCREENINGS`), and `SHORTLIST` of them on all. The best of these, and unions of those that gain, are compared by
    playing on, and the best is kept.
    The search ends after `ROUNDS` rounds, without an improvement, or without budget.
+4. Choice: the search draws among the orders that are nearly the best (`SearchSettings.near`), to be unpredictable.
 
 Games are searched side by side, each for a power of its own. With a budget of positions the result depends only on
-the position, the id of the game and the seed. Retreats and adjustments are a bot's (`SearchOrders.bot`).
+the position, the beliefs, the id of the game and the seed. Retreats and adjustments are a bot's (`SearchOrders.bot`).
 `regret.py` compares the candidates of all powers in another way.
 """
 
@@ -24,11 +27,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.tensors import State, power_of
-from sparring.envs.diplomacy.movement_batch import OrderWriter
+from sparring.envs.diplomacy.search.beliefs import picked, prior
+from sparring.envs.diplomacy.search.candidates import Candidates, uniform
 from sparring.envs.diplomacy.search.changes import Change, OwnOrders, apply, unions
+from sparring.envs.diplomacy.search.policy_model import PolicyModel
 from sparring.envs.diplomacy.search.regret import MOST_ITERATIONS, REGRET, Table, distinct
 from sparring.envs.diplomacy.search.score import WEIGHTS
 from sparring.envs.diplomacy.search.settings import SearchSettings
@@ -44,10 +48,10 @@ SPEED, MEASURED_FROM = 80_000, 1000
 """Positions per second, assumed until so many have been searched."""
 LEAST_GAIN = 0.01
 """Centres by which a candidate has to be better."""
+SOFTNESS = 0.3
+"""Part of `SearchSettings.near` that makes orders less likely by a factor of e."""
 DRAWS_OF_A_GAME = 4096
 """Numbers reserved for the samples of a game."""
-SIDE_BY_SIDE = 16
-"""Most decisions searched at once, so that their candidates need some 100 MB at most."""
 
 
 @dataclass
@@ -63,16 +67,20 @@ class SearchedGame:
     going: bool = True
     compared: list[tuple[float, np.ndarray]] = field(default_factory=list)
     """Finalists of all rounds with their values."""
+    foretold: dict[str, np.ndarray] = field(default_factory=dict)
+    """Orders of the other powers int32 [75] by the models that this search made itself."""
 
 
 @dataclass(frozen=True)
 class Hints:
-    """What other players ordered before a search, int32 [G, 75] each, and the seconds they took."""
+    """What is known before a search: orders int32 [G, 75] of other players, beliefs, and the seconds that this took."""
 
     proposed: Tensor | None = None
     """Further candidates."""
-    models: Mapping[str, Tensor] = field(default_factory=dict)
-    """Orders of all powers, by the name of the model."""
+    foretold: Mapping[str, Tensor] = field(default_factory=dict)
+    """Orders of all powers by models that are neither bots nor order networks."""
+    shares: Tensor | None = None
+    """Beliefs float64 [G, 7, K] on the powers; None: those before the first movement."""
     seconds: float = 0.0
 
 
@@ -86,7 +94,13 @@ class OrderSearch:
     """
 
     def __init__(
-        self, settings: SearchSettings, *, last_year: int, rollouts: bool = True, rounds: int = ROUNDS
+        self,
+        settings: SearchSettings,
+        *,
+        last_year: int,
+        policies: Mapping[str, PolicyModel] | None = None,
+        rollouts: bool = True,
+        rounds: int = ROUNDS,
     ) -> None:
         self.settings, self.rollouts, self.rounds = settings, rollouts, rounds
         below = settings.below
@@ -94,11 +108,17 @@ class OrderSearch:
         budget = settings.positions or int(settings.seconds * SPEED)
         self.samples = min(max(budget // POSITIONS_PER_SAMPLE, LEAST_SAMPLES), MOST_SAMPLES)
         proposals = settings.proposals if settings.proposals in codes.BOTS else "dumbbot"
-        self.proposals = codes.BOTS.index(proposals)
-        # Not the seed of a game, whose draws the search must not foresee.
-        self.seed = (settings.seed * 1_000_003 + 0x5EA4C4) % 2**31
-        self.simulator = Simulator(last_year=last_year, bot=codes.BOTS.index(settings.bot), weights=WEIGHTS)
+        self.proposals, self.bot = codes.BOTS.index(proposals), codes.BOTS.index(settings.bot)
+        self.simulator = Simulator(last_year=last_year, weights=WEIGHTS)
+        self.candidates = Candidates(settings.models, policies or {}, self.simulator)
         self._seconds = 0.0
+        self.reseed(settings.seed or 0)
+
+    def reseed(self, seed: int) -> None:
+        """Set the seed of the samples, which is not that of a game, whose draws the search must not foresee."""
+        self.seed = (seed * 1_000_003 + 0x5EA4C4) % 2**31
+        if self._below:
+            self._below.reseed(seed)
 
     def choose(
         self,
@@ -122,11 +142,13 @@ class OrderSearch:
         if self.settings.form == REGRET:
             turn.match_regrets(self.improved(state, powers, listed, ids, games, range(codes.NUM_POWERS)))
         else:
-            turn.sample(hints.models, listed)
+            turn.sample(hints, listed)
             turn.propose(hints.proposed)
             for _ in range(self.rounds):
                 if any(game.going for game in games):
                     turn.improve()
+            if self.rollouts:
+                turn.settle()
         self._seconds += time.perf_counter() - start
         return games
 
@@ -181,26 +203,38 @@ class SearchTurn:
         self._ids = numbers % 2**31
         self._own = (power_of(state["units"]) == powers.unsqueeze(1)).unsqueeze(1)
 
-    def sample(self, models: Mapping[str, Tensor], listed: Sequence[Mapping[int, np.ndarray]]) -> None:
-        """Draw the orders of the other powers; `models` are those of policies."""
-        drawn = [self._modelled(name, models, listed) for name in self.search.settings.models]
-        turns = torch.arange(self.search.samples).unsqueeze(1) + power_of(self.state["units"]).long().unsqueeze(1)
-        self._others = torch.stack(drawn).gather(0, (turns % len(drawn)).unsqueeze(0))[0].masked_fill(self._own, 0)
+    def sample(self, hints: Hints, listed: Sequence[Mapping[int, np.ndarray]]) -> None:
+        """Draw the orders of the other powers, and the bots that play on for them."""
+        search, names = self.search, self.search.settings.models
+        games, samples = len(self.games), search.samples
+        shares = prior(len(names)).expand(games, codes.NUM_POWERS, -1) if hints.shares is None else hints.shares
+        size = codes.NUM_POWERS * (1 + samples)
+        chance = uniform(search.seed, self._phases(), self.ids % 2**31, size=size).view(games, codes.NUM_POWERS, -1)
+        picks = picked(shares, samples, chance)
+        ids = self._ids.view(games, samples)
+        others = search.candidates.draw(self.state, picks, ids, search.seed)
+        owners = power_of(self.state["units"]).clamp_min(0).unsqueeze(1).expand(-1, samples, -1)
+        of_unit = picks.gather(2, owners)
+        for name in search.candidates.heard:
+            orders = hints.foretold[name] if name in hints.foretold else self._improved(name, listed)
+            others = torch.where(of_unit == names.index(name), orders.unsqueeze(1), others)
+        self._others = others.masked_fill(self._own, 0)
+        own = self.powers.long().view(-1, 1, 1).expand(-1, samples, 1)
+        self._bots = search.candidates.bots(picks, search.bot).scatter_(2, own, search.bot)
 
-    def _modelled(self, name: str, models: Mapping[str, Tensor], listed: Sequence[Mapping[int, np.ndarray]]) -> Tensor:
-        """Return the samples of one model's orders for the other powers, int32 [G, samples, 75]."""
-        if name in codes.BOTS:
-            return self._draw(codes.BOTS.index(name))
-        if name in models:
-            return models[name].unsqueeze(1).expand(-1, self.search.samples, -1)
+    def _improved(self, name: str, listed: Sequence[Mapping[int, np.ndarray]]) -> Tensor:
+        """Return the orders int32 [G, 75] of the other powers by searches one level below."""
         offsets = range(1, codes.NUM_POWERS)
         searches = self.search.improved(self.state, self.powers, listed, self.ids, self.games, offsets)
-        orders = np.stack([np.sum([game.orders for game in games], axis=0) for games in zip(*searches, strict=True)])
-        return torch.from_numpy(orders).unsqueeze(1).expand(-1, self.search.samples, -1)
+        for game, row in zip(self.games, zip(*searches, strict=True), strict=True):
+            game.foretold[name] = np.sum([below.orders for below in row], axis=0)
+        return torch.from_numpy(np.stack([game.foretold[name] for game in self.games]))
 
     def propose(self, proposed: Tensor | None) -> None:
         """Set the games' orders to the best proposals."""
-        drawn = self._draw(self.search.proposals).masked_fill(~self._own, 0).numpy()
+        bots = torch.full((len(self._rows), 1), self.search.proposals, dtype=torch.int32)
+        drawn = self.search.simulator.draw(self.state, self._rows, self._ids, bots=bots, seed=self.search.seed)
+        drawn = drawn.unflatten(0, (-1, self.search.samples)).masked_fill(~self._own, 0).numpy()
         candidates = {}
         for number, rows in enumerate(drawn):
             proposals = rows if proposed is None else np.concatenate([proposed[number].numpy()[None], rows])
@@ -235,6 +269,18 @@ class SearchTurn:
             finalists[number] = apply(self.games[number].orders, tried[: self._affordable(number)])
         self._compare(finalists)
 
+    def settle(self) -> None:
+        """Draw the orders of each game among those that are nearly the best."""
+        near_by = self.search.settings.near
+        chance = uniform(self.search.seed, self.ids % 2**31, self._phases(), size=1).flatten().tolist()
+        for game, drawn in zip(self.games, chance, strict=True):
+            near = {rows.tobytes(): (value, rows) for value, rows in game.compared if value > game.value - near_by}
+            if len(near) > 1:
+                values = np.array([value for value, _ in near.values()])
+                odds = np.exp((values - values.max()) / (SOFTNESS * near_by)).cumsum()
+                chosen = int(np.searchsorted(odds / odds[-1], drawn, side="right"))
+                game.value, game.orders = list(near.values())[min(chosen, len(near) - 1)]
+
     def match_regrets(self, searches: Sequence[Sequence[SearchedGame]]) -> None:
         """Choose between candidates of all powers; `searches` are those of the powers 0 to 6 places after its own."""
         tables = [
@@ -262,7 +308,10 @@ class SearchTurn:
         powers = ((self.powers[at] + steps) % codes.NUM_POWERS).to(torch.int32)
         ids = (self.ids.long()[at] * DRAWS_OF_A_GAME + iteration) % 2**31
         orders = torch.from_numpy(np.concatenate(list(joint.values())))
-        values, phases = self.search.simulator.play_on(self.state, at, powers, orders, ids, seed=self.search.seed)
+        bots = torch.full((len(at), 1), self.search.bot, dtype=torch.int32)
+        values, phases = self.search.simulator.play_on(
+            self.state, at, powers, orders, ids, bots=bots, seed=self.search.seed
+        )
         for number in going:
             tables[number].learn(values[at == number].numpy())
             self.games[number].positions += int(phases[at == number].sum())
@@ -299,7 +348,8 @@ class SearchTurn:
         played = self._others[at, sample] + orders.repeat_interleave(samples, dim=0)
         if play_on:
             ids = self._ids.view(-1, self.search.samples)[at, sample]
-            values, phases = simulator.play_on(self.state, at, powers, played, ids, seed=self.search.seed)
+            bots = self._bots[at, sample]
+            values, phases = simulator.play_on(self.state, at, powers, played, ids, bots=bots, seed=self.search.seed)
         else:
             values, phases = simulator.screen(self.state, at, powers, played)
         for number in candidates:
@@ -321,84 +371,11 @@ class SearchTurn:
         going = sum(game.going for game in self.games)
         return int(max(end - time.perf_counter(), 0.0) * self.search.speed / going)
 
-    def _draw(self, bot: int) -> Tensor:
-        """Return the samples of a bot's orders for all powers, int32 [G, samples, 75]."""
-        drawn = self.search.simulator.draw(self.state, self._rows, self._ids, bot=bot, seed=self.search.seed)
-        return drawn.unflatten(0, (-1, self.search.samples))
+    def _phases(self) -> Tensor:
+        return self.state["year"].long() * len(codes.PHASES) + self.state["phase"].long()
 
 
 def _best(values: np.ndarray, most: int) -> list[int]:
     """Return the numbers of the highest values, the highest first, equal ones in their order."""
     order: list[int] = np.argsort(-values, kind="stable")[:most].tolist()
     return order
-
-
-class SearchOrders:
-    """The player: searches the moves of a power.
-
-    `source`, if any, proposes orders beside the bot; `models` are the writers among its models of the other powers.
-    """
-
-    bot = "dumbbot"
-    """Bot of its retreats and adjustments."""
-
-    def __init__(
-        self,
-        settings: SearchSettings,
-        source: OrderWriter | None = None,
-        models: Mapping[str, OrderWriter] | None = None,
-    ) -> None:
-        self.settings, self._source, self._models = settings, source, dict(models or {})
-        self._search: OrderSearch | None = None
-
-    def write(self, batch: DiplomacyBatch, seats: Tensor) -> None:
-        """Write the moves of the powers `seats` bool [G, 7]; other phases stay as they are."""
-        moving = ((batch.phase == codes.SPRING) | (batch.phase == codes.FALL)) & (batch.done == 0)
-        owners = power_of(batch.units)
-        alive = (owners.unsqueeze(-1) == torch.arange(codes.NUM_POWERS, device=batch.device)).any(dim=1)
-        due = torch.nonzero(seats & moving.unsqueeze(1) & alive)
-        if not len(due):
-            return
-        start = time.perf_counter()
-        proposed = None if self._source is None else _written(self._source, batch, seats)
-        everyone = (batch.done == 0).unsqueeze(1).expand_as(seats)
-        models = {name: _written(model, batch, everyone) for name, model in self._models.items()}
-        seconds = (time.perf_counter() - start) / len(due)
-        for part in due.split(SIDE_BY_SIDE):
-            rows, powers = part.unbind(dim=1)
-            own_units = owners[rows] == powers.unsqueeze(1)
-            hints = Hints(
-                None if proposed is None else proposed[rows].masked_fill(~own_units, 0).cpu(),
-                {name: orders[rows].cpu() for name, orders in models.items()},
-                seconds * len(part),
-            )
-            games = self.searched(batch, rows, powers, hints)
-            for row, ordered, game in zip(rows.tolist(), own_units, games, strict=True):
-                orders = torch.from_numpy(game.orders).to(batch.device)
-                batch.orders[row] = torch.where(ordered, orders, batch.orders[row])
-
-    @property
-    def positions(self) -> int:
-        """Positions searched so far."""
-        return self._search.positions if self._search else 0
-
-    def searched(
-        self, batch: DiplomacyBatch, rows: Tensor, powers: Tensor, hints: Hints = NO_HINTS
-    ) -> list[SearchedGame]:
-        """Return the results of the search for `powers` [n] in the games `rows` [n], which are in a movement phase."""
-        if self._search is None or self._search.simulator.batch.last_year != batch.last_year:
-            self._search = OrderSearch(self.settings, last_year=batch.last_year)
-        state = {name: values[rows].cpu() for name, values in batch.state.items()}
-        listed = {row: batch.legal_orders(row) for row in set(rows.tolist())}
-        ids = batch.game_id[rows].cpu() * codes.NUM_POWERS + powers.cpu()
-        return self._search.choose(state, powers.cpu(), [listed[row] for row in rows.tolist()], ids, hints)
-
-
-def _written(writer: OrderWriter, batch: DiplomacyBatch, seats: Tensor) -> Tensor:
-    """Return what a player would order for `seats`, int32 [G, 75]; it sees no orders, and those given stay."""
-    before = batch.orders.clone()
-    batch.orders.zero_()
-    writer.write(batch, seats)
-    written = batch.orders.clone()
-    batch.orders.copy_(before)
-    return written

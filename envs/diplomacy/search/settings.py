@@ -1,14 +1,16 @@
 """Settings of the search player, read from its name: `search`, `search:seconds=0.5`, `search:positions=8000,seed=3`.
 
-`opponents` names one model of the other powers, or several joined by +, between which samples and powers take turns. A
-model is a bot, `level1` (a bot's orders improved once), a policy or a Python object (whatever it orders there).
+`opponents` names one model of the other powers, or several joined by +. The search then believes in each as much as a
+power's orders have spoken for it (`beliefs.py`), at first most in the one that is named first. A model is a bot,
+`noisy_dumbbot`, `level1` (a bot's orders improved once), a policy or a Python object (whatever it orders there).
+`adaptive` stands for `ADAPTIVE`.
 
 Reading them needs neither torch nor Warp, so that a wrong name is reported at once.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from sparring.configs.core.allowed import complaint
@@ -17,15 +19,23 @@ from sparring.envs.diplomacy.board.codes import BOTS
 from sparring.envs.diplomacy.search.regret import REGRET
 
 SEARCH = "search"
-RELEASED = {"released/diplomacy_search": f"{SEARCH}:seconds=0.35"}
+RELEASED = {"released/diplomacy_search": f"{SEARCH}:seconds=0.35,opponents=dumbbot,near=0"}
 """Searches that have a card beside the released policies, and their settings."""
-LEVEL_ONE = "level1"
+LEVEL_ONE, NOISY = "level1", "noisy_dumbbot"
+BUILT = (LEVEL_ONE, NOISY)
+"""Models that are players here only."""
+STUDENT = "released/diplomacy_student"
+ADAPTIVE = "adaptive"
+CANDIDATES = ("dumbbot", STUDENT, NOISY, f"stochastic:{STUDENT}", "chaos", "dumbbot_seed", "territorial", "random")
+"""The players that `adaptive` expects."""
 FORMS = (ASCENT := "ascent", REGRET)
 """How orders are found: changes of the best ones so far, or regret matching over candidates of all powers."""
 SHARES = 14
 """The searches of the seven powers one level below have one part in so many of the budget each, so half of it."""
 LEAST, LEAST_SECONDS = 100, 0.001
-ALLOWED = {"positions": "[100, 100000000]", "seconds": "[0.001, 3600]", "seed": "[0, 2147483647]"}
+EXPLOIT, ATTACK_POSITIONS = "exploit", 2000
+"""`exploit:PLAYER` is a search that takes all others for the player, with so many positions a decision."""
+ALLOWED = {"positions": "[100, 100000000]", "seconds": "[0.001, 3600]", "seed": "[0, 2147483647]", "near": "[0, 10]"}
 
 
 @dataclass(frozen=True)
@@ -34,19 +44,24 @@ class SearchSettings:
 
     proposals: str = "dumbbot"
     """Bot whose orders are the first candidates; or a policy or Python object, whose orders join those of DumbBot."""
-    opponents: str = "dumbbot"
-    """Models of the other powers. The first bot among them, else DumbBot, orders for all after the first phase."""
+    opponents: str = ADAPTIVE
+    """Models of the other powers. After the first phase those that are bots order for them, else the first bot among
+    them, or DumbBot."""
     form: str = ASCENT
     """One of `FORMS`."""
     positions: int = 0
     """Adjudicated phases of one game. The orders then depend only on the position and the seed."""
     seconds: float = 0.0
-    seed: int = 0
+    seed: int | None = None
+    """None: drawn, so that nobody knows it."""
+    near: float = 0.1
+    """Centres by which the orders may be worse than the best ones, so that they cannot be foreseen."""
 
     @property
     def models(self) -> tuple[str, ...]:
         """Names of the models of the other powers."""
-        return tuple(self.opponents.split("+"))
+        names = self.opponents.split("+")
+        return tuple(dict.fromkeys(name for word in names for name in (CANDIDATES if word == ADAPTIVE else (word,))))
 
     @property
     def bot(self) -> str:
@@ -59,7 +74,7 @@ class SearchSettings:
         if LEVEL_ONE not in self.models and self.form != REGRET:
             return None
         positions, seconds = self.positions // SHARES, self.seconds / SHARES
-        return SearchSettings("dumbbot", self.bot, ASCENT, positions, seconds, self.seed)
+        return SearchSettings("dumbbot", self.bot, ASCENT, positions, seconds, self.seed)  # compares one phase only
 
 
 def read_settings(text: str) -> SearchSettings:
@@ -85,6 +100,8 @@ def read_settings(text: str) -> SearchSettings:
     for key, names in (("proposals", (settings.proposals,)), ("opponents", settings.models)):
         if not all(names):
             raise InputError(f"{text}: {key} is empty; name a bot or a policy, such as dumbbot")
+    if settings.form == REGRET and "opponents" not in values:
+        settings = replace(settings, opponents=settings.bot)
     if settings.form == REGRET and (settings.proposals, settings.opponents) != ("dumbbot", settings.bot):
         raise InputError(f"{text}: form={REGRET} takes one bot as opponents, and no proposals; leave the others out")
     if (below := settings.below) and (0 < below.positions < LEAST or 0 < below.seconds < LEAST_SECONDS):
@@ -95,9 +112,25 @@ def read_settings(text: str) -> SearchSettings:
     return settings
 
 
+def read_target(text: str) -> str:
+    """Return the player that `exploit:PLAYER` takes all others for. Raises `InputError` for none, and for an attack."""
+    target = text.removeprefix(EXPLOIT).removeprefix(":")
+    if not target or target.partition(":")[0] == EXPLOIT:
+        raise InputError(f"{text}: name the player that the others are, as in {EXPLOIT}:{SEARCH}:positions=2000")
+    if target.partition(":")[0] == SEARCH or target in RELEASED:
+        read_settings(target)
+    return target
+
+
+def with_seed(text: str, seed: int) -> str:
+    """Return the name of a search with the seed that it had."""
+    text = RELEASED.get(text, text)
+    return text if "seed=" in text else f"{text}{',' if ':' in text else ':'}seed={seed}"
+
+
 def _number(text: str, key: str, value: str) -> float:
     try:
-        number = float(value) if key == "seconds" else int(value)
+        number = float(value) if key in ("seconds", "near") else int(value)
     except ValueError:
         raise InputError(f"{text}: {key}={value} is not a number; it must be in {ALLOWED[key]}") from None
     if wrong := complaint(number, ALLOWED[key]):

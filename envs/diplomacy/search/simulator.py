@@ -25,27 +25,24 @@ CHUNK = 1024
 
 
 class Simulator:
-    """Plays rows of given states; `bot` is the number of the bot that orders for all powers after the first phase.
+    """Plays rows of given states; `weights` are those of `score.py`."""
 
-    `weights` are those of `score.py`.
-    """
-
-    def __init__(self, *, last_year: int, bot: int, weights: Sequence[float], chunk: int = CHUNK) -> None:
+    def __init__(self, *, last_year: int, weights: Sequence[float], chunk: int = CHUNK) -> None:
         self.batch = DiplomacyBatch(chunk, last_year=last_year, threads=1)
         self.batch.load_kernels()
-        self.bot, self.positions = bot, 0
+        self.positions = 0
         self._powers = torch.full((chunk,), -1, dtype=torch.int32)
         self._scores = torch.zeros(chunk)
         self._weights = torch.tensor(weights)
         self._bind()
 
-    def draw(self, state: State, rows: Tensor, ids: Tensor, *, bot: int, seed: int) -> Tensor:
-        """Return orders int32 [n, 75] of a bot in all seats, in the `rows` [n] of `state`; `ids` tell draws apart."""
+    def draw(self, state: State, rows: Tensor, ids: Tensor, *, bots: Tensor, seed: int) -> Tensor:
+        """Return orders int32 [n, 75] of the `bots` int [n, 7] in the `rows` [n] of `state`; `ids` tell draws apart."""
         orders = torch.zeros(len(rows), codes.NUM_PROVINCES, dtype=torch.int32)
-        self.batch.players.fill_(bot)
         for part, n in self._chunks(len(rows)):
             self.batch.fork(state, rows[part])
             self.batch.game_id[:n] = ids[part]
+            self.batch.players[:n] = bots[part]
             self.batch.orders[:n] = 0
             self.batch.draw_orders(seed)
             orders[part] = self.batch.orders[:n]
@@ -60,19 +57,19 @@ class Simulator:
         return values, torch.ones(len(rows), dtype=torch.int64)
 
     def play_on(
-        self, state: State, rows: Tensor, powers: Tensor, orders: Tensor, ids: Tensor, *, seed: int
+        self, state: State, rows: Tensor, powers: Tensor, orders: Tensor, ids: Tensor, *, bots: Tensor, seed: int
     ) -> tuple[Tensor, Tensor]:
         """Return the values [n] at the end of the next fall, and the phases played [n], at most `LONGEST`.
 
-        The bot orders for all powers after the first phase. From spring the fall is that of the same year, from fall
+        The `bots` int [n, 7] order after the first phase. From spring the fall is that of the same year, from fall
         that of the next one.
         """
         values, phases = torch.zeros(len(rows)), torch.ones(len(rows), dtype=torch.int64)
-        self.batch.players.fill_(self.bot)
         last = state["year"] + (state["phase"] != codes.SPRING)
         for part, n in self._chunks(len(rows)):
             self._begin(state, rows[part], orders[part])
             self.batch.game_id[:n] = ids[part]
+            self.batch.players[:n] = bots[part]
             until = last[rows[part]]
             while (running := self._running(until, n)).any():
                 self.batch.draw_orders(seed)

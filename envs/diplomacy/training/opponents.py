@@ -11,7 +11,7 @@ of GRPO. They share one model in memory, and so must have its prompts.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, overload
@@ -55,8 +55,17 @@ from sparring.envs.diplomacy.orders.order_choices import CHOICES, rows_of, write
 from sparring.envs.diplomacy.orders.phase_choices import deciding_rows, may_decide, write_decisions
 from sparring.envs.diplomacy.prompts.prompts import PromptRules
 from sparring.envs.diplomacy.prompts.requests import DIPLOMACY_TEXT
-from sparring.envs.diplomacy.search.search import SearchOrders
-from sparring.envs.diplomacy.search.settings import LEVEL_ONE, SearchSettings, read_settings
+from sparring.envs.diplomacy.search.player import SearchOrders
+from sparring.envs.diplomacy.search.policy_model import PolicyModel
+from sparring.envs.diplomacy.search.settings import (
+    ATTACK_POSITIONS,
+    BUILT,
+    EXPLOIT,
+    SearchSettings,
+    read_settings,
+    read_target,
+)
+from sparring.envs.diplomacy.training.order_network import OrderNetwork
 
 if TYPE_CHECKING:
     from sparring.agents.language.backend import Backend
@@ -221,7 +230,10 @@ def open_player(
         x, deterministic = players.find_checkpoint(x.removeprefix(players.SAMPLED_PREFIX), GAME), False
     if isinstance(x, str):
         if GAME.builds(x):
-            return _searcher(read_settings(x), device)
+            search = _attack(x, device) if x.startswith(EXPLOIT) else _searcher(read_settings(x), device)
+            if noise is not None:
+                search.reseed(int(torch.randint(2**31 - 1, (), generator=noise, device=noise.device)))
+            return search
         if is_code(x):
             return _python(named_source(x), x)
         x = players.find_player(x, GAME, bare=(*GAME.bots, *registered()), models=language is not None)
@@ -243,14 +255,32 @@ def _searcher(settings: SearchSettings, device: str | torch.device) -> SearchOrd
     def opened(key: str, name: str) -> PolicyOrders | PythonOrders | None:
         player = open_player(name, device)
         if isinstance(player, SearchOrders):
-            raise InputError(f"search:{key}={name}: is a search itself; name a bot or a policy")
-        if getattr(player, "generator", None) is not None:
-            raise InputError(f"search:{key}={name}: a search takes likeliest orders; name the policy itself")
+            raise InputError(f"search:{key}={name}: is a search itself; name a bot or a policy, or exploit:{name}")
         return None if isinstance(player, str) else player
 
-    models = {name: opened("opponents", name) for name in settings.models if name != LEVEL_ONE}
-    writers = {name: player for name, player in models.items() if player is not None}
-    return SearchOrders(settings, opened("proposals", settings.proposals), writers)
+    proposing = opened("proposals", settings.proposals)
+    if getattr(proposing, "generator", None) is not None:
+        raise InputError(f"search:proposals={settings.proposals}: takes likeliest orders; name the policy itself")
+    models = {name: opened("opponents", name) for name in settings.models if name not in BUILT}
+    return SearchOrders(settings, proposing, {name: model_of(each) for name, each in models.items() if each})
+
+
+def _attack(text: str, device: str | torch.device) -> SearchOrders:
+    return attack_on([open_player(read_target(text), device)])
+
+
+def attack_on(players: Sequence[OrderPlayer]) -> SearchOrders:
+    """Return a search that takes the other powers for one of these players."""
+    names = [player if isinstance(player, str) else f"member {number}" for number, player in enumerate(players)]
+    models = {name: model_of(player) for name, player in zip(names, players, strict=True) if name not in codes.BOTS}
+    return SearchOrders(SearchSettings(opponents="+".join(names), positions=ATTACK_POSITIONS), models=models)
+
+
+def model_of(player: Any) -> Any:
+    """Return a player as a search models it: an order network in place of a policy, any other player as it is."""
+    if isinstance(player, PolicyOrders) and not isinstance(player.network, OnnxActor):
+        return PolicyModel(cast(OrderNetwork, player.network), draws=player.generator is not None)
+    return player
 
 
 def _python(source: Any, name: str) -> PythonOrders:

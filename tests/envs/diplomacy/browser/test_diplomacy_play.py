@@ -377,6 +377,8 @@ def test_a_hint_drafts_what_a_search_would_order(tmp_path, monkeypatch):
     live.undo()
     assert drafts(live) == []
     monkeypatch.undo()
+    live.advance(lambda _: None)
+    assert re.search(r"after the next fall; AUSTRIA: \d+ % \w+; .*; TURKEY: \d+ % \w+$", live.hint())
     live._row["phase"][...] = 4
     with pytest.raises(InputError, match="a hint is for moves"):
         live.hint()

@@ -64,13 +64,14 @@ def test_a_replay_shows_its_game(tmp_path, capsys):
     assert diplomacy_replay.main(players) == 0
     capsys.readouterr()
     assert f'[France "{SMALL},seed=1"]' in log.read_text()
+    assert "FRANCE expects AUSTRIA: " in log.read_text()
 
 
 def test_a_policy_proposes():
     policy = PolicyOrders(OrderNetwork(NetworkConfig(hidden=8, blocks=1), seed=1))
     batch = WatchedBatch(1, last_year=1902, threads=1)
     seats = torch.arange(7).unsqueeze(0) == POWERS.index("ITALY")
-    SearchOrders(SearchSettings(positions=200), policy).write(batch, seats)
+    SearchOrders(SearchSettings(positions=200, opponents="dumbbot"), policy).write(batch, seats)
     assert int((batch.orders > 0).sum()) == 3
     batch.close()
     player = open_player("search:positions=200,opponents=chaos")

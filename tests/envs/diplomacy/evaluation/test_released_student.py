@@ -35,7 +35,7 @@ CARD = Path(__file__).resolve().parents[4] / "checkpoints" / "released" / "diplo
 
 def test_the_searches_of_the_card_are_players():
     names = re.findall(r"search:[a-z0-9=.,]+", CARD.read_text(encoding="utf-8"))
-    assert names[0] == "search:seconds=0.35"
+    assert names[0] == "search:seconds=0.35,opponents=dumbbot,near=0"
     assert all(isinstance(open_player(name), SearchOrders) for name in names)
     assert open_player(f"released/{CARD.stem}").settings == open_player(names[0]).settings
 

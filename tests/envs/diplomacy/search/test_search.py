@@ -13,9 +13,10 @@ from sparring.envs.diplomacy.board.board import POWERS, find_location, standard_
 from sparring.envs.diplomacy.board.tensors import power_of
 from sparring.envs.diplomacy.orders.notation import read_order
 from sparring.envs.diplomacy.search.changes import apply, unions
+from sparring.envs.diplomacy.search.player import SearchOrders
 from sparring.envs.diplomacy.search.regret import Table, distinct
 from sparring.envs.diplomacy.search.score import moves_to_centres
-from sparring.envs.diplomacy.search.search import OrderSearch, SearchOrders, SearchTurn
+from sparring.envs.diplomacy.search.search import NO_HINTS, Hints, OrderSearch, SearchedGame, SearchTurn
 from sparring.envs.diplomacy.search.settings import SearchSettings, read_settings
 from sparring.envs.diplomacy.search.simulator import Simulator
 from tests.envs.diplomacy.scenes import unit_row
@@ -39,7 +40,7 @@ def place(batch, units, centres, *, phase):
 
 
 def searched(batch, power, *, rows=(0,), **settings):
-    player = SearchOrders(SearchSettings(**settings))
+    player = SearchOrders(SearchSettings(**{"opponents": "dumbbot", "seed": 0} | settings))
     return player.searched(batch, torch.tensor(rows), torch.full((len(rows),), POWERS.index(power)))
 
 
@@ -125,12 +126,13 @@ def test_two_units_find_the_best_of_all_order_sets(batch):
     view = DiplomacyBatch(len(powers), last_year=1910, threads=1)
     view.load(state)
     listed = [view.legal_orders(game) for game in range(len(powers))]
-    search = OrderSearch(SearchSettings(positions=100_000), last_year=1910, rollouts=False)
+    settings = SearchSettings(positions=100_000, opponents="dumbbot")
+    search = OrderSearch(settings, last_year=1910, rollouts=False)
     search.samples = 16
     ids = torch.arange(len(powers))
     games = search.choose(view.state, powers, listed, ids)
     turn = SearchTurn(search, view.state, powers, ids, games, 0.0)
-    turn.sample({}, listed)
+    turn.sample(NO_HINTS, listed)
     owners = power_of(view.units).numpy()
     candidates = {}
     for number, game in enumerate(games):
@@ -176,7 +178,7 @@ def test_a_budget_of_positions_is_reproducible_and_not_exceeded(batch):
 
 def test_the_player_orders_moves_only(batch):
     batch.reset()
-    player, seats = SearchOrders(SearchSettings(positions=500)), torch.zeros(4, 7, dtype=torch.bool)
+    player, seats = SearchOrders(SearchSettings(positions=500, opponents="chaos")), torch.zeros(4, 7, dtype=torch.bool)
     seats[:3, POWERS.index("ITALY")] = True
     batch.players.fill_(codes.ACTIONS)
     player.write(batch, seats)
@@ -203,7 +205,7 @@ def test_moves_to_the_nearest_centre_that_is_not_held_cost_before_the_last_year(
     place(batch, {"FRANCE": "A PAR"}, {"FRANCE": "PAR MAR BRE"}, phase=codes.SPRING)
     state, power = {name: values[:1].clone() for name, values in batch.state.items()}, torch.tensor([2])
     for last_year, value in ((1910, 2.5), (1905, 3.0)):
-        simulator = Simulator(last_year=last_year, bot=DUMBBOT, weights=(0.0,) * 6 + (0.5,), chunk=1)
+        simulator = Simulator(last_year=last_year, weights=(0.0,) * 6 + (0.5,), chunk=1)
         holds = torch.zeros(1, codes.NUM_PROVINCES, dtype=torch.int32)
         values, _ = simulator.screen(state, torch.tensor([0]), power, holds)
         assert values.tolist() == [value]  # Belgium is two moves away
@@ -261,7 +263,7 @@ MODELS = ["opponents=level1+dumbbot", "opponents=chaos+defensive", "form=regret"
 def test_models_and_forms_repeat_and_keep_their_budget(batch, options):
     """Three games side by side give what each gives alone, within the positions that were asked for."""
     batch.reset()
-    settings = read_settings(f"search:positions=1500,{options}")
+    settings = read_settings(f"search:positions=1500,seed=0,{options}")
     players = [SearchOrders(settings) for _ in range(3)]
     powers = torch.tensor([POWERS.index("FRANCE"), POWERS.index("TURKEY")])
     rows = torch.tensor([0, 1])
@@ -314,24 +316,27 @@ def test_a_model_says_what_the_others_do(batch):
     assert found["stays"] != attack
 
 
-def test_models_take_turns_between_samples_and_powers(batch):
+def test_models_are_met_as_often_as_they_are_believed_in(batch):
+    """Of eight samples England is taken for one model in six and for the other in two; France always for the other."""
     batch.reset()
-    listed, powers, ids = [batch.legal_orders(0)], torch.tensor([0]), torch.tensor([0])
     names = {"a": Fixed("F LON H", "F BRE H"), "b": Fixed("F LON - ENG", "F BRE - ENG")}
-    search = OrderSearch(SearchSettings(positions=2000, opponents="a+b"), last_year=1910)
+    search = OrderSearch(SearchSettings(positions=4000, opponents="a+b", seed=0), last_year=1910)
     written = {}
     for name, model in names.items():
         batch.orders.zero_()
         model.write(batch, None)
         written[name] = batch.orders[:1].clone()
     batch.orders.zero_()
+    shares = torch.tensor([0.5, 0.5], dtype=torch.float64).repeat(1, 7, 1)
+    shares[0, 1], shares[0, 2] = torch.tensor([[0.75, 0.25], [0.0, 1.0]], dtype=torch.float64)
     state = {name: values[:1] for name, values in batch.state.items()}
-    turn = SearchTurn(search, state, powers, ids, [], 0.0)
-    turn.sample(written, listed)
-    at = {power: find_location(place) for power, place in ((1, "LON"), (2, "BRE"))}
-    for power, spot in at.items():
-        expected = [int(written["ab"[(sample + power) % 2]][0, spot]) for sample in range(search.samples)]
-        assert turn._others[0, :, spot].tolist() == expected
+    searched = [SearchedGame(None, None)]
+    turn = SearchTurn(search, state, torch.tensor([0]), torch.tensor([0]), searched, 0.0)
+    turn.sample(Hints(foretold=written, shares=shares), [batch.legal_orders(0)])
+    for place, holding in (("LON", 6), ("BRE", 0)):
+        orders = turn._others[0, :, find_location(place)].tolist()
+        expected = [int(written[name][0, find_location(place)]) for name in "ab"]
+        assert sorted(map(expected.index, orders)) == [0] * holding + [1] * (8 - holding)
 
 
 def test_regrets_find_the_better_of_two_candidates():
