@@ -1,8 +1,8 @@
 """Two scripted players of Diplomacy that no search expects, to measure how it meets strangers.
 
 `Raiders` send every unit to the nearest centre that is not theirs, each to another one where there are enough; a unit
-supports where an own one goes already. `Wall` keeps units that a foreign one could reach where they are, in support of
-each other, and sends the others to the nearest centre of neutrals or others that no unit holds. Both draw among equals.
+supports where an own one goes already. `Wall` keeps units within reach of a foreign one where they are, in support of
+each other. It sends the others to the nearest foreign or neutral centre without a unit. Both draw among equals.
 
     python eval/run.py --env diplomacy --ckpt search:positions=2000 --opponents benchmarks.diplomacy_strangers:Wall
 """
@@ -93,7 +93,7 @@ class Raiders(Stranger):
 
 
 class Wall(Stranger):
-    """Units in reach of others stay together, the rest goes where nobody is."""
+    """Units in reach of others stay together; the rest go to empty centres."""
 
     def moves(
         self, power: int, slots: Mapping[int, np.ndarray], units: np.ndarray, owner: np.ndarray

@@ -48,7 +48,7 @@ class PhaseOpponents:
         self._seats = [loaded[player] if player else None for player in players]
 
     def begin(self) -> None:
-        """Draw new seeds for those that search, which nobody is to foresee."""
+        """Draw new secret seeds for the players that search."""
         for player in {id(seat): seat for seat in self._seats if isinstance(seat, SearchOrders)}.values():
             player.reseed(secrets.randbelow(2**31))
 
