@@ -27,6 +27,8 @@ HALF_WIDTH = 500.0
 HEIGHT = 600.0
 WALL_BAND = 50.0  # Width of the soft walls.
 WALL_PUSH = 300.0  # m/s, of a soft wall at the very edge.
+ARENA_RADIUS = math.hypot(HALF_WIDTH, 0.5 * HEIGHT)  # Of the circle through the corners, with which a closing begins.
+CLOSING_TICKS = 120  # From one hp to the next that a fighter outside a closing arena loses.
 
 FIGHTER_RADIUS = 8.0
 BULLET_RADIUS = 3.0
