@@ -70,6 +70,9 @@ HELD_OUT_SCRIPTS = tuple(f"{HELD_OUT_PREFIX}{name}" for name in _SCRIPTS)
 HELD_OUT = (*HELD_OUT_SCRIPTS, "released/dogfight_unified_dr", "released/dogfight_strong_dr")
 """The set `held_out`: these, and the released policies of a recipe that shares nothing with `quickstart`."""
 
+PRACTICE = ("perch:nose=flat", "perch:nose=steep", "zoom:height=200")
+"""Scripted opponents to train against beside the bots (`envs/dogfight/training/opponents/practice.py`)."""
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -198,6 +201,11 @@ def _whole(bounds: np.ndarray) -> np.ndarray:
 def bot_id(name: str) -> int:
     """Return the id of a scripted opponent; raises `UnknownNameError` with the choices and the nearest match."""
     return BOTS.index(choose("bot", name, BOTS))
+
+
+def read_practice(name: str) -> str:
+    """Return the name of a practice opponent; raises `UnknownNameError` for another."""
+    return choose("practice opponent", name, PRACTICE)
 
 
 OPPONENT_X = {"classic": 6, "challenge": 8}
