@@ -269,7 +269,7 @@ CEILINGS = {
     "air_combat": 6_768,
     "chess": 4_788,
     "diplomacy": 19_270,
-    "dogfight": 6_357,
+    "dogfight": 6_502,
     "exploitability": 4_117,
     "imported": 9_189,
     "language": 10_963,

@@ -48,8 +48,9 @@ def save_merged(members: Sequence[tuple[Path, float]], log_std: float, path: Pat
     """Write the mixture of checkpoints with their shares."""
     loaded = [(load_checkpoint(file), share) for file, share in members]
     network = merged([(checkpoint.network, share) for checkpoint, share in loaded], log_std)
-    first = loaded[0][0]
-    save_checkpoint(path, network, contract=first.contract, training=first.training)
+    first, steps = loaded[0][0], sum(checkpoint.training.get("env_steps", 0) for checkpoint, _ in loaded)
+    training = first.training | {"run": path.stem, "env_steps": steps}
+    save_checkpoint(path, network, contract=first.contract, training=training)
 
 
 def _styles(network: PolicyNetwork) -> list[tuple[PolicyNetwork, float]]:

@@ -5,7 +5,7 @@ Importing this package reads the rules only and does not load the simulator.
 """
 
 from sparring.envs.dogfight.rules import BOTS, ENV_ID, HELD_OUT, HELD_OUT_SCRIPTS, VERSION
-from sparring.envs.game import FOREIGN_POLICIES, Game
+from sparring.envs.game import FOREIGN_POLICIES, BuiltPlayer, Game
 
 GAME = Game(
     order=1,
@@ -33,6 +33,10 @@ GAME = Game(
     runs="sparring.envs.dogfight.config:RUNS",
     ppo_task="sparring.envs.dogfight.training.task:DogfightTask",
     open_player="sparring.envs.dogfight.training.opponents.load:open_player",
+    built_players=tuple(
+        BuiltPlayer(kind, (key,), "sparring.envs.dogfight.rules:read_practice")
+        for kind, key in (("perch", "nose"), ("zoom", "height"))
+    ),
     policy_loader="sparring.envs.dogfight.training.opponents.load:load_observing_policy",
     evaluation="sparring.envs.dogfight.evaluation.command:EVALUATION",
     speeds="sparring.envs.dogfight.evaluation.speed:SPEEDS",

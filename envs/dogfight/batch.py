@@ -17,12 +17,12 @@ import warp as wp
 from torch import Tensor
 
 from sparring.configs.core.device import choose_device
-from sparring.configs.core.errors import choose
+from sparring.configs.core.errors import ConfigError, choose
 from sparring.envs.dogfight import rules as game
-from sparring.envs.dogfight.config import RewardConfig
+from sparring.envs.dogfight.config import CLOSING, RewardConfig
 from sparring.envs.dogfight.kernels import mirroring, step
 from sparring.envs.dogfight.kernels import state as structs
-from sparring.envs.launcher import Launcher, WarpMatches, check_counts, reward_weights, stream_of
+from sparring.envs.launcher import Launcher, WarpMatches, check_counts, check_number, reward_weights, stream_of
 
 ACTION_SIZE = 3
 
@@ -72,6 +72,7 @@ class DogfightBatch(WarpMatches):
         reward: reward weights.
         gamma: discount per step, used by the shaping term only.
         max_ticks: time limit.
+        closing: second from which the arena closes to a point at the time limit (classic rules); 0: never.
         threads: CPU threads; 0 takes every core this process may use.
         trace: record every tick of the first `trace` matches in `trace`.
         seed: seed of all draws until `reset(seed)` sets another, in [0, 2^31), the width of the kernels' argument.
@@ -98,6 +99,7 @@ class DogfightBatch(WarpMatches):
         reward: RewardConfig | None = None,
         gamma: float = 0.999,
         max_ticks: int = game.MAX_TICKS,
+        closing: float = 0.0,
         threads: int = 0,
         trace: int = 0,
         seed: int = 0,
@@ -120,6 +122,7 @@ class DogfightBatch(WarpMatches):
         self._settings.observe_physics = observe_physics
         self._settings.ticks_per_step = action_repeat
         self._settings.max_ticks = max_ticks
+        self._settings.closing_tick = closing_tick(closing, rules, max_ticks)
         self._settings.seed = seed
         self._weights = reward_weights(structs.RewardWeights(), reward or RewardConfig(), gamma, "reward.")
         self._allocate(min(trace, num_envs))
@@ -265,6 +268,19 @@ class DogfightBatch(WarpMatches):
         wp.capture_launch(self._recorded[0], stream=wp.stream_from_torch(torch.cuda.current_stream(self.device)))
 
 
+def closing_tick(closing: float, rules: str, max_ticks: int) -> int:
+    """Return the tick from which the arena closes, 0 for never; raises `ConfigError` for one without effect."""
+    check_number("closing", closing, CLOSING)
+    if closing and rules == "challenge":
+        fix = "give rules=classic or closing=0"
+        raise ConfigError(f"closing={closing:g}: the challenge has an arena of its own; {fix}")
+    tick = round(closing * game.TICKS_PER_SECOND)
+    if closing and not 0 < tick < max_ticks:
+        limit = f"time limit of {max_ticks / game.TICKS_PER_SECOND:g} s"
+        raise ConfigError(f"closing={closing:g}: must be 0 for never, or at least a tick and before the {limit}")
+    return tick
+
+
 @dataclass(frozen=True)
 class MatchSettings:
     """Conditions of matches; the options are those of `DogfightBatch`.
@@ -279,6 +295,7 @@ class MatchSettings:
     observe_physics: bool = True
     ranges: np.ndarray | None = None
     max_ticks: int = game.MAX_TICKS
+    closing: float = 0.0
     device: str = "cpu"
     threads: int = 0
     trace: int = 0

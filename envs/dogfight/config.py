@@ -11,6 +11,7 @@ from sparring.configs.schema import WITHOUT_POOL, NamedOpponentsRunConfig
 from sparring.envs.dogfight.rules import BOTS, RULES
 
 WEIGHT = "[-1000, 1000]"
+CLOSING = "[0, 90)"
 
 
 @dataclass
@@ -54,6 +55,9 @@ class DogfightEnvConfig(EnvConfig):
     """Ticks of 1/120 s for which an action is held."""
     observe_physics: bool = True
     """Append the 13 parameters of the match's physics to the observation."""
+    closing: float = option(0.0, CLOSING, needs=("env.rules=classic",))
+    """Second from which a circle closes on the arena's centre until the time limit, and a fighter outside loses an hp a
+    second; 0 never."""
     mirror: bool = False
     """Show every match with the opponent on the right, mirrored where needed, so that less is learned twice."""
     reward: RewardConfig = field(default_factory=RewardConfig)

@@ -27,6 +27,8 @@ HALF_WIDTH = 500.0
 HEIGHT = 600.0
 WALL_BAND = 50.0  # Width of the soft walls.
 WALL_PUSH = 300.0  # m/s, of a soft wall at the very edge.
+ARENA_RADIUS = math.hypot(HALF_WIDTH, 0.5 * HEIGHT)  # Of the circle through the corners, with which a closing begins.
+CLOSING_TICKS = 120  # From one hp to the next that a fighter outside a closing arena loses.
 
 FIGHTER_RADIUS = 8.0
 BULLET_RADIUS = 3.0
@@ -67,6 +69,9 @@ HELD_OUT_SCRIPTS = tuple(f"{HELD_OUT_PREFIX}{name}" for name in _SCRIPTS)
 """Opponents that no run trains against (`envs/dogfight/training/opponents/held_out.py`)."""
 HELD_OUT = (*HELD_OUT_SCRIPTS, "released/dogfight_unified_dr", "released/dogfight_strong_dr")
 """The set `held_out`: these, and the released policies of a recipe that shares nothing with `quickstart`."""
+
+PRACTICE = ("perch:nose=flat", "perch:nose=steep", "zoom:height=200")
+"""Scripted opponents to train against beside the bots (`envs/dogfight/training/opponents/practice.py`)."""
 
 
 @dataclass(frozen=True)
@@ -196,6 +201,11 @@ def _whole(bounds: np.ndarray) -> np.ndarray:
 def bot_id(name: str) -> int:
     """Return the id of a scripted opponent; raises `UnknownNameError` with the choices and the nearest match."""
     return BOTS.index(choose("bot", name, BOTS))
+
+
+def read_practice(name: str) -> str:
+    """Return the name of a practice opponent; raises `UnknownNameError` for another."""
+    return choose("practice opponent", name, PRACTICE)
 
 
 OPPONENT_X = {"classic": 6, "challenge": 8}

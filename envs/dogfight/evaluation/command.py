@@ -19,6 +19,7 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.configs.games import DOGFIGHT_V0
 from sparring.envs.dogfight import GAME
+from sparring.envs.dogfight.config import CLOSING
 from sparring.envs.dogfight.rules import (
     ACTION_REPEAT,
     BOT_RATES,
@@ -125,6 +126,8 @@ class DuelOptions(PairedOptions):
     """Rules of the matches (default: those the policy was trained under)."""
     bot_rate: str | None = argument(None, BOT_RATES, metavar="|".join(BOT_RATES), group=CONDITIONS, noun="bot_rate")
     """Bots decide every tick (default) or as often as policies."""
+    closing: float = argument(0.0, CLOSING, metavar="S", group=CONDITIONS, noun="closing")
+    """Close the arena from second S on, so that a match is decided that would be a draw (classic rules; 0: never)."""
 
     @property
     def any_version(self) -> bool:
@@ -218,6 +221,7 @@ def make_setting(
     *,
     rules: str | None = None,
     bot_rate: str | None = None,
+    closing: float = 0.0,
     device: str = "cpu",
     threads: int = 0,
 ) -> MatchSettings:
@@ -242,6 +246,7 @@ def make_setting(
         bot_rate=bot_rate or ("agent" if rules == "challenge" else "tick"),
         # Policies without physics parameters use the first floats of the longer observation.
         observe_physics=any(policy.contract["observe_physics"] for policy in policies),
+        closing=closing,
         device=device,
         threads=threads,
     )
@@ -294,9 +299,9 @@ def _fits(entrant: Duelist, first: Duelist, options: DuelOptions) -> bool:
 def matches(options: DuelOptions, entrants: Sequence[Duelist], device: str, threads: int) -> DuelMatches:
     """Return matches in which all `entrants` can meet. Raises `InputError` if there are none."""
     contestants = [entrant.contestant for entrant in entrants]
-    rules, bot_rate = options.rules, options.bot_rate
+    asked: dict[str, Any] = {name: getattr(options, name) for name in ("rules", "bot_rate", "closing")}
     with said_if_long(COMPILING, enabled=not options.quiet):
-        setting = make_setting(contestants, rules=rules, bot_rate=bot_rate, device=device, threads=threads)
+        setting = make_setting(contestants, **asked, device=device, threads=threads)
     return DuelMatches(setting)
 
 
@@ -306,7 +311,9 @@ def conditions(options: DuelOptions, played: DuelMatches) -> PairConditions:
     physics = f"physics {regimes[0]}" if len(regimes) == 1 else f"{len(regimes)} regimes of physics"
     bots = "every tick" if setting.bot_rate == "tick" else f"every {setting.action_repeat} ticks, as policies do"
     gravity = f"; gravity is always {CHALLENGE_GRAVITY:g} m/s^2" if setting.rules == "challenge" else ""
+    closing = f"; the arena closes from {setting.closing:g} s on" if setting.closing else ""
     fields = {name: getattr(setting, name) for name in ("rules", "bot_rate", "action_repeat")}
+    fields |= {"closing": setting.closing} if setting.closing else {}
     return PairConditions(
         "evaluation",
         "payoff",
@@ -316,7 +323,7 @@ def conditions(options: DuelOptions, played: DuelMatches) -> PairConditions:
         LENGTH_AND_HP,
         length_and_hp,
         varied="physics",
-        details=f"; bots decide {bots}{gravity}",
+        details=f"; bots decide {bots}{gravity}{closing}",
     )
 
 

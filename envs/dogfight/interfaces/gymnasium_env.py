@@ -178,6 +178,11 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
       rules the ground kills without costing hp: a crashed fighter keeps its `hp`.
     - `truncated`: 10,800 ticks (90 s) are over. The higher hp wins; equal hp is a draw. After `max_episode_steps`
       decisions a match is truncated without an outcome.
+    - `closing=S` with S > 0: from second S on a circle about the centre (0, 300) shrinks to a point at the time limit.
+      Its first radius is 583 m, as far as the corners. Each second after S costs a fighter outside it one hp. That
+      counts as damage taken, and not as damage dealt. Observations do not change: altitude and time left show part of
+      the circle, and the own x is not observed. The option decides matches against opponents that only hold out. It is
+      not in the challenge.
 
     When a match is decided, `info` holds `outcome` (1 win, 0 draw, -1 loss), `ticks`, `hp` and `opponent_hp`. Before
     that it is empty.
@@ -194,6 +199,7 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     | action_repeat | 10 | ticks per decision |
     | bot_rate | tick | tick: the opponent acts 120 times a second; agent (always under challenge): as the learner |
     | observe_physics | True | include the 13 parameters in the observation |
+    | closing | 0 | second from which the arena closes (classic rules), 0: never |
     | reward | RewardConfig() | the weights: a `RewardConfig`, or a dict of those to change |
     | gamma | 0.999 | discount in the shaping term |
     | device | cpu | device of the simulator: cpu, cuda, cuda:1 |

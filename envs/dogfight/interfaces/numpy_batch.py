@@ -46,6 +46,7 @@ class MatchOptions:
     action_repeat: int = game.ACTION_REPEAT
     bot_rate: str = "tick"
     observe_physics: bool = True
+    closing: float = 0.0
     reward: RewardConfig | Mapping[str, float] = field(default_factory=RewardConfig)
     gamma: float = 0.999
     device: str = "cpu"
@@ -123,6 +124,7 @@ class NumpyBatch(Copyable):
             bot_rate=options.bot_rate,
             spawn=options.spawn,
             observe_physics=options.observe_physics,
+            closing=options.closing,
             reward=options.reward_config(),
             gamma=options.gamma,
             threads=threads,

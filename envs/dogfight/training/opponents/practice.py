@@ -1,0 +1,58 @@
+"""Practice opponents of the dogfight, to train against: they hold the edges of the arena, or fight from above.
+
+The five bots stay clear of walls and ceiling, so that a policy that met them alone draws against what climbs. Like
+held-out opponents each acts for N rows at once, `obs [N, D] -> actions [N, 3]`, at full throttle, without memory and
+under classic rules; their names are those of `rules.PRACTICE`.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import torch
+from torch import Tensor
+
+_GAIN = 3.0
+"""Turn for an angle of one radian."""
+
+
+def perch(obs: Tensor, *, low: float, high: float, fire: float) -> Tensor:
+    """Fly on to the side where the nose points, between two angles above the horizon in degrees, and hold a wall."""
+    angle = torch.atan2(obs[:, 2], obs[:, 1].abs()).clamp(math.radians(low), math.radians(high))
+    side = torch.where(obs[:, 1] < 0.0, -1.0, 1.0)
+    return _steer(obs, side * angle.cos(), angle.sin(), torch.full_like(angle, fire))
+
+
+def zoom(obs: Tensor) -> Tensor:
+    """Climb until 200 m above the opponent, or to the ceiling, dive at it with the trigger held, and climb again."""
+    x, y, distance = obs[:, 6], obs[:, 7], obs[:, 12]
+    off = _angle(obs, x, y).abs()
+    high = (y < -0.200) | (obs[:, 5] > 0.93)
+    diving = (obs[:, 2] < 0.0) & (off < 0.8) & (y < -0.025) & (obs[:, 5] > 0.15)
+    attack = (high & (y < -0.060)) | diving
+    lead = 0.4 * distance * obs[:, 8]
+    climb = torch.where(obs[:, 5] > 0.92, 0.0, torch.where(obs[:, 0] < 0.24, 0.3, 0.9))  # less steeply when slow
+    side = torch.where(obs[:, 1] < 0.0, -1.0, 1.0)
+    to_x = torch.where(attack, x + lead * obs[:, 9], side)
+    to_y = torch.where(attack, y + lead * obs[:, 10], climb)
+    return _steer(obs, to_x, to_y, ((off < 0.2) & (distance < 0.3)).to(obs.dtype))
+
+
+PRACTICE_SOURCES = {
+    "perch:nose=flat": partial(perch, low=-20.0, high=35.0, fire=0.0),
+    "perch:nose=steep": partial(perch, low=52.0, high=85.0, fire=1.0),
+    "zoom:height=200": zoom,
+}
+"""What acts, by name."""
+
+
+def _angle(obs: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """Return the angle from the nose to the direction (x, y), in radians, counter-clockwise."""
+    cos, sin = obs[:, 1], obs[:, 2]
+    return torch.atan2(cos * y - sin * x, cos * x + sin * y)
+
+
+def _steer(obs: Tensor, x: Tensor, y: Tensor, shoot: Tensor) -> Tensor:
+    turn = (_GAIN * _angle(obs, x, y)).clamp(-1.0, 1.0)
+    return torch.stack([turn, torch.ones_like(turn), shoot], dim=1)
