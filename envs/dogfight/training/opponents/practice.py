@@ -1,8 +1,8 @@
 """Practice opponents of the dogfight, to train against: they hold the edges of the arena, or fight from above.
 
-The five bots stay clear of walls and ceiling, so that a policy that met them alone draws against what climbs. Like
-held-out opponents each acts for N rows at once, `obs [N, D] -> actions [N, 3]`, at full throttle, without memory and
-under classic rules; their names are those of `rules.PRACTICE`.
+The five bots stay clear of walls and ceiling. A policy that met them alone therefore draws against opponents that climb.
+Each acts for N rows at once, `obs [N, D] -> actions [N, 3]`, at full throttle, without memory and under classic rules.
+`rules.PRACTICE` has their names.
 """
 
 from __future__ import annotations
