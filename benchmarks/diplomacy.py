@@ -377,7 +377,7 @@ class TheirGames(TheirLoop):
 
 
 def measure(works: list[Work], seconds: float) -> list[Speed]:
-    """Return median speeds; in every round each work gets its share of `seconds`, so that all see the same machine."""
+    """Return median speeds; every round gives each work its share of `seconds`, so all see the same machine."""
     for work in works:
         work.ready()
         work.work()

@@ -1,8 +1,8 @@
-"""Structure of the code in figures: `python benchmarks/structure.py`, or with `--root` those of another checkout.
+"""Structure of the code in figures: `python benchmarks/structure.py`; `--root` measures another checkout.
 
-Counts lines, imports, names and words in the product (`agents`, `configs`, `curriculum`, `envs`, `eval`, `train.py`),
-the options and those that no run or sweep file sets, and with `--traced` runs a PPO update, a GRPO step and an
-evaluation of a checkpoint under a tracer to count the files and functions that they enter.
+Counts lines, imports, names and words in the product (`agents`, `configs`, `curriculum`, `envs`, `eval`, `train.py`).
+It also counts options, and those that no run or sweep file sets. `--traced` runs a PPO update, a GRPO step and an
+evaluation of a checkpoint under a tracer. It counts the files and functions that they enter.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Every page keeps to plain words and at most 40 words a sentence. The pages of `FINISHED`, which grows, keep to 30 words
 and to the patterns of `CLUMSY` as well. Code blocks and text in backticks are not read.
 
-Docstrings, error messages, lines of a run and help texts keep to the stricter rules, except in `UNFINISHED_CODE`.
+Docstrings, error messages, lines of a run and help texts keep to the stricter rules.
 """
 
 from __future__ import annotations
@@ -92,29 +92,6 @@ FINISHED = [
 ]
 """Pages that were read from top to bottom and keep to the stricter rules."""
 FOLDERS = ("agents", "benchmarks", "configs", "curriculum", "docs", "envs", "eval")
-UNFINISHED_CODE = (
-    "agents/language/grpo/",
-    "benchmarks/diplomacy.py",
-    "benchmarks/structure.py",
-    "envs/diplomacy/batch.py",
-    "envs/diplomacy/evaluation/matches.py",
-    "envs/diplomacy/interfaces/parallel_env.py",
-    "envs/diplomacy/rollouts/demonstrations.py",
-    "envs/diplomacy/rollouts/labelled.py",
-    "envs/diplomacy/search/",
-    "envs/diplomacy/training/opponents.py",
-    "envs/dogfight/batch.py",
-    "envs/dogfight/config.py",
-    "envs/dogfight/evaluation/command.py",
-    "envs/dogfight/kernels/state.py",
-    "envs/dogfight/rules.py",
-    "envs/imported/equality.py",
-    "envs/imported/openspiel.py",
-    "envs/openspiel_text/",
-    "eval/browser/server.py",
-    "eval/command.py",
-)
-"""Beginnings of the paths of code whose texts do not keep to the rules yet; it may only shrink."""
 NOT_PROSE = re.compile(r"^ {4}|\S {2,}\S")
 """Indented lines at the beginning of a paragraph of a docstring, or aligned columns: code, a formula or a table."""
 HELP = ("help", "description", "epilog")
@@ -184,7 +161,6 @@ def main() -> int:
     found += [
         f"{path}:{line}: {fault}"
         for path, source in code().items()
-        if not path.startswith(UNFINISHED_CODE)
         for line, text in texts(source)
         for fault in faults(text, finished=True)
     ]

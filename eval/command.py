@@ -1,6 +1,6 @@
 """Shared parts of the evaluation commands: exit codes, device setup, the progress bar, writing files and pages.
 
-torch is imported late, so that errors on the command line are reported immediately.
+torch is imported late, so errors on the command line are reported immediately.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ def use_machine(device: str, threads: int, *, quiet: bool) -> tuple[str, int]:
 
 
 def make_folders(folders: Iterable[Path | None], *, files: Iterable[Path | None] = ()) -> None:
-    """Create `folders` and the parents of `files` before playing, so that a wrong path does not waste the games.
+    """Create `folders` and the parents of `files` before playing: a wrong path must not waste the games.
 
     None entries are skipped. Raises `InputError` if a folder cannot be created or a file's path is a folder.
     """

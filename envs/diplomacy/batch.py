@@ -83,12 +83,12 @@ class DiplomacyBatch(Copyable):
             "land", it then goes by land where it can, as on several sites and in the package `diplomacy`.
         start: the position [1, ...] in which games begin; None is spring 1901.
 
-    Attributes (torch tensors on `device` that share memory with the games): `units`, `dislodged`, `origin` uint8
-    [G, 75], `owner` int8 [G, 34], `year` int16, `phase` int8, `winner` int8 and `done` uint8 [G], `orders` int32
-    [G, 75] to be carried out by the next `process`, and `results` uint8 [G, 75] of the last ones; codes in `codes.py`.
-    Set by the caller, and no part of a snapshot: `players` int32 [G, 7], the bot that plays a power, an index into
-    `codes.BOTS` (initially 0, random) or `codes.ACTIONS` for none; and `game_id` int32 [G], initially 0 to G - 1. A
-    power with any other number gets no orders; `check` raises for it, at the cost of waiting for the device.
+    Attributes (torch tensors on `device` that share memory with the games; codes in `codes.py`): `units`, `dislodged`,
+    `origin` uint8 [G, 75], `owner` int8 [G, 34], `year` int16, `phase` int8, `winner` int8 and `done` uint8 [G].
+    `orders` int32 [G, 75] are for the next `process`, `results` uint8 [G, 75] are from the last one. The caller sets
+    `game_id` int32 [G], initially 0 to G - 1, and `players` int32 [G, 7]; neither is in a snapshot. `players` holds the
+    bot of each power: an index into `codes.BOTS` (initially 0, random), or `codes.ACTIONS` for none. A power with any
+    other number gets no orders; `check` raises for it, at the cost of waiting for the device.
 
     A game depends only on its orders, never on G, the threads or its neighbours; the orders of bots depend only on the
     position, the seed and the `game_id`. A copy, by `copy.deepcopy` or a pickle, continues from the same state in
@@ -174,7 +174,7 @@ class DiplomacyBatch(Copyable):
             watcher.after(self)
 
     def watch(self, watcher: Watcher) -> None:
-        """Show a watcher every phase for as long as the caller keeps it; a copy of the batch has none."""
+        """Show a watcher every phase for as long as the caller keeps it; copies of the batch have no watchers."""
         self._watchers.add(watcher)
 
     def check(self) -> None:

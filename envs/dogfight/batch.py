@@ -77,8 +77,8 @@ class DogfightBatch(WarpMatches):
         trace: record every tick of the first `trace` matches in `trace`.
         seed: seed of all draws until `reset(seed)` sets another, in [0, 2^31), the width of the kernels' argument.
 
-    The result tensors (`obs` [N, 2, D], `reward` [N, 2], `terminated`, `truncated`, `outcome`, `length`,
-    `final_hp` [N, 2], `invalid_actions`, `trace`) share memory with the simulator and are overwritten by the next step.
+    The result tensors share memory with the simulator, and the next step overwrites them: `obs` [N, 2, D], `reward`
+    [N, 2], `terminated`, `truncated`, `outcome`, `length`, `final_hp` [N, 2], `invalid_actions`, `trace`.
     A match depends only on (seed, `match_id`, actions), never on N, the threads or its neighbours. A copy, by
     `copy.deepcopy` or a pickle, continues from the same state in memory of its own.
 
@@ -318,7 +318,7 @@ class MatchSettings:
 
 
 class Mirror:
-    """Observations of `rule_set` mirrored so that the opponent is on the right, and actions mapped back.
+    """Observations of `rule_set` mirrored to have the opponent on the right, and actions mapped back.
 
     The physics is symmetric under x -> -x: the mirror image of a match is a legal match. A policy that sees one side
     only learns every situation once instead of twice. The scripted bots are not symmetric (their altitude biases and

@@ -41,8 +41,8 @@ class RewardConfig:
     exposure: float = option(0.0, PROBABILITY)
     """Part of the potential's aim that counts only where a shot would pass the rear armour."""
     zero_sum: bool = False
-    """Each seat gets half of the difference of both seats' rewards, so that they add up to zero; a match then ends at
-    its time limit as by a death."""
+    """Each seat gets half of the difference of both seats' rewards, so they add up to zero. The time limit then ends a
+    match as a death does."""
 
 
 @dataclass
@@ -59,7 +59,7 @@ class DogfightEnvConfig(EnvConfig):
     """Second from which a circle closes on the arena's centre until the time limit, and a fighter outside loses an hp a
     second; 0 never."""
     mirror: bool = False
-    """Show every match with the opponent on the right, mirrored where needed, so that less is learned twice."""
+    """Show every match with the opponent on the right, mirrored where needed, so less is learned twice."""
     reward: RewardConfig = field(default_factory=RewardConfig)
 
 

@@ -1,6 +1,6 @@
 """Rules of the dogfight as plain data: constants, physics parameters, levels, regimes, names.
 
-Needs neither Warp nor torch, so that configuration, evaluation and documentation can import it. Units are metres,
+Needs neither Warp nor torch, so configuration, evaluation and documentation can import it. Units are metres,
 seconds and radians unless noted; one tick is 1/120 s. The simulator (`physics.py`) takes every number from this file.
 """
 

@@ -1,8 +1,8 @@
 """Whether a game of PettingZoo and its twin in OpenSpiel are equal: both play the same games, move by move.
 
-Who decides, what is legal, how the game ends, what it pays and what a deciding seat observes must be equal in games of
-random legal actions, and in those that the twin adds for rules which random play seldom meets. The first difference
-refuses the twin.
+Both must agree on who decides, what is legal, how the game ends, what it pays and what a deciding seat observes. They
+must agree in games of random legal actions, and in games that the twin adds for rules that random play seldom meets.
+The first difference rejects the twin.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Matches of OpenSpiel's games (`pyspiel`): turn-based and simultaneous ones, with chance sampled here.
 
-Players see the tensor of their information state, which holds all that they remember, if the game has one, else that
+Players see the tensor of their information state, which holds all that they remember. Without one they see the tensor
 of their current observation. Both have the same shape and meaning for every player. Rewards are differences of
-`State.returns`, for `State.rewards` of some games, 2048 among them, stays as it was when a chance node follows.
+`State.returns`. In some games, such as 2048, `State.rewards` does not change before a chance node.
 """
 
 from __future__ import annotations

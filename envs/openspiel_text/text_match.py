@@ -49,7 +49,7 @@ class OpenSpielMatch(CancellableMatch):
 
     Args:
         id: short name of the game, with its options, such as goofspiel(num_cards=3).
-        seat: number of the caller's seat, or "all"; empty takes seed % seats, so that seeds in sequence rotate them.
+        seat: number of the caller's seat, or "all"; empty takes seed % seats, so sequential seeds rotate the seats.
         opponents: bot of the other seats.
         answers: "reasoning", free text whose last line is the action, or "menu", the action alone.
 
@@ -151,7 +151,7 @@ class ExploitabilitySurvey(SurveyMatch):
         ]
 
     def start(self, seed: int) -> MatchTurn:
-        """Start again; the seed is that of the interval's bootstrap."""
+        """Start again; `seed` seeds the interval's bootstrap."""
         self._seed = check_seed(seed)
         return self._first()
 

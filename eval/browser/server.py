@@ -2,8 +2,8 @@
 
 A game is a `HostedGame`; it sees messages, never requests. The server listens on 127.0.0.1. The address printed at the
 start holds a token that works once: it is exchanged for a cookie, which the pages and the WebSocket require. Requests
-whose Host is not this server are refused, so that a foreign name that resolves to 127.0.0.1 reaches nothing, and so are
-WebSockets whose Origin is another page. The pages may load nothing and connect to this WebSocket only
+whose Host is not this server are refused, so a foreign name that resolves to 127.0.0.1 reaches nothing. WebSockets
+whose Origin is another page are refused too. The pages may load nothing and connect to this WebSocket only
 (Content-Security-Policy); a message has at most `LARGEST_MESSAGE` bytes.
 """
 
@@ -81,7 +81,7 @@ async def play_connection(
 
 
 def free_path(folder: Path, stem: str, *endings: str) -> Path:
-    """Return the first of STEM-1, STEM-2 ... in `folder` of which no file exists, with the first ending."""
+    """Return the first of STEM-1, STEM-2 ... that is free in `folder` with all endings, with the first of them."""
     numbers = (number for number in count(1) if not any((folder / f"{stem}-{number}{end}").exists() for end in endings))
     return folder / f"{stem}-{next(numbers)}{endings[0]}"
 
@@ -123,7 +123,7 @@ class ServerOptions(CommandOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class PageOptions(CommandOptions):
-    """Options of `sparring play` without the extra `train`: the page holds the opponent, and there is no server."""
+    """Options of `sparring play` without the extra `train`: the page holds the opponent, without a server."""
 
     opponent: str = argument("")
     """The policy on the page."""

@@ -1,9 +1,9 @@
-"""A league that starts from that of another run.
+"""A league that starts from another run's league.
 
 A run that inherits a league takes over its checkpoints with their ratings and records. Their weights are copied into
-`adapters/` of the new run, which is then complete wherever it is moved. The challenger of the other run is left out,
-since its weights are in no file; its last checkpoint represents it. Bots and the base model are the same players in
-both leagues and continue with their ratings, and so do the players that `league.players` names here, too.
+`adapters/` of the new run, which then works wherever you move it. The other run's challenger is left out, since its
+weights are not in a file; its last checkpoint represents it. Bots and the base model are the same players in both
+leagues and continue with their ratings. So do the players that `league.players` of this run names, too.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """One learning step on a batch of decisions: minibatches, reference, loss, optimizer, and the EMA reference.
 
-The old log-probabilities of a decision's tokens are those recorded at sampling, with weights that may be some steps old
-or on another machine. With `use_importance_correction` the trainer first scores all decisions once and clips around
-these scores; importance weights correct the difference between sampler and trainer.
+The old log-probabilities of a decision's tokens were recorded at sampling, by weights that may be some steps old or on
+another machine. With `use_importance_correction` the trainer first scores all decisions once and clips around these
+scores; importance weights correct the difference between sampler and trainer.
 
-Of several processes each computes the gradient of its part of every minibatch, under the totals of the whole one, and
-one all-reduce adds them up. Metrics are computed from the tokens of all. In a divided model (`Adapters.divide`) a pass
-is made by all processes together, so that all make the same number of them. Texts are read in one piece, and a process
-with fewer parts repeats one that does not count.
+Each process computes the gradient of its part of every minibatch, under the totals of the whole minibatch. One
+all-reduce adds up the gradients. Metrics are computed from the tokens of all processes. In a divided model
+(`Adapters.divide`), all processes make every pass together, so all must make the same number of passes. Every text is
+read separately there, and a process with fewer parts repeats one that does not count.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Matchmaking: the probability of each opponent of a hero, draws of all other seats of a game, and metrics of leagues.
 
-The option `league.matchmaking` selects one of three forms. Every seat is drawn independently, so that one opponent may
-have several, together with a category, which is only a name for metrics:
+The option `league.matchmaking` selects one of three forms. The opponent of every seat is drawn independently, so one
+opponent may have several seats. Each draw has a category, which is only a name for metrics:
 
 category    a category by its share, which may change over the run, then a member of it. self is the hero. peer is a
             checkpoint within 100 of the hero, uniformly, else one within 300, else the hero. exploitable is a
@@ -13,18 +13,18 @@ win_rate    self-play has its share; the other agents are weighted by the hero's
 rating      self-play has exactly 0.15; the other agents are weighted by exp(-d^2 / (2 width^2)), d being
             the difference in Elo to the hero.
 
-In the last two, the category of another agent is its rating relative to the hero: stronger (more than 100 above), peer
-(less than 100 below), weaker (less than 200 below) or much_weaker.
+In the last two, the category of another agent is its rating relative to the hero. It is stronger (more than 100
+above), peer (less than 100 below), weaker (less than 200 below) or much_weaker.
 
-In the cold start, which ends with the first checkpoint or after `cold_start_steps`, opponents are random and chaos in
-turn, three of each in Diplomacy; random alone in a game without chaos. With `dumbbot_game_probability` a game has
+The cold start ends with the first checkpoint or after `cold_start_steps`. Its opponents are random and chaos in turn,
+three of each in Diplomacy. In a game without chaos they are all random. With `dumbbot_game_probability` a game has
 DumbBot in all other seats, regardless of everything else.
 
-Metrics of a league are the opponents drawn, its size, and progress on players that do not change. Neither a win rate
-within a league that learns as well nor a single Elo measures progress. The table of references has the Elo of the base
-model (lower is better: the learner took the points), the gap from it to the best checkpoint, and the Elo of each bot
-and player. Elo keeps the sum of all ratings, except for new agents, so that the loss of a reference is a gain of
-others. The total reference drop sums that loss, from 1000, over the base model and four bots.
+Metrics of a league are the opponents drawn, its size, and progress against players that do not change. A win rate
+within a learning league does not measure progress, and neither does a single Elo. The table of references has the Elo
+of the base model, the gap from it to the best checkpoint, and the Elo of each bot and player. A low Elo of the base
+model is good: the learner took the points. Elo keeps the sum of all ratings, except for new agents, so a reference
+loses what others gain. The total reference drop sums that loss, from 1000, over the base model and four bots.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ RATING_SELF_PLAY = 0.15
 BUCKETS = ((100.0, STRONGER), (-100.0, PEER), (-200.0, WEAKER))
 """Categories by rating: the first whose bound, relative to the hero, is exceeded; else `MUCH_WEAKER`."""
 WIN_RATE_FLOOR, WIN_RATE_POWER = 0.001, 2.0
-"""Added to weights in [0, 1], so that an opponent that is always beaten is still drawn."""
+"""Added to weights in [0, 1], so an opponent that always loses is still drawn; and the power of these weights."""
 DENSE_UNTIL, MEDIUM_UNTIL = 50, 200
 """Steps up to which `thinning` adds a checkpoint every 5 and every 10; after them every 20."""
 

@@ -1,8 +1,8 @@
 """Overfit check of GRPO, for any text game: one batch is answered before the first step and after every step.
 
-A control beside it, the policy of the first step, answers the same batch with the same seeds after every step, as a
-run with a learning rate of zero would. At the end come overfit.json, with matplotlib overfit.png, and a verdict: PASS
-only if all criteria hold. With m the moving average over `overfit.window` steps:
+A control, the policy of the first step, answers the same batch with the same seeds after every step. It behaves like a
+run with a learning rate of zero. The check ends with overfit.json, overfit.png (with matplotlib) and a verdict. It is
+PASS only if all criteria hold. With m the moving average over `overfit.window` steps:
 
     reward slope     the slope of reward - control is above 3 standard errors
     KL share         m(KL share) is above 0.7 in less than half of its values
@@ -11,8 +11,8 @@ only if all criteria hold. With m the moving average over `overfit.window` steps
     reference        the KL to the reference is above 0 once weights have changed: it stays where it was
     end of text      at least half of the answers end by a drawn end of text, which is then trained
 
-Shuffled rewards break the first, a reference that follows the policy the fifth, an end of text that is forced or not
-trained the last. A mask or dropout on only one side makes trainer and sampler disagree, which ends the run before.
+Shuffled rewards break the first, and a reference that follows the policy the fifth. A forced or untrained end of text
+breaks the last. A mask or dropout on only one side ends the run earlier: trainer and sampler then disagree.
 """
 
 from __future__ import annotations

@@ -31,5 +31,5 @@ def check_sources(config: GRPORunConfig) -> None:
     if named := config.league.players:
         opens = text_game(config.game_id).league_players  # Loads torch, which opening a policy needs.
         if opens is None:
-            raise ConfigError(f"league.players=[{','.join(named)}]: {config.env.id} has none; leave it out")
+            raise ConfigError(f"league.players=[{','.join(named)}]: {config.env.id} does not support it; leave it out")
         opens(config)

@@ -215,7 +215,7 @@ class SwappedMatches(DiplomacyMatches):
 
 
 def advance(bar: tqdm[NoReturn], batch: DiplomacyBatch, before: float) -> None:
-    """Advance the bar by years; a finished game counts all, so that the bar ends with the games."""
+    """Advance the bar by years; a finished game counts all its years, so the bar ends with the games."""
     over = int((batch.done > 0).sum())
     years = int((batch.year[batch.done == 0].long() - FIRST_YEAR).sum())
     bar.set_postfix_str(f"{over} of {batch.num_games} games over", refresh=False)

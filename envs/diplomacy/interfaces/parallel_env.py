@@ -218,7 +218,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, slots.Observation, np.ndarray]):
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, slots.Observation], dict[str, slots.Info]]:
-        """Start a new game, from `options["position"]` if given; other keys are ignored. `seed` is that of the bots.
+        """Start a new game, from `options["position"]` if given; other keys are ignored. `seed` seeds the bots.
 
         Raises `InputError` for a position that no game continues from, or in which a power has more than 17 units.
         """

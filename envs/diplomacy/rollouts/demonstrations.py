@@ -62,10 +62,10 @@ class BotDecision:
 class BotGames:
     """`games` parallel games in which `bot` plays all powers; a finished game restarts.
 
-    A `teacher` plays one power, i % 7 in game i, and names the answers of all of them. These are what it would order in
-    the place of the bots, whose positions most are. Whatever it does not write, such as retreats, stays the bot's. The
-    same seed gives the same games. Their starts are staggered, so that positions of all years are present from the
-    first step on.
+    A `teacher` plays one power, i % 7 in game i, and names the answers of all seven powers. For the six bots these are
+    the orders that it would give in their place. Whatever it does not write, such as retreats, stays the bot's. The
+    same seed gives the same games. Their starts are staggered, so positions of all years are present from the first
+    step on.
     """
 
     def __init__(

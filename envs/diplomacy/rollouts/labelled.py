@@ -1,12 +1,12 @@
 """Positions with a teacher's orders, for students that imitate it: played, written, and read again.
 
 In each game one power, i % 7 in game i, plays against six bots. In every movement phase the teacher names its orders,
-the labels. What is played there are these orders, or those of a `player` whose mistakes the teacher is to correct
-(Ross et al. 2011), or with probability `slips` those of the bot, so that the positions are not only the teacher's own
-(Laskey et al. 2017). Retreats and adjustments are the bot's.
+the labels. The power plays them, or the orders of a `player` whose mistakes the teacher corrects (Ross et al. 2011).
+With probability `slips` it plays the bot's orders instead, so not all positions are the teacher's own (Laskey et al.
+2017). Retreats and adjustments are the bot's.
 
-A folder holds `card.json` and parts of `GAMES_OF_A_PART` games each, files of named tensors (`tensor_file.py`) whose
-SHA-256 are in its `manifest.json`. Row n of a part is one decision:
+A folder holds `card.json` and parts of `GAMES_OF_A_PART` games each. A part is a file of named tensors
+(`tensor_file.py`); its SHA-256 is in `manifest.json`. Row n of a part is one decision:
 
     units, dislodged, origin, owner, year, phase, winner, done    the position, as in `batch.STATE`
     power    int8, the power that orders
@@ -182,9 +182,9 @@ def read_card(folder: Path) -> dict[str, Any]:
 
 
 def read_labels(folders: Sequence[Path]) -> Rows:
-    """Return the decisions of all parts of some folders; games are renumbered so that no two have one number.
+    """Return the decisions of all parts of some folders; games are renumbered to keep their numbers unique.
 
-    Raises `InputError` for a folder without parts, and for a part that is damaged or not as its manifest says.
+    Raises `InputError` for a folder without parts, and for a part that is damaged or differs from its manifest.
     """
     read: list[Rows] = []
     begin = 0

@@ -3,8 +3,8 @@
     evidence    e(k) = sum over the movements of the game of log p_k(orders)
     belief      w(k) = (1 - FLOOR) prior(k) exp(e(k) / TEMPERATURE) / sum of the same over all k + FLOOR prior(k)
 
-The temperature makes up for units that are counted as independent, the floor keeps every candidate in play: a power
-that changes its ways, or is none of them, is not taken for one of them with certainty.
+The temperature makes up for units that are counted as independent. The floor keeps every candidate in play, since a
+power may change its strategy or match none of them.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def picked(shares: Tensor, samples: int, uniform: Tensor) -> Tensor:
     """Return the candidate of each power in each sample, int64 [n, S, 7], by systematic sampling from the shares.
 
     The shares are [n, 7, K]; a candidate with a share w has S w of the samples, rounded up or down. `uniform` [n, 7,
-    1 + S] are random numbers: where the systematic sample begins, and the order of the samples, so that powers do not
-    go together.
+    1 + S] are random numbers: where the systematic sample begins, and the order of the samples. The order makes the
+    samples of different powers independent.
     """
     points = (torch.arange(samples) + uniform[..., :1]) / samples  # [n, 7, S]
     limits = shares.cumsum(2)

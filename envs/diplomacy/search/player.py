@@ -24,9 +24,9 @@ from sparring.envs.diplomacy.search.search import NO_HINTS, Hints, OrderSearch, 
 from sparring.envs.diplomacy.search.settings import SearchSettings, with_seed
 
 SIDE_BY_SIDE = 16
-"""Most decisions searched at once, so that their candidates need some 100 MB at most."""
+"""Most decisions searched at once; their candidates need about 100 MB at most."""
 NEXT_GAME = 324_037
-"""Ids of samples in consecutive games of one row of a batch differ by it."""
+"""Difference between the sample ids of consecutive games in one row of a batch."""
 
 
 class Watched:
@@ -39,9 +39,9 @@ class Watched:
 class SearchOrders:
     """The player: searches the moves of a power.
 
-    `source`, if any, proposes orders beside the bot; `models` are the players among its models of the other powers that
-    are not bots, as order networks (`PolicyModel`) or as writers of orders. Without a seed in the settings it has one
-    that nobody knows, until `reseed`.
+    `source`, if any, proposes orders beside the bot. `models` are its models of the other powers that are not bots, as
+    order networks (`PolicyModel`) or as writers of orders. Without a seed in the settings, it is random and secret
+    until `reseed`.
     """
 
     bot = "dumbbot"

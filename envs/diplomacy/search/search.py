@@ -115,7 +115,7 @@ class OrderSearch:
         self.reseed(settings.seed or 0)
 
     def reseed(self, seed: int) -> None:
-        """Set the seed of the samples, which is not that of a game, whose draws the search must not foresee."""
+        """Set the seed of the samples; it differs from the game's seed, whose draws the search must not foresee."""
         self.seed = (seed * 1_000_003 + 0x5EA4C4) % 2**31
         if self._below:
             self._below.reseed(seed)
@@ -161,11 +161,11 @@ class OrderSearch:
         games: Sequence[SearchedGame],
         offsets: Iterable[int],
     ) -> list[list[SearchedGame]]:
-        """Return searches one level below, for the powers `offsets` places after that of each game, and their cost."""
+        """Search one level below, for powers `offsets` places after those of the games; add up the positions."""
         assert self._below is not None
         start = time.perf_counter()
         searches = [self._below.choose(state, (powers + step) % codes.NUM_POWERS, listed, ids) for step in offsets]
-        self._seconds -= time.perf_counter() - start  # `speed` is that of the own positions
+        self._seconds -= time.perf_counter() - start  # `speed` counts this level's positions only
         for searched in searches:
             for game, below in zip(games, searched, strict=True):
                 game.positions += below.positions

@@ -1,11 +1,11 @@
 """Settings of the search player, read from its name: `search`, `search:seconds=0.5`, `search:positions=8000,seed=3`.
 
-`opponents` names one model of the other powers, or several joined by +. The search then believes in each as much as a
-power's orders have spoken for it (`beliefs.py`), at first most in the one that is named first. A model is a bot,
-`noisy_dumbbot`, `level1` (a bot's orders improved once), a policy or a Python object (whatever it orders there).
-`adaptive` stands for `ADAPTIVE`.
+`opponents` names one model of the other powers, or several joined by +. The search then weights each model by how well
+it explains a power's orders (`beliefs.py`). The first model has the largest weight at the start. A model is a bot,
+`noisy_dumbbot`, `level1` (a bot's orders improved once), a policy or a Python object. `adaptive` stands for
+`CANDIDATES`.
 
-Reading them needs neither torch nor Warp, so that a wrong name is reported at once.
+Reading the settings needs neither torch nor Warp, so a wrong name is reported at once.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ CANDIDATES = ("dumbbot", STUDENT, NOISY, f"stochastic:{STUDENT}", "chaos", "dumb
 FORMS = (ASCENT := "ascent", REGRET)
 """How orders are found: changes of the best ones so far, or regret matching over candidates of all powers."""
 SHARES = 14
-"""The searches of the seven powers one level below have one part in so many of the budget each, so half of it."""
+"""Each of the seven powers' searches one level below has 1 / `SHARES` of the budget, so half of it together."""
 LEAST, LEAST_SECONDS = 100, 0.001
 EXPLOIT, ATTACK_POSITIONS = "exploit", 2000
-"""`exploit:PLAYER` is a search that takes all others for the player, with so many positions a decision."""
+"""`exploit:PLAYER` is a search that takes all others for PLAYER, with this many positions a decision."""
 ALLOWED = {"positions": "[100, 100000000]", "seconds": "[0.001, 3600]", "seed": "[0, 2147483647]", "near": "[0, 10]"}
 
 
@@ -53,9 +53,9 @@ class SearchSettings:
     """Adjudicated phases of one game. The orders then depend only on the position and the seed."""
     seconds: float = 0.0
     seed: int | None = None
-    """None: drawn, so that nobody knows it."""
+    """None: drawn at random and kept secret."""
     near: float = 0.1
-    """Centres by which the orders may be worse than the best ones, so that they cannot be foreseen."""
+    """Centres by which the orders may be worse than the best ones, to make them unpredictable."""
 
     @property
     def models(self) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Positions played on for the search: samples of bots' orders, one adjudicated phase, or play to the end of a fall.
 
-Work happens in a batch of its own, chunk by chunk. A row stops by `done = STOPPED`, which every kernel skips;
-`done = 1` remains the end of the game. A position is one adjudicated phase of one row, and `positions` counts them.
+It works in its own batch, one chunk at a time. `done = STOPPED` stops a row: every kernel skips it. `done = 1` still
+means the end of the game. A position is one adjudicated phase of one row, and `positions` counts them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STOPPED = 2
 LONGEST = {codes.SPRING: 4, codes.FALL: 7}
 """Most phases to the end of the next fall, retreats and winter included, by the phase in which they begin."""
 CHUNK = 1024
-"""Rows of the batch: about 0.7 MB of state, so that a core's cache holds them."""
+"""Rows of the batch: about 0.7 MB of state, which a core's cache holds."""
 
 
 class Simulator:
@@ -61,8 +61,8 @@ class Simulator:
     ) -> tuple[Tensor, Tensor]:
         """Return the values [n] at the end of the next fall, and the phases played [n], at most `LONGEST`.
 
-        The `bots` int [n, 7] order after the first phase. From spring the fall is that of the same year, from fall
-        that of the next one.
+        The `bots` int [n, 7] order after the first phase. From spring, the next fall is in the same year; from
+        fall, it is in the next year.
         """
         values, phases = torch.zeros(len(rows)), torch.ones(len(rows), dtype=torch.int64)
         last = state["year"] + (state["phase"] != codes.SPRING)

@@ -1,11 +1,11 @@
 """The one place where a name, a file, an address or a Python object becomes a player of Diplomacy.
 
-A bot plays inside the simulator. A policy orders the moves of all games in one forward, a search (`search:seconds=1`)
-those that `envs/diplomacy/search` finds; a bot decides the retreats and adjustments of both, but of policies trained
-with `network.all_phases=true`, which decide these too. A Python object, `act(view) -> orders`, is asked game by game,
-in every phase in which its power has an order to give. A language model answers the prompts of a phase at once, where
-such players are allowed. With an adapter, its base model alone and other adapters on it can play too, as in self-play
-of GRPO. They share one model in memory, and so must have its prompts.
+A bot plays inside the simulator. A policy orders the moves of all games in one forward pass. A search
+(`search:seconds=1`) orders the moves that `envs/diplomacy/search` finds. A bot decides the retreats and adjustments of
+both; policies trained with `network.all_phases=true` decide these too. A Python object, `act(view) -> orders`, is asked
+game by game, in every phase in which its power has an order to give. A language model answers all prompts of a phase at
+once, where such players are allowed. With an adapter, its base model alone and other adapters on it can play too, as in
+GRPO self-play. They share one model in memory, so they must have its prompts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Evaluate a policy in the dogfight: `python eval/run.py --ckpt final.pt`; `--help` lists every option, with examples.
 
-Plays seat-swapped pairs of games against each opponent, prints wins, draws and losses with 95 % intervals, and writes
+Plays seat-swapped pairs of games against each opponent and prints wins, draws and losses with 95 % intervals. It writes
 eval.json and eval.md next to the checkpoint, or eval.<name>.json and .md if it is not named final.pt. ONNX agents are
 accepted wherever checkpoints are.
 """
@@ -127,7 +127,7 @@ class DuelOptions(PairedOptions):
     bot_rate: str | None = argument(None, BOT_RATES, metavar="|".join(BOT_RATES), group=CONDITIONS, noun="bot_rate")
     """Bots decide every tick (default) or as often as policies."""
     closing: float = argument(0.0, CLOSING, metavar="S", group=CONDITIONS, noun="closing")
-    """Close the arena from second S on, so that a match is decided that would be a draw (classic rules; 0: never)."""
+    """Close the arena from second S on, which decides matches that would be drawn (classic rules; 0: never)."""
 
     @property
     def any_version(self) -> bool:
@@ -227,7 +227,7 @@ def make_setting(
 ) -> MatchSettings:
     """Return match settings valid for all contestants.
 
-    `rules` and the length of a step default to those of the first policy that states them, `bot_rate` to that of the
+    `rules` and the length of a step come from the first policy that states them by default, `bot_rate` from the
     rules. Raises `InputError` for bots that decide every tick under challenge rules, and `PolicyError` for an
     incompatible policy.
     """

@@ -1,8 +1,8 @@
 """The state of a match as Warp structs.
 
-Headings are kept as unit vectors (`cos_yaw`, `sin_yaw`) rather than angles: a tick turns by less than 0.05 rad, so the
-rotation is two short polynomials instead of two trigonometric calls, and it loses less precision over a match than
-adding small angles to a large one. Lengths in metres, speeds in m/s, times in ticks of 1/120 s.
+Headings are unit vectors (`cos_yaw`, `sin_yaw`) rather than angles. A tick turns by less than 0.05 rad, so the rotation
+is two short polynomials instead of two trigonometric calls. It also loses less precision over a match than adding small
+angles to a large one. Lengths are in metres, speeds in m/s, times in ticks of 1/120 s.
 """
 
 from __future__ import annotations

@@ -78,9 +78,9 @@ def evaluate_exactly(options: OpenSpielTextOptions) -> Evaluation:
 
 
 def price(options: OpenSpielTextOptions, decisions: TextDecisions, answer: OpenSpielAnswerConfig) -> str:
-    """Return the requests and tokens of a run on a server, about, and their price if it is given.
+    """Return about how many requests and tokens a run needs on a server, and their price if it is given.
 
-    A menu of n actions is a tree with at most n - 1 forks, each of which is a request for one token.
+    A menu of n actions is a tree with at most n - 1 forks, and each fork is a request for one token.
     """
     times = options.samples if answer.form == REASONING else 1
     return f"{len(decisions.prompts)} prompts: {cost(options, decisions.prompts, times, answer)}"

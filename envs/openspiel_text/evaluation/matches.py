@@ -52,7 +52,7 @@ PLAYOUTS = 20
 class SampledPolicy:
     """A model's answers as a policy of states; they are drawn again each time, in free text or from a menu.
 
-    `kinds` counts them. `seed` is that of the games, and `asked` the number of answers since they began.
+    `kinds` counts them. `seed` is the games' seed, and `asked` is the number of answers since they began.
     """
 
     def __init__(self, backend: Any, answer: OpenSpielAnswerConfig) -> None:

@@ -82,7 +82,7 @@ class OpenSpielTextOptions(PairedEvaluationOptions, AskedModelOptions):
     address: str = "auto"
     workers: int = 1
     id: str = argument("", metavar="GAME", group=CONDITIONS)
-    """The game, such as leduc_poker or goofspiel(num_cards=3) (default: that of the run, else kuhn_poker)."""
+    """The game, such as leduc_poker or goofspiel(num_cards=3) (default: the run's, else kuhn_poker)."""
     exact: bool = argument(False, group=CONDITIONS)
     """Ask at every information state."""
     answers: str = argument("", (MENU, REASONING), metavar="F", group=CONDITIONS)
@@ -92,7 +92,7 @@ class OpenSpielTextOptions(PairedEvaluationOptions, AskedModelOptions):
     tokens: int = argument(0, "[0, 100000]", metavar="N", group=CONDITIONS)
     """Most tokens of free text; 0 is as in training, else 256."""
     temperature: float | None = argument(None, "[0, 10]", metavar="T", group=CONDITIONS)
-    """Sampling temperature (default: that of the training, else 1)."""
+    """Sampling temperature (default: as in training, else 1)."""
     price: bool = argument(False, group=RESULTS)
     """Print the requests that a server would get, and their price, and stop."""
     out: Path | None = argument(None, metavar="DIR", group=RESULTS)

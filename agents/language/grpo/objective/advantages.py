@@ -1,7 +1,7 @@
 """Advantages of samples relative to their group (DeepSeekMath, arXiv:2402.03300; Dr. GRPO, arXiv:2503.20783).
 
     A_i = (r_i - mean) / max(std, advantage_std_floor)      or without the division: scale_advantages = false
-    A_i = clip(A_i, -advantage_clip, advantage_clip)        last, so that the bound holds
+    A_i = clip(A_i, -advantage_clip, advantage_clip)        last, so the bound holds
 
 mean and std are over the group, std with 1 / G, or 1 / (G - 1) with advantage_std = sample. Groups of one
 sample, and groups whose std is below max(MIN_STD, sqrt(min_reward_variance)), carry no signal; their samples
@@ -12,16 +12,16 @@ A group is known before the decision. All games forked from one state share `for
 one step of one fork's games. With `use_state_stratified_groups` it is all decisions of one seat at one step in one
 `stratum`, such as similar strength at a similar time, from any fork. No answer, result or reward is read, so the
 outcome of a decision cannot influence its group. The mean of a group does not depend on the decision it is subtracted
-from, so the gradient stays unbiased even after the first step, when the games of a fork differ; the baseline is then
-only less informative. `mixed_share` measures how often that happens.
+from. So the gradient stays unbiased even after the first step, when the games of a fork differ. The baseline is then
+only less informative; `mixed_share` measures how often.
 
 With `baseline=role` each seat has a running mean instead, as in role-conditioned advantage estimation (SPIRAL,
 arXiv:2506.24119):
 
     b_s <- alpha b_s + (1 - alpha) R_s,   A_i = r_i - b_s,   alpha = DECAY
 
-R_s is the mean over the step's games of what seat s was paid for a decision; in a game paid at the end, its mean
-return. b_s begins at 0 and stays where the seat did not decide. All samples are used.
+R_s is the mean reward of seat s for a decision over the step's games. In a game that pays at the end, it is the mean
+return. The baseline b_s begins at 0 and does not change in a step without a decision of s. All samples are used.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     KL_t = sum over allowed a of pi(a) (log pi(a) - log ref(a))
 
-The sum has about ten terms, so no estimate from the drawn id is needed, and its gradient is exact. Both policies must
-be normalized over the same allowed ids at the same temperature; ids that are not allowed are absent instead of at
+The sum has about ten terms, so it needs no estimate from the drawn id, and its gradient is exact. Both policies must
+be normalized over the same allowed ids at the same temperature. Ids that are not allowed are absent rather than at
 -inf, so 0 * inf does not occur.
 
 Single-draw estimators are reported; k1 and k2 can replace the sum (`kl_form`), to repeat runs that used them. With l =
@@ -11,9 +11,9 @@ log pi and q = log ref of a draw from pi (http://joschu.net/blog/kl-approx.html)
 
     name  estimate                      its value        its gradient, in a loss
     k1    l - q                         unbiased         zero: useless; `kl_form` signed
-    k2    (l - q)^2 / 2                 biased           that of KL(pi || ref); twice it is `kl_form` squared
-    k3    e^(q - l) - (q - l) - 1       unbiased         that of KL(ref || pi), the other way round
-    k3 x  k3 times pi / pi_old          unbiased         that of KL(pi || ref)  (DeepSeek-V3.2, equation 7)
+    k2    (l - q)^2 / 2                 biased           grad KL(pi || ref); twice it is `kl_form` squared
+    k3    e^(q - l) - (q - l) - 1       unbiased         grad KL(ref || pi), the other way round
+    k3 x  k3 times pi / pi_old          unbiased         grad KL(pi || ref)  (DeepSeek-V3.2, equation 7)
 
 `Reference` is the base model or an exponential moving average (EMA) of the learner. Only adapters are trained, so the
 base model is the same network with the adapters off, and the mean
@@ -21,8 +21,8 @@ base model is the same network with the adapters off, and the mean
     ema <- tau ema + (1 - tau) theta         after every update, starting at the first theta
 
 is another set of adapter weights. Either is in place for one scoring pass; then the learner's weights are restored
-bit for bit. The base model never changes, so its log-probabilities may be cached. Those of the EMA are out of date one
-update later, and cached ones would silently be another reference: `cached` refuses them.
+bit for bit. The base model never changes, so its log-probabilities may be cached. The EMA's are out of date one update
+later, and cached ones would silently be another reference: `cached` refuses them.
 
 `Beta` is warmed up from 0, then adapted to the measured KL if a target is set. At step s = 0, 1, ... after
 `kl_beta_start_step` steps with beta 0, it is min(1, s / W) of its full value with W = `kl_beta_warmup_steps`: 0 in the
@@ -32,7 +32,7 @@ smoothed over about H = `HORIZON` steps:
     ema <- ema + (KL - ema) 2 / (H + 1)                beginning with the first KL
     beta <- min(1.5 beta, 0.5) where ema > 1.5 target,  max(beta / 1.5, 0.001) where ema < 0.5 target
 
-Adaptation starts at the end of the warm-up, so that step W may have an adapted beta: before it the KL is small because
+Adaptation starts at the end of the warm-up, so step W may have an adapted beta. Earlier the KL is small because
 training has just started, not because of beta.
 """
 

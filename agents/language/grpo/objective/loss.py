@@ -7,8 +7,8 @@
                                      1 / sum_j T_j                dapo (arXiv:2503.14476): a mean over all tokens
                                      1 / (B length)               dr_grpo (arXiv:2503.20783): a sum over a constant
 
-With `ppo_delta` d the first r_t A_i is min(r_t, d) A_i (two-sided clipping, arXiv:2505.07291): without it, the loss of
-a token with A_i < 0 grows with its ratio without bound. d is above 1 + e_high and leaves A_i > 0 as it is.
+With `ppo_delta` d the first r_t A_i is min(r_t, d) A_i (two-sided clipping, arXiv:2505.07291). Without it, the loss of
+a token with A_i < 0 grows with its ratio without bound. The bound d is above 1 + e_high and does not affect A_i > 0.
 
 B, the sum of T and the constant cover the whole batch (`Totals`). So the losses and gradients of its micro-batches add
 up to the batch's, for any split between samples. T_i counts decision tokens only: a forced token has ratio 1 and

@@ -58,8 +58,8 @@ def draw_plan(
 ) -> RolloutPlan:
     """Draw the plan of step number `step`; equal arguments give equal plans. Heroes rotate over the seats.
 
-    `seats` is the number of seats in a game; with one no opponent is drawn. Paths of checkpoints stay relative
-    to the league's folder, so that a plan in a training state is valid wherever its run lies.
+    `seats` is the number of seats in a game; with one seat, no opponent is drawn. Paths of checkpoints stay relative
+    to the league's folder, so a plan in a training state is valid wherever its run lies.
     """
     rng = np.random.default_rng([seed, step])
     against_others = config.play == "league" and seats > 1

@@ -1,6 +1,6 @@
 """Practice opponents of the dogfight, to train against: they hold the edges of the arena, or fight from above.
 
-The five bots stay clear of walls and ceiling. A policy that met them alone draws against opponents that climb.
+The five bots stay clear of walls and ceiling. A policy that met them alone thus draws against opponents that climb.
 Each acts for N rows at once, `obs [N, D] -> actions [N, 3]`, at full throttle, without memory and under classic rules.
 `rules.PRACTICE` has their names.
 """
