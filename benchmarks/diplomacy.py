@@ -33,8 +33,8 @@ from sparring.envs.diplomacy.interfaces.parallel_env import DiplomacyParallelEnv
 from sparring.envs.diplomacy.orders.listing import MAX_ORDERS
 from sparring.envs.diplomacy.search.player import SearchOrders
 from sparring.envs.diplomacy.search.score import WEIGHTS
-from sparring.envs.diplomacy.search.settings import read_settings
 from sparring.envs.diplomacy.search.simulator import CHUNK, Simulator
+from sparring.envs.diplomacy.training.opponents import open_player
 
 ROUNDS = 5
 POOL_YEARS = 1906
@@ -138,7 +138,8 @@ def decisions(pool: Pool, count: int) -> str:
     """Return the latency of decisions of `search` for one game alone, and the positions searched."""
     rows = []
     for name in ("search:seconds=0.1", "search:positions=8000"):
-        player, batch = SearchOrders(read_settings(name)), DiplomacyBatch(1, last_year=1910, threads=1)
+        player, batch = open_player(name), DiplomacyBatch(1, last_year=1910, threads=1)
+        assert isinstance(player, SearchOrders)
         taken, busy, searched = [], [], []
         for number in range(count + 1):
             pool.put(batch, number)

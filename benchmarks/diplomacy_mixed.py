@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
+
+if not __package__:
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 import torch
 

@@ -271,7 +271,7 @@ CEILINGS = {
     "diplomacy": 19_270,
     "dogfight": 6_502,
     "exploitability": 4_117,
-    "imported": 9_189,
+    "imported": 9_191,
     "language": 10_963,
     "openspiel_text": 1_864,
     "population": 417,

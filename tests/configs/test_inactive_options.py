@@ -39,6 +39,7 @@ IDLE = [
     (["env.observation=observation", "env=pettingzoo"], "env.package=openspiel"),
     (["env.twin=off", "env=openspiel", "env.id=pettingzoo.classic.tictactoe_v3"], "env.package=pettingzoo"),
     (["env.seat=1", "env=pettingzoo"], "self_play.both_seats=false"),
+    (["env.closing=30", "env.rules=challenge"], "env.rules=classic"),
     (["evaluation.check_bot=ace"], "evaluation.check_every=5"),
     (["evaluation.check_bot=ace"], "evaluation.regimes_every=5"),
     (["evaluation.exploit_moves=500", "env=openspiel"], "evaluation.exploit_every=5"),
@@ -58,7 +59,7 @@ def either(*options):
     """A run of the trainer whose options are given."""
     if {"env=pettingzoo", "env=openspiel", "env=openspiel_text"} & {*options}:
         return load([*options])
-    if options[0].startswith(("ppo.", "self_play.", "evaluation.", "phases.", "network.")):
+    if options[0].startswith(("ppo.", "self_play.", "evaluation.", "phases.", "network.", "env.")):
         return load(["+run=quickstart", *options])
     return load(["+run=diplomacy_clone", *options]) if "model.name" in "".join(options) else grpo(*options)
 

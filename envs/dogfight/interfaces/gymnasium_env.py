@@ -199,7 +199,7 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     | action_repeat | 10 | ticks per decision |
     | bot_rate | tick | tick: the opponent acts 120 times a second; agent (always under challenge): as the learner |
     | observe_physics | True | include the 13 parameters in the observation |
-    | closing | 0 | second from which the arena closes (classic rules), 0: never |
+    | closing | 0.0 | second from which the arena closes (classic rules), 0: never |
     | reward | RewardConfig() | the weights: a `RewardConfig`, or a dict of those to change |
     | gamma | 0.999 | discount in the shaping term |
     | device | cpu | device of the simulator: cpu, cuda, cuda:1 |

@@ -82,7 +82,9 @@ def policy_choices(player: NetworkSeats, game: ImportedGame, *, sampled: bool) -
 
 def read_policy(text: str, game: Any) -> TablePolicy:
     """Return a policy of this project in its game; a checkpoint draws its actions. Raises `InputError` elsewhere."""
-    player, trained = load_policy(find_checkpoint(text), "cpu", [type(game).__module__])  # which is imported
+    module = type(game).__module__  # which is imported
+    own_module = [] if module.split(".")[0] in ("pyspiel", "open_spiel") else [module]
+    player, trained = load_policy(find_checkpoint(text), "cpu", own_module)
     own: Any = trained.match() if trained.package == "openspiel" else None
     if own is None or str(own.game) != str(game):
         raise InputError(f"{text}: plays {trained.name}, and the game is {game}; name a policy of this game")

@@ -117,7 +117,7 @@ def test_prompts_begin_as_they_are_sampled(given, tmp_path):
 
 
 def test_what_cannot_be_tuned_is_refused_in_one_line(given, tmp_path):
-    with pytest.raises(ModelError, match=r"model\.name=smolm2: is neither .*did you mean 'smollm2'"):
+    with pytest.raises(ModelError, match=r"model\.name=smolm2: is not tiny, .*did you mean 'smollm2'"):
         CloneTrainer(chess(tmp_path, "smolm2"))
     with pytest.raises(ConfigError, match=r"clone\.layers=2: has no effect without model\.name=tiny"):
         chess(tmp_path, given, "clone.layers=2")

@@ -155,7 +155,7 @@ def test_a_tokenizer_of_another_model_is_refused(folder):
 
 def test_a_name_on_the_hub_is_not_downloaded(monkeypatch, tmp_path):
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
-    with pytest.raises(ModelError, match=r"model\.name=nowhere/nothing: .*nothing is downloaded"):
+    with pytest.raises(ModelError, match=r"model\.name=nowhere/nothing: .*Nothing is downloaded"):
         load("nowhere/nothing")
 
 

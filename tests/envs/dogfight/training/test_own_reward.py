@@ -162,5 +162,5 @@ def test_a_wrong_answer_is_one_line(function, message):
 def test_a_reward_that_is_not_a_function_is_refused(tmp_path, reward, message):
     with pytest.raises(InputError, match=message):
         sparring.train(config(tmp_path), reward=reward)
-    with pytest.raises(ConfigError, match="only the dogfight takes a reward"):
+    with pytest.raises(ConfigError, match="only the dogfight accepts a custom reward"):
         sparring.train(load(["+run=diplomacy_ppo"]), reward=events)
