@@ -65,7 +65,6 @@ from sparring.envs.diplomacy.search.settings import (
     read_settings,
     read_target,
 )
-from sparring.envs.diplomacy.training.order_network import OrderNetwork
 
 if TYPE_CHECKING:
     from sparring.agents.language.backend import Backend
