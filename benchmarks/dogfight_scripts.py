@@ -13,8 +13,8 @@ import math
 import torch
 from torch import Tensor
 
-_GAIN = 3.0
-"""Turn for an angle of one radian."""
+from sparring.envs.dogfight.training.opponents.practice import angle_to, steer
+
 _ALIGNED = 0.15
 """Angle in radians below which a dive shoots."""
 _SLOW, _CEILING = 60.0 / 250.0, 560.0 / 600.0
@@ -60,14 +60,14 @@ def _hold(obs: Tensor, climb: float, *, shoot: float) -> Tensor:
     """Climb away from the opponent; within 150 m sideways keep the present side."""
     side = torch.where(obs[:, 6].abs() > 0.150, -obs[:, 6], obs[:, 1])
     outward = torch.where(side < 0.0, -math.cos(climb), math.cos(climb))
-    return _steer(obs, outward, torch.full_like(outward, math.sin(climb)), torch.full_like(outward, shoot))
+    return steer(obs, outward, torch.full_like(outward, math.sin(climb)), torch.full_like(outward, shoot))
 
 
 def _reverse(obs: Tensor, distance: float) -> Tensor:
     """Fly away from the opponent beyond `distance` km, towards it and shooting within."""
     near = obs[:, 12] < distance
     sign = torch.where(near, 1.0, -1.0)
-    return _steer(obs, sign * obs[:, 6], sign * obs[:, 7], near.to(obs.dtype))
+    return steer(obs, sign * obs[:, 6], sign * obs[:, 7], near.to(obs.dtype))
 
 
 def _zoom(obs: Tensor, height: float) -> Tensor:
@@ -80,16 +80,5 @@ def _zoom(obs: Tensor, height: float) -> Tensor:
     climb = torch.where(top, 0.0, torch.where(obs[:, 0] < _SLOW, math.radians(20.0), math.radians(60.0)))
     side = torch.where(obs[:, 1] < 0.0, -1.0, 1.0)
     x, y = torch.where(dive, to_x, side * climb.cos()), torch.where(dive, to_y, climb.sin())
-    aligned = dive & (_angle(obs, to_x, to_y).abs() < _ALIGNED)
-    return _steer(obs, x, y, aligned.to(obs.dtype))
-
-
-def _angle(obs: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    """Return the angle from the nose to the direction (x, y), in radians, counter-clockwise."""
-    cos, sin = obs[:, 1], obs[:, 2]
-    return torch.atan2(cos * y - sin * x, cos * x + sin * y)
-
-
-def _steer(obs: Tensor, x: Tensor, y: Tensor, shoot: Tensor) -> Tensor:
-    turn = (_GAIN * _angle(obs, x, y)).clamp(-1.0, 1.0)
-    return torch.stack([turn, torch.ones_like(turn), shoot], dim=1)
+    aligned = dive & (angle_to(obs, to_x, to_y).abs() < _ALIGNED)
+    return steer(obs, x, y, aligned.to(obs.dtype))

@@ -21,13 +21,13 @@ def perch(obs: Tensor, *, low: float, high: float, fire: float) -> Tensor:
     """Fly on to the side where the nose points, between two angles above the horizon in degrees, and hold a wall."""
     angle = torch.atan2(obs[:, 2], obs[:, 1].abs()).clamp(math.radians(low), math.radians(high))
     side = torch.where(obs[:, 1] < 0.0, -1.0, 1.0)
-    return _steer(obs, side * angle.cos(), angle.sin(), torch.full_like(angle, fire))
+    return steer(obs, side * angle.cos(), angle.sin(), torch.full_like(angle, fire))
 
 
 def zoom(obs: Tensor) -> Tensor:
     """Climb until 200 m above the opponent, or to the ceiling, dive at it with the trigger held, and climb again."""
     x, y, distance = obs[:, 6], obs[:, 7], obs[:, 12]
-    off = _angle(obs, x, y).abs()
+    off = angle_to(obs, x, y).abs()
     high = (y < -0.200) | (obs[:, 5] > 0.93)
     diving = (obs[:, 2] < 0.0) & (off < 0.8) & (y < -0.025) & (obs[:, 5] > 0.15)
     attack = (high & (y < -0.060)) | diving
@@ -36,7 +36,7 @@ def zoom(obs: Tensor) -> Tensor:
     side = torch.where(obs[:, 1] < 0.0, -1.0, 1.0)
     to_x = torch.where(attack, x + lead * obs[:, 9], side)
     to_y = torch.where(attack, y + lead * obs[:, 10], climb)
-    return _steer(obs, to_x, to_y, ((off < 0.2) & (distance < 0.3)).to(obs.dtype))
+    return steer(obs, to_x, to_y, ((off < 0.2) & (distance < 0.3)).to(obs.dtype))
 
 
 PRACTICE_SOURCES = {
@@ -47,12 +47,13 @@ PRACTICE_SOURCES = {
 """What acts, by name."""
 
 
-def _angle(obs: Tensor, x: Tensor, y: Tensor) -> Tensor:
+def angle_to(obs: Tensor, x: Tensor, y: Tensor) -> Tensor:
     """Return the angle from the nose to the direction (x, y), in radians, counter-clockwise."""
     cos, sin = obs[:, 1], obs[:, 2]
     return torch.atan2(cos * y - sin * x, cos * x + sin * y)
 
 
-def _steer(obs: Tensor, x: Tensor, y: Tensor, shoot: Tensor) -> Tensor:
-    turn = (_GAIN * _angle(obs, x, y)).clamp(-1.0, 1.0)
+def steer(obs: Tensor, x: Tensor, y: Tensor, shoot: Tensor) -> Tensor:
+    """Return actions [N, 3] that turn the nose to the direction (x, y) at full throttle."""
+    turn = (_GAIN * angle_to(obs, x, y)).clamp(-1.0, 1.0)
     return torch.stack([turn, torch.ones_like(turn), shoot], dim=1)
