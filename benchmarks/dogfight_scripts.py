@@ -13,7 +13,8 @@ import math
 import torch
 from torch import Tensor
 
-from sparring.envs.dogfight.training.opponents.practice import angle_to, steer
+from sparring.envs.dogfight.training.opponents.held_out import angle_to
+from sparring.envs.dogfight.training.opponents.practice import steer
 
 _ALIGNED = 0.15
 """Angle in radians below which a dive shoots."""
@@ -80,5 +81,5 @@ def _zoom(obs: Tensor, height: float) -> Tensor:
     climb = torch.where(top, 0.0, torch.where(obs[:, 0] < _SLOW, math.radians(20.0), math.radians(60.0)))
     side = torch.where(obs[:, 1] < 0.0, -1.0, 1.0)
     x, y = torch.where(dive, to_x, side * climb.cos()), torch.where(dive, to_y, climb.sin())
-    aligned = dive & (angle_to(obs, to_x, to_y).abs() < _ALIGNED)
+    aligned = dive & (angle_to(obs, torch.stack([to_x, to_y], 1)).abs() < _ALIGNED)
     return steer(obs, x, y, aligned.to(obs.dtype))

@@ -269,7 +269,7 @@ CEILINGS = {
     "air_combat": 6_768,
     "chess": 4_788,
     "diplomacy": 19_269,
-    "dogfight": 6_503,
+    "dogfight": 6_499,
     "exploitability": 4_117,
     "imported": 9_191,
     "language": 10_963,

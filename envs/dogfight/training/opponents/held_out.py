@@ -49,14 +49,14 @@ def lead(obs: Tensor) -> Tensor:
     # Randomized physics has opponents that are faster than bullets: the point is then far ahead, not behind.
     faster = (_physics(obs, "bullet_speed") ** 2 - speed**2).clamp_min(1.0)
     time = (closing + (closing**2 + faster * (relative**2).sum(1)).sqrt()) / faster
-    angle = _angle(obs, relative + velocity * time.unsqueeze(1))
+    angle = angle_to(obs, relative + velocity * time.unsqueeze(1))
     shoot = (angle.abs() < _ALIGNED).to(obs.dtype)
     return torch.stack([(_GAIN * angle).clamp(-1.0, 1.0), torch.ones_like(angle), shoot], dim=1)
 
 
 def runner(obs: Tensor) -> Tensor:
     """Turn away from the opponent and flee at full throttle, without a shot."""
-    angle = _angle(obs, -_relative(obs))
+    angle = angle_to(obs, -_relative(obs))
     return torch.stack([(_GAIN * angle).clamp(-1.0, 1.0), torch.ones_like(angle), torch.zeros_like(angle)], dim=1)
 
 
@@ -142,7 +142,7 @@ def _cross(a: Tensor, b: Tensor) -> Tensor:
     return a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0]
 
 
-def _angle(obs: Tensor, towards: Tensor) -> Tensor:
+def angle_to(obs: Tensor, towards: Tensor) -> Tensor:
     """Return the angle from the nose to a direction, [N], in radians, counter-clockwise."""
     nose = obs[:, 1:3]
     return torch.atan2(_cross(nose, towards), (nose * towards).sum(1))

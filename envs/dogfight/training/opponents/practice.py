@@ -13,6 +13,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from sparring.envs.dogfight.training.opponents.held_out import angle_to
+
 _GAIN = 3.0
 """Turn for an angle of one radian."""
 
@@ -27,7 +29,7 @@ def perch(obs: Tensor, *, low: float, high: float, fire: float) -> Tensor:
 def zoom(obs: Tensor) -> Tensor:
     """Climb until 200 m above the opponent, or to the ceiling, dive at it with the trigger held, and climb again."""
     x, y, distance = obs[:, 6], obs[:, 7], obs[:, 12]
-    off = angle_to(obs, x, y).abs()
+    off = angle_to(obs, torch.stack([x, y], 1)).abs()
     high = (y < -0.200) | (obs[:, 5] > 0.93)
     diving = (obs[:, 2] < 0.0) & (off < 0.8) & (y < -0.025) & (obs[:, 5] > 0.15)
     attack = (high & (y < -0.060)) | diving
@@ -47,13 +49,7 @@ PRACTICE_SOURCES = {
 """What acts, by name."""
 
 
-def angle_to(obs: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    """Return the angle from the nose to the direction (x, y), in radians, counter-clockwise."""
-    cos, sin = obs[:, 1], obs[:, 2]
-    return torch.atan2(cos * y - sin * x, cos * x + sin * y)
-
-
 def steer(obs: Tensor, x: Tensor, y: Tensor, shoot: Tensor) -> Tensor:
     """Return actions [N, 3] that turn the nose to the direction (x, y) at full throttle."""
-    turn = (_GAIN * angle_to(obs, x, y)).clamp(-1.0, 1.0)
+    turn = (_GAIN * angle_to(obs, torch.stack([x, y], 1))).clamp(-1.0, 1.0)
     return torch.stack([turn, torch.ones_like(turn), shoot], dim=1)
