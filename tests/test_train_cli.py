@@ -157,7 +157,11 @@ def test_a_reader_that_has_gone_ends_a_command_quietly(command, code):
     gone, pipe = os.pipe()
     os.close(gone)
     done = subprocess.run(
-        [sys.executable, str(SCRIPT.parent / script), *arguments], stdout=pipe, stderr=subprocess.PIPE, check=False
+        [sys.executable, str(SCRIPT.parent / script), *arguments],
+        stdout=pipe,
+        stderr=subprocess.PIPE,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
+        check=False,
     )
     os.close(pipe)
     assert (done.returncode, done.stderr) == (code, b"")

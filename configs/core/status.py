@@ -54,7 +54,9 @@ def quiet_on_closed_pipe(command: Callable[[Words], int], words: Words) -> int:
     Python would print a traceback. The exit code of --help is 0, however much of it is read.
     """
     try:
-        return command(words)
+        code = command(words)
+        sys.stdout.flush()  # a short output is still in the buffer
+        return code
     except BrokenPipeError:
         if not _has_no_reader(sys.stdout):
             raise  # of another connection
