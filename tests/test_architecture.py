@@ -275,7 +275,7 @@ CEILINGS = {
     "language": 10_963,
     "openspiel_text": 1_864,
     "population": 417,
-    "runs": 9_907,
+    "runs": 9_906,
     "sb3": 442,
 }
 """Lines. The core's ceiling only falls; a part's is raised only by a commit that names its new capability."""

@@ -21,12 +21,10 @@ Words = TypeVar("Words")
 
 LOADING = "loading torch and the simulator ..."
 COMPILING = "still loading: the first time on a machine Warp compiles the simulator, which can take minutes ..."
-PATIENCE = 5.0
-"""Seconds, longer than loading compiled kernels."""
+PATIENCE = 5.0  # seconds, longer than loading compiled kernels
 UNFINISHED: set[Path] = set()
 """Files that hold finished results of a command which has not ended."""
-CLOSED_PIPE = 141
-"""Exit code of a command whose reader has gone, as of any that ends by SIGPIPE."""
+CLOSED_PIPE = 141  # 128 + SIGPIPE, what a shell reports for a command whose reader has gone
 
 
 def say(text: str, *, enabled: bool = True) -> None:
