@@ -66,6 +66,7 @@ TARGETS = {
     "banned words in code and docs": "< 20",
     "comment lines on kernels and numerics": "3-5 %",
     "words of the main navigation": "<= 45,000",
+    "words of the lab notes": "<= 40,000",
 }
 _COMMON = "device=cpu threads=1 logger.progress=false name=traced checkpoint_every=1000 evaluation.every=0"
 _PPO = (
@@ -132,6 +133,7 @@ def counts(root: Path) -> dict[str, str]:
         "banned words in code and docs": str(_banned(root)),
         "comment lines on kernels and numerics": _comment_share(sources),
         "words of the main navigation": _navigation_words(root),
+        "words of the lab notes": _lab_note_words(root),
     }
 
 
@@ -193,13 +195,29 @@ def _is_page_or_code(file: Path, root: Path) -> bool:
 
 def _navigation_words(root: Path) -> str:
     """Words of docs/README.md and the pages it links to before the lab notes, without the bars of tables."""
+    return _words(_navigation(root))
+
+
+def _lab_note_words(root: Path) -> str:
+    """Words of the other pages that docs/lab_notes.md and docs/results/README.md link to, each page once."""
+    indexes = [root / "docs" / name for name in ("lab_notes.md", "results/README.md")]
+    return _words({page for index in indexes for page in _linked(index)} - _navigation(root))
+
+
+def _navigation(root: Path) -> set[Path]:
     index = root / "docs" / "README.md"
-    if not index.is_file():
-        return "-"
-    navigation = index.read_text(encoding="utf-8").partition("| lab notes |")[0]
-    links = re.findall(r"\]\(([\w./]+\.(?:md|ipynb))", navigation)
-    pages = {index, *((index.parent / link).resolve() for link in links)}
-    return f"{sum(any(map(str.isalnum, word)) for page in pages for word in _text_of(page).split()):,}"
+    return {index, *_linked(index)} if index.is_file() else set()
+
+
+def _linked(index: Path) -> list[Path]:
+    """Pages and notebooks that a page links to before its row of lab notes."""
+    text = index.read_text(encoding="utf-8").partition("| lab notes |")[0] if index.is_file() else ""
+    return [(index.parent / link).resolve() for link in re.findall(r"\]\(([\w./]+\.(?:md|ipynb))", text)]
+
+
+def _words(pages: set[Path]) -> str:
+    words = sum(any(map(str.isalnum, word)) for page in pages for word in _text_of(page).split())
+    return f"{words:,}" if pages else "-"
 
 
 def _text_of(page: Path) -> str:

@@ -27,6 +27,9 @@ FILES = {
     "curriculum/steps.py": "def advance():\n    pass\n",
     "docs/README.md": "[a page](one.md) and\n| lab notes |\n[another](two.md)\n",
     "docs/one.md": "three more words\n",
+    "docs/lab_notes.md": "[a page](one.md), [two](two.md), [results](results/README.md)\n",
+    "docs/results/README.md": "[two](../two.md) | - |\n",
+    "docs/two.md": "five words but not more\n",
 }
 
 
@@ -48,6 +51,7 @@ def test_figures_of_a_small_checkout_by_hand(checkout):
     assert found["banned words in code and docs"] == "2"
     assert found["comment lines on kernels and numerics"] == "33.3 %"
     assert found["words of the main navigation"] == "9"
+    assert found["words of the lab notes"] == "6"
 
 
 def test_files_entered_by_a_run_are_counted(checkout, tmp_path_factory, monkeypatch):
