@@ -275,7 +275,7 @@ def test_a_run_may_be_named_by_its_folder(make_run, tmp_path, drawn, printed):
         assert cells(printed(main, [text]), "a")[1:3] == ["1", "2"]
 
 
-def test_a_missing_package_is_named(make_run, monkeypatch, error_line):
+def test_missing_package_is_named(make_run, monkeypatch, error_line):
     make_run("a", [0.1])
     monkeypatch.delitem(sys.modules, "sparring.eval.analysis.plots.panels")
     monkeypatch.setitem(sys.modules, "matplotlib", None)

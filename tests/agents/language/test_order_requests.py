@@ -25,7 +25,7 @@ def played_apart():
     return batch
 
 
-def test_each_seat_is_asked_what_its_own_game_asks():
+def test_each_seat_gets_request_of_its_own_game():
     batch = played_apart()
     found = pending_requests(batch, PLAYERS, PromptRules())
     assert [(seat.game, seat.seat) for seat in found] == [(game, power) for game in range(3) for power in (0, 1)]
@@ -38,7 +38,7 @@ def test_each_seat_is_asked_what_its_own_game_asks():
     batch.close()
 
 
-def test_games_that_stand_alike_share_what_is_asked_and_the_trie():
+def test_identical_games_share_request_and_trie():
     batch = played_apart()
     found = pending_requests(batch, PLAYERS, PromptRules())
     batch.close()

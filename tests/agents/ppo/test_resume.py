@@ -27,7 +27,7 @@ def whole(undisturbed, tmp_path_factory):
 
 
 @pytest.mark.parametrize("cut", [1, 5])
-def test_a_cut_run_goes_on_bit_for_bit(whole, tmp_path, cut):
+def test_interrupted_run_resumes_bit_for_bit(whole, tmp_path, cut):
     """In the first and in the last phase; test_callbacks has cuts after three and four updates."""
     train(long(tmp_path, max_updates=cut))
     train(long(tmp_path))

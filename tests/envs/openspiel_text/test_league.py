@@ -84,7 +84,7 @@ def test_players_of_a_simultaneous_game_choose_for_their_seat():
         ("released/dogfight_quickstart", "dogfight"),
     ],
 )
-def test_what_cannot_play_is_refused_before_the_run_has_a_folder(named_players, message):
+def test_unplayable_opponent_is_rejected_before_folder_creation(named_players, message):
     players = ",".join(f'"{name}"' for name in named_players.split(","))
     with pytest.raises((ConfigError, InputError), match=message) as refused:
         check_sources(load([*LEAGUE, f"league.players=[{players}]"]))

@@ -158,7 +158,7 @@ def test_a_run_in_another_game_is_refused_before_it_starts(options, message):
         (["env.id=a b"], "env.id"),
     ],
 )
-def test_options_that_do_not_fit_are_refused(options, message):
+def test_incompatible_options_are_rejected(options, message):
     with pytest.raises(ConfigError) as refused:
         load([*RUN, *options])
     assert message in str(refused.value)

@@ -176,7 +176,7 @@ def test_wrong_words_have_the_message_of_the_table(row, make_checkpoint, check_r
     check_row(main, row)
 
 
-def test_a_missing_package_is_named(make_checkpoint, monkeypatch, error_line):
+def test_missing_package_is_named(make_checkpoint, monkeypatch, error_line):
     make_checkpoint()
     monkeypatch.setitem(sys.modules, "onnx", None)
     assert "onnx is not installed; run `sparring install export`" in error_line(main, ["--ckpt", "pupil"])

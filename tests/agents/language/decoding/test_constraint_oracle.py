@@ -67,7 +67,7 @@ def ours():
 
 
 @pytest.mark.parametrize("make", [words, ours])
-def test_the_same_tokens_are_allowed_but_for_words_spelled_out(make):
+def test_allowed_tokens_match_llguidance_except_short_spellings(make):
     """The engine lets words be written in shorter tokens, too: what it alone allows is the beginning of one of ours."""
     (tokenizer, theirs), rng = make(), np.random.default_rng(1)
     constraint, compared = Constraint(tokenizer, DIPLOMACY_TEXT), 0

@@ -29,7 +29,7 @@ TEXTS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=40), min_size=
 
 
 @given(TEXTS, st.integers(0, 2**31 - 1))
-def test_levels_spell_the_texts_and_keep_what_must_come_last(texts, seed):
+def test_levels_spell_texts_and_keep_required_suffix(texts, seed):
     texts = arrays(texts)
     rng = np.random.default_rng(seed)
     most = np.array([rng.integers(0, len(text)) for text in texts])
@@ -49,7 +49,7 @@ def test_seven_powers_of_two_games_read_each_board_once():
     assert [len(level.tokens) for level in found] == [20, 80 + 70, 14 * 5]
 
 
-def test_forks_with_equal_prompts_leave_their_answers_alone():
+def test_forks_with_equal_prompts_keep_separate_answers():
     prompt = list(range(100))
     texts = arrays([[*prompt, answer, 7] for answer in (3, 4, 3, 5)])
     found = levels(texts, np.full(4, 99))

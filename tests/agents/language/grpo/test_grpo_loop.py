@@ -19,7 +19,7 @@ from tests.agents.language.grpo.small_runs import events, in_process, rows, run,
 ROOT = Path(__file__).resolve().parents[4]
 
 
-def test_a_run_cut_in_two_ends_with_the_same_bits(toy, tmp_path, monkeypatch):
+def test_run_split_in_two_is_bit_equal(toy, tmp_path, monkeypatch):
     monkeypatch.setattr(GRPOTrainer, "_new_players", in_process)
     options = ("grpo.buffer_depth=2", "grpo.steps=4", "grpo.use_ema_reference=true", "grpo.learning_rate=1e-2")
     whole = run(toy, tmp_path, "whole", *options)
@@ -33,7 +33,7 @@ def test_a_run_cut_in_two_ends_with_the_same_bits(toy, tmp_path, monkeypatch):
     assert (whole.parent / "league.json").read_bytes() == (cut.parent / "league.json").read_bytes()
 
 
-def test_checkpoints_join_the_league_and_are_met(toy, tmp_path):
+def test_checkpoints_join_league_and_are_met(toy, tmp_path):
     shares = ["league.self_play=0", "league.peer=1", "league.exploitable=0", "league.baseline=0"]
     final = run(toy, tmp_path, "league", "grpo.steps=4", *shares, "league.dumbbot_game_probability=0")
     league = LeagueFile(final.parent).read()
@@ -45,7 +45,7 @@ def test_checkpoints_join_the_league_and_are_met(toy, tmp_path):
     assert f"`{path.name.replace('000002', '<steps>')}`" in page  # what files are called there is what they are called
 
 
-def test_a_worker_that_dies_costs_nothing_but_time(toy, tmp_path, monkeypatch):
+def test_worker_death_does_not_change_results(toy, tmp_path, monkeypatch):
     killed = []
     begin = PoolWorker._begin
 
@@ -95,7 +95,7 @@ def told_all(receiver):
 
 
 @pytest.mark.slow
-def test_a_run_killed_repeatedly_ends_with_the_same_bits(toy, tmp_path):
+def test_repeatedly_killed_run_is_bit_equal(toy, tmp_path):
     process, receiver = victims.start_telling(run_telling, toy, tmp_path, "whole", out=tmp_path / "said")
     assert told_all(receiver) == [0, 1, 2, 3, 4], (tmp_path / "said").read_text()
     process.join()

@@ -44,33 +44,33 @@ TWO_FORKS = [turn(0, 0), turn(1, 0), turn(2, 1), turn(3, 1)]
 """Two games from each of two positions, a decision each, by the same power with as many centres."""
 
 
-def test_what_was_paid_more_than_its_group_is_made_likelier_and_what_was_paid_less_is_not():
+def test_above_group_mean_is_raised_and_below_is_lowered():
     """Mean 2 and 7, standard deviation 1 and 2."""
     found, _, _ = learned(TWO_FORKS, [1.0, 3.0, 9.0, 5.0])
     assert found == pytest.approx({0: -1.0, 1: 1.0, 2: 1.0, 3: -1.0})
 
 
-def test_the_advantages_are_those_of_the_options():
+def test_advantages_follow_options():
     """Without the division by the standard deviation, and clipped to 1.5."""
     found, _, _ = learned(TWO_FORKS, [1.0, 3.0, 9.0, 5.0], scale_advantages=False, advantage_clip=1.5)
     assert found == pytest.approx({0: -1.0, 1: 1.0, 2: 1.5, 3: -1.5})
 
 
-def test_games_of_two_forks_are_compared_where_groups_are_made_by_what_is_known():
+def test_position_groups_compare_games_of_two_forks():
     """Together their mean is 4.5 and their variance (3.5^2 + 1.5^2 + 4.5^2 + 0.5^2) / 4 = 8.75."""
     found, _, _ = learned(TWO_FORKS, [1.0, 3.0, 9.0, 5.0], use_state_stratified_groups=True)
     deviations = {0: -3.5, 1: -1.5, 2: 4.5, 3: 0.5}
     assert found == pytest.approx({number: value / 8.75**0.5 for number, value in deviations.items()})
 
 
-def test_decisions_that_say_nothing_are_left_out():
+def test_uninformative_decisions_are_dropped():
     """Equal rewards in one fork; the other has an answer."""
     found, _, metrics = learned(TWO_FORKS, [2.0, 2.0, 9.0, 5.0])
     assert found == pytest.approx({2: 1.0, 3: -1.0})
     assert metrics["processing/skipped_zero_variance"] == 2
 
 
-def test_the_guard_lowers_the_learning_rate():
+def test_guard_lowers_learning_rate():
     _, learner, metrics = learned(TWO_FORKS, [1.0, 3.0, 9.0, 5.0], rate_scale=0.25, learning_rate=0.01)
     assert learner.rate_scale == 0.25
     assert metrics["train/learning_rate"] == 0.0025

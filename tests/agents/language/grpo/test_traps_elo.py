@@ -25,7 +25,7 @@ def compared(ratings):
     return advantages(paid, torch.zeros(4, dtype=torch.int64), GRPOConfig()).values
 
 
-def test_trap_18_only_a_rating_difference_within_a_group_changes_the_reward():
+def test_trap_18_only_rating_difference_within_group_matters():
     equal = torch.full((4, 7), 1000.0)
     stronger, mixed = equal.clone(), equal.clone()
     stronger[:, 1:] += 300
@@ -36,7 +36,7 @@ def test_trap_18_only_a_rating_difference_within_a_group_changes_the_reward():
     assert (change[1:] < 0).all()
 
 
-def test_trap_18_a_plan_carries_elo_points_by_seat(tmp_path):
+def test_trap_18_plan_has_elo_by_seat(tmp_path):
     """Bayesian ratings are about 25 for every player, and would make every expected place the fourth."""
     league = new_league(("random", "chaos", "dumbbot"), "toy")
     for _ in range(20):

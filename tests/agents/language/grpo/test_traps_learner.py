@@ -39,7 +39,7 @@ def samples_of(decisions):
 
 
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
-def test_trap_13_the_gradient_does_not_know_how_many_samples_the_model_takes_at_once(aggregation):
+def test_trap_13_gradient_does_not_depend_on_micro_batch_size(aggregation):
     """One at a time, four, or all of ten; Adam would hide a wrong scale, so loss and norm are compared."""
     found, given = [], samples_of(decided(llama(word_tokenizer()), count=10))
     for size in (1, 4, 64):
@@ -66,7 +66,7 @@ def plain_logprobs(model, decision):
     return np.array(found)
 
 
-def test_trap_22_the_ratio_of_an_old_sample_is_to_the_weights_that_played_it():
+def test_trap_22_old_sample_ratio_uses_weights_that_played():
     """Played by version 0, learned from by version 2: pi now over pi then, not 1."""
     trained = learner()
     old = decided(trained.model)
@@ -89,7 +89,7 @@ def shifted(decisions, by):
     return [replace(decision, logprobs=decision.logprobs + np.float32(by)) for decision in decisions]
 
 
-def test_trap_24_a_sampler_that_disagrees_with_the_weights_it_had_is_found_however_old_they_are():
+def test_trap_24_sampler_disagreement_is_found_for_old_weights():
     """Weights of before a step, and the policy of now is left as it is; told of, and refused beyond a hundredth."""
     trained = learner()
     trained.learn(samples_of(decided(trained.model)))
@@ -108,7 +108,7 @@ def test_trap_24_a_sampler_that_disagrees_with_the_weights_it_had_is_found_howev
     assert all(torch.equal(value, now[name]) for name, value in copies(trained).items())
 
 
-def test_trap_24_importance_correction_reports_a_difference_without_ending_the_run():
+def test_trap_24_importance_correction_reports_without_stopping():
     trained = learner()
     decisions = shifted(decided(trained.model), -0.02)
     corrected = learner("grpo.use_importance_correction=true")
@@ -120,7 +120,7 @@ def copies(trained):
     return {name: parameter.detach().clone() for name, parameter in trained.parameters.items()}
 
 
-def test_trap_9_the_estimate_from_what_was_drawn_is_k3_to_the_base_model():
+def test_trap_9_sampled_kl_is_k3_to_base_model():
     """Reported beside the exact KL, which it scatters around; here of draws of the very weights that are measured."""
     trained = learner("grpo.kl_beta=0", "grpo.learning_rate=2e-3", "grpo.minibatch_samples=1000")
     first = trained.learn(samples_of(decided(trained.model)))

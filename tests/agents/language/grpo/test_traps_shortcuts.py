@@ -40,7 +40,7 @@ ADVERSARIAL = [
 
 
 @pytest.mark.parametrize(("text", "taken"), ADVERSARIAL)
-def test_trap_27_an_answer_of_no_use_is_a_fallback_that_earns_what_holding_earns_and_teaches_nothing(text, taken):
+def test_trap_27_useless_answer_is_fallback_without_learning(text, taken):
     """What is not ordered holds, it is counted under its name, and the learner refuses it: no floor of format."""
     meter = Meter()
     decision = Judge(DIPLOMACY_TEXT, None, meter, 20, "").decision("", MOVES, Writing(text=text))
@@ -52,7 +52,7 @@ def test_trap_27_an_answer_of_no_use_is_a_fallback_that_earns_what_holding_earns
         learner().learn([Sample(decision, 1.0)])
 
 
-def test_trap_27_a_winter_without_an_answer_waives():
+def test_trap_27_winter_without_answer_waives():
     decision = Judge(DIPLOMACY_TEXT, None, Meter(), 20, "").decision("", BUILDS, Writing(text="I build everything"))
     assert [option.text for option in decision.chosen] == ["WAIVE", "WAIVE"]
     assert decision.finish_reason == FALLBACK
@@ -87,7 +87,7 @@ def information(chance):
     return entropy(chance.mean()) - np.mean([entropy(p) for p in chance])
 
 
-def test_trap_27_the_learned_answer_depends_on_the_state():
+def test_trap_27_learned_answer_depends_on_state():
     """Two states, and in each another of two answers is paid. Prompts mixed up or not read would end in a template."""
     trained = learner("grpo.kl_beta=0", "grpo.learning_rate=3e-3")
     player = TransformersBackend(

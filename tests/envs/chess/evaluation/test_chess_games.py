@@ -115,7 +115,7 @@ def test_written_pgn_is_read_back():
     assert chess.pgn.read_game(file) is None
 
 
-def test_the_table_by_hand():
+def test_table_by_hand():
     won = play_games(Scripted("stuck", ["e2e4", "bad"]), FOOL, conditions())
     drawn = play_games(SHUFFLER, SHUFFLER, conditions())
     options = parse(ChessOptions, ["--ckpt", "bot:random", "--opponents", "random", "--games", "2"])

@@ -90,7 +90,7 @@ def test_a_cloned_model_plays_with_its_runs_options_and_is_its_own_base_model(ad
 # ---- what is refused
 
 
-def test_another_base_model_is_refused(adapter, error_line, tmp_path):
+def test_other_base_model_is_rejected(adapter, error_line, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(adapter.parent, run)
     other = toy_folder(tmp_path / "other")

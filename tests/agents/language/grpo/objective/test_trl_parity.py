@@ -106,7 +106,7 @@ KINDS = list(itertools.product(AGGREGATIONS, [False, True], [torch.float32, torc
 
 
 @pytest.mark.parametrize(("aggregation", "weighted", "dtype"), KINDS)
-def test_loss_and_gradient_are_those_of_trl(trainer, aggregation, weighted, dtype):
+def test_loss_and_gradient_match_trl(trainer, aggregation, weighted, dtype):
     tokens, reference = batch(dtype, weighted=weighted)
     their_loss, their_gradient, their_metrics = trls(trainer, tokens, reference, aggregation)
     loss, gradient, terms = ours(tokens, reference, aggregation)
@@ -118,7 +118,7 @@ def test_loss_and_gradient_are_those_of_trl(trainer, aggregation, weighted, dtyp
 
 
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
-def test_sequence_ratios_are_those_of_trl(trainer, aggregation):
+def test_sequence_ratios_match_trl(trainer, aggregation):
     tokens, reference = batch(torch.float64, weighted=False)
     their_loss, their_gradient, _ = trls(trainer, tokens, reference, aggregation, level="sequence")
     loss, gradient, _ = ours(tokens, reference, aggregation, loss_type="gspo")
@@ -126,7 +126,7 @@ def test_sequence_ratios_are_those_of_trl(trainer, aggregation):
     torch.testing.assert_close(gradient, their_gradient, rtol=0, atol=1e-6)
 
 
-def test_the_corrected_estimate_of_the_kl_is_that_of_trl(trainer):
+def test_corrected_kl_estimate_matches_trl(trainer):
     tokens, reference = batch(torch.float64, weighted=False)
     their_loss, their_gradient, _ = trls(trainer, tokens, reference, "grpo", kl_ratio=True)
     loss, gradient, _ = ours(tokens, reference, "grpo", kl=lambda pi, ref: k3_times_ratio(pi, ref, tokens.old.values))
@@ -134,7 +134,7 @@ def test_the_corrected_estimate_of_the_kl_is_that_of_trl(trainer):
     torch.testing.assert_close(gradient, their_gradient, rtol=0, atol=1e-6)
 
 
-def test_the_comparison_would_notice_another_clip(trainer):
+def test_comparison_detects_other_clip(trainer):
     tokens, reference = batch(torch.float64, weighted=False)
     their_loss, their_gradient, _ = trls(trainer, tokens, reference, "grpo")
     loss, gradient, _ = ours(tokens, reference, "grpo", ppo_epsilon_high=0.4)
@@ -144,7 +144,7 @@ def test_the_comparison_would_notice_another_clip(trainer):
 
 @pytest.mark.parametrize(("level", "loss_type"), [("token", "grpo"), ("sequence", "gspo")])
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
-def test_two_sided_clipping_is_that_of_trl(trainer, aggregation, level, loss_type):
+def test_two_sided_clipping_matches_trl(trainer, aggregation, level, loss_type):
     """A bound of 1.6, which tokens with ratios up to 2.5 and bad advantages exceed."""
     tokens, reference = batch(torch.float64, weighted=False)
     tokens.advantage.copy_(-tokens.advantage.abs())

@@ -63,7 +63,7 @@ def batches(tmp_path_factory):
     return [played(config, folder, broken=broken) for broken in (False, True)]
 
 
-def test_only_games_of_a_player_that_cannot_answer_fail(batches):
+def test_failing_player_fails_only_its_games(batches):
     whole, hurt = batches
     assert (whole.failed, hurt.failed) == (0, 2)
     assert told(hurt, {0, 1}) == []
@@ -91,7 +91,7 @@ class Forgetful:
         pass
 
 
-def test_a_prompt_that_cannot_be_read_fails_its_own_game_alone(tmp_path):
+def test_unreadable_prompt_fails_its_game_only(tmp_path):
     """One learner's seat in each of four games, so a request's place is its game."""
     config = small_config()
     batches = []
@@ -106,7 +106,7 @@ def test_a_prompt_that_cannot_be_read_fails_its_own_game_alone(tmp_path):
     assert hurt.alerts == ["a game failed: the prompt for ITALY has 3000 tokens"]
 
 
-def test_fallbacks_are_counted_as_what_they_are(batches):
+def test_fallbacks_are_counted_by_order(batches):
     """Two answers of no use, and one that lacks an order: of the orders asked for, those count that came."""
     whole, _ = batches
     turns = list(whole.turns)
@@ -152,7 +152,7 @@ class Damage(Callback):
                 path.write_bytes(content[:-100])
 
 
-def test_when_every_game_fails_the_run_stops_with_the_cause_and_nothing_is_lost(tmp_path):
+def test_failure_of_all_games_stops_resumably_with_cause(tmp_path):
     """The only policies to meet are damaged on the disk; put back, the run ends as one that was never stopped."""
     whole = run(tmp_path, "name=whole")
     folder = tmp_path / "cut"
@@ -169,7 +169,7 @@ def test_when_every_game_fails_the_run_stops_with_the_cause_and_nothing_is_lost(
     assert all(torch.equal(value, weights[1][name]) for name, value in weights[0].items())
 
 
-def test_without_a_model_nothing_starts(tmp_path):
+def test_run_without_model_does_not_start(tmp_path):
     with pytest.raises(InputError, match=r"model\.name=nowhere: is not tiny, smollm2, a run that cloned a bot, a"):
         train(small_config("model.name=nowhere", f"checkpoint_dir={tmp_path}", "name=none"))
     assert list(tmp_path.iterdir()) == []

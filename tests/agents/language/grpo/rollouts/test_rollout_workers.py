@@ -43,7 +43,7 @@ def workers(**options):
         players.close()
 
 
-def test_all_plans_are_played_before_a_result_is_requested_and_a_fault_is_raised_after_the_batches_before_it(loaded):
+def test_plans_run_ahead_and_fault_is_raised_in_order(loaded):
     """One worker and five plans: the others are played when the first is taken, not when they are asked for."""
     with workers(threads=3, deterministic=True) as players:
         for step, what in enumerate(("report", "report", "report", "fault")):
@@ -57,12 +57,12 @@ def test_all_plans_are_played_before_a_result_is_requested_and_a_fault_is_raised
         assert "in fault" in caught.value.__notes__[0]
 
 
-def test_what_a_worker_refuses_is_refused_in_its_words(loaded):
+def test_worker_error_is_raised_with_its_message(loaded):
     with workers() as players, pytest.raises(InputError, match=r"^model\.name=x: is no model$"):
         play(players, 2, "refuse")
 
 
-def test_the_death_of_a_worker_is_reported_in_the_trainers_thread(loaded):
+def test_worker_death_is_reported_in_trainer_thread(loaded):
     heard = []
     config = idle_config()
     players = Workers(config, Actor, lambda text: heard.append((text, threading.current_thread())))
@@ -79,7 +79,7 @@ def test_the_death_of_a_worker_is_reported_in_the_trainers_thread(loaded):
     assert heard == [(line, threading.main_thread())]
 
 
-def test_a_worker_leaves_signals_to_the_trainer(tmp_path):
+def test_worker_ignores_signals(tmp_path):
     """Sent to the whole group by a scheduler or a terminal, at any moment: the worker plays on."""
     with closing(Workers(idle_config(), Patient, pytest.fail)) as players:
         worker = players.pool.workers[0]
@@ -112,12 +112,12 @@ def left():
     return subprocess.run([sys.executable, "-c", leaving], cwd=ROOT, timeout=120, check=False, capture_output=True)
 
 
-def test_who_leaves_without_ending_its_workers_does_not_wait_for_them(left):
+def test_exit_does_not_wait_for_workers(left):
     """Though they leave SIGTERM, which a process sends its daemons when it ends, to the trainer."""
     assert left.returncode == 3, left.stderr
 
 
-def test_the_first_worker_ignores_signals_like_the_others(left):
+def test_first_worker_ignores_signals(left):
     """In a process of its own: with its first child comes one that tracks resources, and lets signals in."""
     first, second = json.loads(left.stdout.decode().replace("'", '"'))
     assert first == second
@@ -126,7 +126,7 @@ def test_the_first_worker_ignores_signals_like_the_others(left):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells a process of its parent's end")
-def test_a_busy_worker_ends_with_a_killed_trainer():
+def test_busy_worker_exits_with_killed_trainer():
     """It would notice the end of the pipe only after its rollout."""
     training = (
         "import time; from types import SimpleNamespace; "

@@ -40,7 +40,7 @@ def step(learner, batch):
 
 
 @pytest.mark.parametrize(("free_text", "steps", "first", "last"), [(False, 12, 0.65, 0.9), (True, 25, 0.35, 0.55)])
-def test_the_reward_of_a_game_that_only_a_test_knows_rises(free_text, steps, first, last):
+def test_reward_of_unknown_text_game_rises(free_text, steps, first, last):
     """From chance to nearly always won; free text first has to become moves at all."""
     learner, backend = toy()
     rollouts, rewards = Rollouts(Nim(free_text=free_text), {HERO: backend}.__getitem__), []
@@ -57,7 +57,7 @@ def test_the_reward_of_a_game_that_only_a_test_knows_rises(free_text, steps, fir
     assert np.mean(rewards[-3:]) > last
 
 
-def test_free_text_is_what_was_written_and_ends_where_it_must():
+def test_free_text_is_kept_and_ends_at_limit():
     _, backend = toy()
     prompts = [Prompt("5 sticks\n<move>\n", FreeText(3), seed) for seed in range(40)]
     decisions = backend.decide([*prompts, Prompt("5 sticks\n<move>\n", Moves(5), 1)])
@@ -72,7 +72,7 @@ def test_free_text_is_what_was_written_and_ends_where_it_must():
     assert decisions[-1].text in ("1", "2", "3")
 
 
-def test_a_game_whose_player_cannot_answer_fails_alone():
+def test_failing_player_fails_only_its_game():
     _, backend = toy()
 
     class Reluctant:
