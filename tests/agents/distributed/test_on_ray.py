@@ -46,7 +46,7 @@ def play_and_lose_a_node(toy, folder):
 
 
 @pytest.mark.slow
-def test_rollouts_on_a_cluster_are_those_of_this_machine_and_a_node_may_die(toy, tmp_path):
+def test_cluster_rollouts_match_local_and_survive_node_loss(toy, tmp_path):
     call_apart("tests.agents.distributed.test_on_ray", "play_and_lose_a_node", toy, tmp_path)
 
 
@@ -69,5 +69,5 @@ def sweep_on_two_nodes(folder):
 
 
 @pytest.mark.slow
-def test_a_sweep_on_a_cluster_trains_what_this_machine_does(tmp_path):
+def test_cluster_sweep_matches_local_sweep(tmp_path):
     call_apart("tests.agents.distributed.test_on_ray", "sweep_on_two_nodes", tmp_path)

@@ -126,7 +126,7 @@ READERS = {
 
 
 @pytest.mark.parametrize("file", READERS)
-def test_code_in_a_file_never_runs(tmp_path, file):
+def test_code_in_file_never_runs(tmp_path, file):
     read, error = READERS[file]
     for kind, data in payloads(tmp_path / "canary").items():
         if (file, kind) == ("state.pt", "nothing inside") or (file, kind) == ("state.pt", "after the end"):
@@ -138,7 +138,7 @@ def test_code_in_a_file_never_runs(tmp_path, file):
         assert not (tmp_path / "canary").exists(), kind
 
 
-def test_the_payloads_would_do_it(tmp_path):
+def test_payloads_run_when_unpickled_unsafely(tmp_path):
     """Opened without care, those that hold a call make the canary: or nothing above shows anything."""
     canary = tmp_path / "canary"
     for kind in ("beside the weights", "as a weight", "instead of everything", "written by hand"):
@@ -147,7 +147,7 @@ def test_the_payloads_would_do_it(tmp_path):
         canary.unlink()
 
 
-def test_every_value_of_a_zip_that_is_a_pickle_is_left_alone(tmp_path):
+def test_pickled_zip_values_are_never_unpickled(tmp_path):
     """Stable-Baselines3 would unpickle each of them on loading."""
     canary = tmp_path / "canary"
     call = pickletools.optimize(pickle.dumps(Call(open, str(canary), "w")))

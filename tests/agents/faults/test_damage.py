@@ -63,7 +63,7 @@ def check(file, read, expected, error, samples=100):
     assert noticed > samples / 4, "what was done to the file was hardly ever noticed"
 
 
-def test_a_file_of_tensors_of_all_kinds():
+def test_damaged_tensor_file_of_any_kind_is_detected():
     content = {"a": torch.arange(5), "b": [torch.ones(2, dtype=torch.float64), None, 2**70], "c": {"d": "text"}}
     whole, expected = pack(content), plain(unpack(pack(content)))
     for data in damaged(whole, 300, "tensors"):
@@ -86,12 +86,12 @@ def state(path):
 
 
 @pytest.mark.parametrize("name", ["state.pt", "manifest.json"])
-def test_a_damaged_training_state_is_refused_or_reads_as_before(states, name):
+def test_damaged_training_state_is_rejected_or_unchanged(states, name):
     path = states.paths()[0]
     check(path / name, lambda: state(path), state(path), StateError)
 
 
-def test_a_run_does_not_depend_on_what_index_and_league_say(tmp_path):
+def test_run_ignores_pool_index_and_league_files(tmp_path):
     """A state holds both; what the files have instead is overwritten."""
     train(config(tmp_path, max_updates=3, checkpoint_every=1))
     files = [tmp_path / "small" / name for name in ("pool/index.json", "league.json")]
@@ -126,7 +126,7 @@ def started(tmp_path_factory):
     return root
 
 
-def test_a_run_is_not_continued_with_another_configuration(started, tmp_path):
+def test_run_is_not_resumed_with_other_configuration(started, tmp_path):
     shutil.copytree(started / "small", tmp_path / "small")
     stored, state = tmp_path / "small" / "config.yaml", tmp_path / "small" / "state" / "update_000001"
     stored.write_text(stored.read_text().replace("learning_rate: 0.0003", "learning_rate: 0.0007"))
@@ -138,7 +138,7 @@ def test_a_run_is_not_continued_with_another_configuration(started, tmp_path):
     train(load(["resume=small", f"checkpoint_dir={tmp_path}", "max_updates=2"]))
 
 
-def test_a_truncated_opponent_name_is_refused_with_the_file_to_restore(started, tmp_path):
+def test_truncated_opponent_name_is_rejected_with_file_to_restore(started, tmp_path):
     """It could be the name of a Python object, which the script that began the run registers."""
     shutil.copytree(started / "small", tmp_path / "small")
     stored = tmp_path / "small" / "config.yaml"
@@ -149,7 +149,7 @@ def test_a_truncated_opponent_name_is_refused_with_the_file_to_restore(started, 
         load(["resume=small", f"checkpoint_dir={tmp_path}"])
 
 
-def test_a_shortened_or_missing_configuration_is_named_not_the_options_that_differ(started, tmp_path):
+def test_truncated_configuration_is_named_instead_of_differences(started, tmp_path):
     """Half of the file is a configuration, too, whose other options would have their defaults."""
     shutil.copytree(started / "small", tmp_path / "small")
     stored = tmp_path / "small" / "config.yaml"
@@ -165,7 +165,7 @@ def test_a_shortened_or_missing_configuration_is_named_not_the_options_that_diff
         train(now)
 
 
-def test_every_state_says_how_many_matches_it_holds_and_a_flipped_digit_is_noticed(started, tmp_path):
+def test_flipped_digit_in_number_of_matches_is_detected(started, tmp_path):
     """With another number of matches they would restart, and the run would continue differently without a message."""
     shutil.copytree(started / "small", tmp_path / "small")
     manifest = tmp_path / "small" / "state" / "update_000001" / "manifest.json"

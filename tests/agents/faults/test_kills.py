@@ -51,7 +51,7 @@ def clean(folder, keep):
 
 
 @pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.slow)])
-def test_a_kill_before_an_operation_on_files_leaves_what_was_saved(tmp_path, step):
+def test_kill_before_file_operation_keeps_saved_state(tmp_path, step):
     """With one state kept there is no other to fall back to, so that not even a moment may be without it."""
     keep = 1
     (tmp_path / "whole").mkdir()
@@ -71,7 +71,7 @@ def test_a_kill_before_an_operation_on_files_leaves_what_was_saved(tmp_path, ste
     assert at > 40
 
 
-def test_a_run_killed_repeatedly_continues_bit_for_bit(undisturbed, tmp_path):
+def test_repeatedly_killed_run_resumes_bit_for_bit(undisturbed, tmp_path):
     root, rng, kills = tmp_path / "killed", random.Random(1), 0
     while True:
         process, receiver = victims.start_telling(planted.run_telling, root, out=tmp_path / "said", checkpoint_every=1)

@@ -21,7 +21,7 @@ def check(root, last):
 
 
 @pytest.mark.parametrize("full_after", [1, 5])
-def test_a_run_on_a_full_disk_ends_with_one_line(undisturbed, tmp_path, full_after):
+def test_run_on_full_disk_ends_with_one_line(undisturbed, tmp_path, full_after):
     code, text = victims.listen(planted.run_on_a_full_disk, tmp_path, full_after, checkpoint_every=2)
     assert code == 2, text
     assert text.splitlines()[-1].startswith("train.py: "), text
@@ -42,7 +42,7 @@ def test_a_run_on_a_full_disk_ends_with_one_line(undisturbed, tmp_path, full_aft
 
 
 @pytest.mark.parametrize("how", ["a file", "another one"])
-def test_a_folder_that_vanishes(undisturbed, tmp_path, how):
+def test_vanished_folder_ends_run_with_one_line(undisturbed, tmp_path, how):
     """Also one whose folders for states and snapshots cannot be written, which not even root can."""
     code, text = victims.listen(planted.run_without_folder, tmp_path, 5, how, checkpoint_every=2)
     assert "alert: no training state is saved" in text, text

@@ -41,7 +41,7 @@ def goes_on(root, undisturbed):
 
 
 @pytest.mark.parametrize("place", ["check", "save of a policy"])
-def test_one_signal_finishes_the_update_and_saves(undisturbed, tmp_path, place):
+def test_first_signal_finishes_update_and_saves(undisturbed, tmp_path, place):
     number, code = ((TERM, 75), (INT, 130))[PLACES.index(place) % 2]
     ended, said = signalled(tmp_path, place, number)
     assert ended == code
@@ -53,7 +53,7 @@ def test_one_signal_finishes_the_update_and_saves(undisturbed, tmp_path, place):
 
 
 @pytest.mark.parametrize("place", ["rollout", "save of a state"])
-def test_a_second_signal_saves_nothing_more(undisturbed, tmp_path, place):
+def test_second_signal_saves_nothing_more(undisturbed, tmp_path, place):
     first, second, code = ((TERM, INT, 130), (INT, TERM, 75))[PLACES.index(place) % 2]
     found, said = signalled(tmp_path, place, first, second)
     assert found == code

@@ -40,7 +40,7 @@ def shapes(value, key=""):
     return {key: type(value).__name__}
 
 
-def test_it_is_whole_and_says_what_it_is(recorded):
+def test_golden_state_is_complete_and_described(recorded):
     state = read_state(recorded.state / "update_000002")
     expected = {"run": "small", "update": 2, "env_steps": 64, "phase": "transition", "num_envs": 4, "processes": 1}
     assert expected.items() <= state.summary.items()
@@ -50,13 +50,13 @@ def test_it_is_whole_and_says_what_it_is(recorded):
     assert state.content["position"] == {"update": 2, "clock": 2, "since": 2}
 
 
-def test_it_is_small_and_names_no_folder_of_the_machine_it_comes_from(recorded):
+def test_golden_state_is_small_and_names_no_local_folder(recorded):
     files = contents(recorded).values()
     assert sum(map(len, files)) < 150_000
     assert not any(folder in data for data in files for folder in (b"/tmp", b"/home", b"/root", b"/var"))
 
 
-def test_the_run_goes_on_where_it_was(recorded, capsys):
+def test_golden_run_resumes_where_it_stopped(recorded, capsys):
     assert resume(recorded, "max_updates=3", "device=cpu", "threads=1") == 0
     said = capsys.readouterr().out
     assert "resumed after update 2 from update_000002" in said
@@ -68,7 +68,7 @@ def test_the_run_goes_on_where_it_was(recorded, capsys):
     assert (final["update"], final["phase"], final["interrupted"]) == (3, "selfplay", False)
 
 
-def test_todays_code_writes_the_format_that_was_recorded(recorded):
+def test_current_code_writes_recorded_format(recorded):
     """If not: raise FORMAT_VERSION, record a run of the new format, and read or refuse this one."""
     before = read_state(recorded.state / "update_000002").content
     shutil.rmtree(recorded.state)  # without one the run starts from the first update
@@ -88,7 +88,7 @@ ANSWERS = {
 
 @pytest.mark.parametrize("version", ANSWERS)
 @pytest.mark.parametrize("others", [True, False])
-def test_another_format_is_refused_and_the_run_is_left_as_it_is(recorded, capsys, version, others):
+def test_other_format_is_rejected_and_run_left_unchanged(recorded, capsys, version, others):
     """Whatever else its manifest holds or lacks."""
     manifest = recorded.state / "update_000002" / MANIFEST
     plain = json.loads(manifest.read_text()) | {"format_version": version, "new": 1}

@@ -56,7 +56,7 @@ def act(env, step):
     env.step(torch.rand(env.num_envs, 3, generator=torch.Generator().manual_seed(step)))
 
 
-def test_a_memory_is_empty_on_the_very_step_on_which_a_match_begins():
+def test_memory_is_reset_on_first_step_of_match():
     env, shape = make_env()
     snapshot = scattered(shape, 7)
     env.assign(np.arange(N) % (SLOT + 1))
@@ -81,7 +81,7 @@ def test_a_memory_is_empty_on_the_very_step_on_which_a_match_begins():
 
 
 @pytest.mark.parametrize("change", ["another opponent", "another snapshot"])
-def test_who_comes_into_a_match_begins_with_an_empty_memory(change):
+def test_new_opponent_starts_with_empty_memory(change):
     env, shape = make_env()
     env.load_slot(0, scattered(shape, 7).state_dict())
     env.assign(np.full(N, SLOT) - (np.arange(N) < 4))  # a policy in four, the snapshot in the others
@@ -105,7 +105,7 @@ def test_who_comes_into_a_match_begins_with_an_empty_memory(change):
 
 
 @pytest.mark.parametrize("kind", ["gru", "lstm"])
-def test_a_rollout_has_the_likelihoods_of_its_sequences(kind):
+def test_rollout_log_probs_match_sequence_replay(kind):
     """Twelve decisions with two endings, in sequences that begin and end within matches."""
     env, shape = make_env(kind)
     network = scattered(shape, 1)
@@ -123,7 +123,7 @@ def test_a_rollout_has_the_likelihoods_of_its_sequences(kind):
     env.close()
 
 
-def test_a_state_goes_on_bit_for_bit():
+def test_state_resumes_bit_for_bit():
     env, shape = make_env("lstm")
     env.load_slot(0, scattered(shape, 7).state_dict())
     env.assign(np.arange(N) % (SLOT + 1))
@@ -141,7 +141,7 @@ def test_a_state_goes_on_bit_for_bit():
     other.close()
 
 
-def test_matches_of_evaluation_carry_a_memory_for_each_and_empty_it():
+def test_evaluation_matches_keep_and_reset_memory_per_player():
     setting = MatchSettings(max_ticks=10 * LONGEST, threads=1, observe_physics=True)
     batch = setting.batch(4)
     contract = batch.contract | {"mirror": True, "observe_physics": False, "obs_dim": 46}
@@ -161,7 +161,7 @@ def test_matches_of_evaluation_carry_a_memory_for_each_and_empty_it():
 
 
 @pytest.mark.parametrize("noise", [None, 0.0])
-def test_a_plan_against_a_policy_with_memory_holds_to_the_last_observation(monkeypatch, noise):
+def test_plan_against_recurrent_policy_holds_to_last_observation(monkeypatch, noise):
     """Planned with one rollout: the policy observes in the match what it observed there."""
     env, _ = make_env()
     (policy,) = env.opponent_seats._players
@@ -184,7 +184,7 @@ def test_a_plan_against_a_policy_with_memory_holds_to_the_last_observation(monke
     env.close()
 
 
-def test_who_does_not_carry_a_memory_refuses_the_policy():
+def test_caller_without_memory_support_rejects_recurrent_policy():
     env, _ = make_env()
     (policy,) = env.opponent_seats._players
     with pytest.raises(PolicyError, match=r"has a memory \(network.memory=gru\), which this use does not carry; name"):
@@ -197,7 +197,7 @@ def test_who_does_not_carry_a_memory_refuses_the_policy():
     env.close()
 
 
-def test_several_processes_and_state_dependent_noise_are_refused():
+def test_several_processes_and_gsde_are_rejected():
     """The runs say so before they begin."""
     config = DogfightRunConfig(network=NetworkConfig(memory="gru"))
     with pytest.raises(ConfigError, match=r"network\.memory=gru: learns in one process; start it without torchrun"):

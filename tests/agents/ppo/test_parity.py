@@ -33,7 +33,7 @@ def some_samples(net):
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("value_clip", [0.0, 0.2])
-def test_an_update_equals_the_plain_one(value_clip, threads):
+def test_update_matches_plain_implementation(value_clip, threads):
     net = network()
     samples = some_samples(net)
     before = {name: weight.numpy().astype(np.float64) for name, weight in net.state_dict().items()}

@@ -124,7 +124,7 @@ def test_what_became_of_an_answer(answer, status, cut):
         ({"game": "diplomacy", "colour": "red"}, "unknown option of diplomacy 'colour'"),
     ],
 )
-def test_bad_input_is_one_line(options, said):
+def test_bad_input_gives_one_line_error(options, said):
     with pytest.raises(InputError, match=said) as error:
         open_match(**options)
     assert "\n" not in str(error.value)

@@ -67,7 +67,7 @@ def test_an_illegal_answer_is_counted(make):
     assert (info[0]["invalid_move"], info[0]["answers"]) == (True, {"illegal": 1})
 
 
-def test_bad_input_is_one_line(make):
+def test_bad_input_gives_one_line_error(make):
     with pytest.raises(InputError, match="num_players=2: diplomacy has 1 or 7"):
         make("Sparring-Diplomacy-v0").reset(num_players=2)
     with pytest.raises(InputError, match="num_players=7: chess_arbiter has 1"):

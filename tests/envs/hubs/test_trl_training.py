@@ -79,7 +79,7 @@ def test_transformers_reads_an_answer_as_a_call(before, answer, called):
     assert message.get("tool_calls", []) == calls
 
 
-def test_bad_input_is_one_line(tmp_path, monkeypatch):
+def test_bad_input_gives_one_line_error(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="--steps 0: must be at least 1"):
         trl_training.train(out=tmp_path, steps=0)
 

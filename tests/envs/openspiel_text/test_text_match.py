@@ -135,7 +135,7 @@ def test_answers_at_once_and_one_by_one_have_the_same_conclusion():
         ({"game": "openspiel_exploitability", "id": "leduc_poker", "samples": 9999}, "2,879,712 questions then"),
     ],
 )
-def test_bad_input_is_one_line(options, message):
+def test_bad_input_gives_one_line_error(options, message):
     with pytest.raises(InputError, match=message) as error:
         open_match(**{"game": "openspiel_text", **options})
     assert "\n" not in str(error.value)

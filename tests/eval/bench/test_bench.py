@@ -35,7 +35,7 @@ def test_bench_prints_the_measured_speed():
     assert "needs torch and Warp" in speed.line(speed.speeds()[-1], None)
 
 
-def test_bad_input_is_one_line(error_line):
+def test_bad_input_gives_one_line_error(error_line):
     said = error_line(speed.main, ["--seconds", "100"])
     assert said.startswith("sparring bench: --seconds")
     with pytest.raises(SystemExit):

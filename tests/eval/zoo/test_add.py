@@ -109,7 +109,7 @@ def test_the_command_on_the_card_gives_the_options_of_the_run(home):
         (["tiny"], "no checkpoint 'tiny'"),
     ],
 )
-def test_bad_input_is_one_line(words, line, home):
+def test_bad_input_gives_one_line_error(words, line, home):
     with pytest.raises(InputError, match="^" + line.replace("|", r"\|")):
         added(*words)
 

@@ -48,7 +48,7 @@ def check(bench, session, wanted):
 
 
 @pytest.mark.parametrize(("run", "session"), [(run, session) for run in SAMPLES for session in SAMPLES[run]])
-def test_a_sampled_failing_operation_leaves_a_run_that_can_continue(bench, run, session):
+def test_sampled_failing_operation_leaves_resumable_run(bench, run, session):
     rng, used = random.Random(f"{run} {session}"), bench(run)
     number, operations = SAMPLES[run][session], used.operations(session)
     found = {fault: list(distinct(cases(operations, fault)).items()) for fault in FAULTS}
@@ -61,7 +61,7 @@ def test_a_sampled_failing_operation_leaves_a_run_that_can_continue(bench, run, 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("session", SESSIONS)
 @pytest.mark.parametrize("run", RUNS)
-def test_every_failing_operation_leaves_a_run_that_can_continue(bench, run, session, fault):
+def test_every_failing_operation_leaves_resumable_run(bench, run, session, fault):
     found = cases(bench(run).operations(session), fault)
     chosen = found if run == "ppo" else distinct(found)
     check(bench(run), session, [(fault, at, one) for at, one in chosen.items()])

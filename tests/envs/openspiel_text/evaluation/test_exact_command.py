@@ -64,7 +64,7 @@ def test_the_report_of_the_tiny_model_in_kuhn_poker(tmp_path, capsys):
         (["--env", "kuhn_txt", "--exact"], "did you mean 'kuhn_text'?"),
     ],
 )
-def test_bad_input_is_one_line(words, message, capsys):
+def test_bad_input_gives_one_line_error(words, message, capsys):
     assert main([*WORDS, *words]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line

@@ -140,7 +140,7 @@ def test_a_server_without_log_probabilities_plays_from_menus_too(tmp_path):
         (["--ckpt", "tiny", "--workers", "2"], "--workers"),
     ],
 )
-def test_bad_input_is_one_line(model, words, message, capsys):
+def test_bad_input_gives_one_line_error(model, words, message, capsys):
     model(Backend())
     assert main([*WORDS, *words, "--quiet"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
