@@ -35,7 +35,7 @@ def test_the_trainer_gets_the_composed_configuration(trained):
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_train"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, trained, check_row):
+def test_invalid_arguments_print_expected_messages(row, trained, check_row):
     check_row(train.main, row)
     assert trained == []
 

@@ -37,7 +37,7 @@ def follow(state, popped, round_):
         state.apply_action(outcome)
 
 
-def test_every_position_is_that_of_rlcards_game(monkeypatch):
+def test_every_position_matches_rlcard(monkeypatch):
     """150 random games: hands in their order, the card on the table, who is next, what is legal, who won."""
 
     class Deck(list):
@@ -85,14 +85,14 @@ def test_every_position_is_that_of_rlcards_game(monkeypatch):
         ("b-3", "r-1", {"draw": 1.0}),
     ],
 )
-def test_rule_has_the_probabilities_of_rlcards_draws(hand, target, expected):
+def test_rule_model_has_rlcard_draw_probabilities(hand, target, expected):
     state = state_with(hand, target)
     named = {uno.NAMES[k]: p for k, p in uno.UnoRuleV1().action_probabilities(state, 0).items()}
     assert named == pytest.approx(expected)
     assert {*named} <= {uno.NAMES[k] for k in state.legal_actions()}
 
 
-def test_player_remembers_its_cards_and_what_both_saw():
+def test_player_remembers_own_cards_and_public_events():
     """After the same public events another hand of the opponent looks the same, another own card does not."""
 
     def seen(own, other, player):
@@ -106,7 +106,7 @@ def test_player_remembers_its_cards_and_what_both_saw():
     assert seen(own, other, 1) == seen(third, other, 1) != seen(own, third, 1)
 
 
-def test_tensor_shows_own_cards_and_the_size_of_the_other_hand():
+def test_tensor_shows_own_cards_and_opponent_hand_size():
     state, observer = state_with("r-5 r-5 b-wild", "y-skip", other="r-1 r-2"), uno.UnoObserver()
     observer.set_from(state, 0)
     own = observer.tensor[:60]
@@ -115,7 +115,7 @@ def test_tensor_shows_own_cards_and_the_size_of_the_other_hand():
     assert observer.tensor[120:124].tolist() == [0, 0, 0, 1]
 
 
-def test_game_without_cards_to_draw_or_an_end_is_a_draw():
+def test_game_without_cards_to_draw_or_end_is_draw():
     state = state_with("b-3", "r-1")
     state.pile, state.played = bytes(60), b""
     state.apply_action(uno.DRAW)

@@ -110,7 +110,7 @@ def files(folder):
 
 
 @pytest.mark.parametrize("override", COMMAND_LINE.values(), ids=COMMAND_LINE)
-def test_a_hostile_command_line_is_refused(tmp_path, capsys, override):
+def test_hostile_command_line_is_rejected(tmp_path, capsys, override):
     arguments = [override] if override.startswith("+run") else ["+run=quickstart", override]
     refused(capsys, *arguments)
     assert files(tmp_path) == []
@@ -119,7 +119,7 @@ def test_a_hostile_command_line_is_refused(tmp_path, capsys, override):
 @pytest.mark.parametrize(
     "override", ["resume=../other", "resume=[a,b]", "resume={a:1}", f"resume={LONG}", "resume=a\0"]
 )
-def test_a_hostile_name_to_resume_is_refused(tmp_path, capsys, override):
+def test_hostile_resume_name_is_rejected(tmp_path, capsys, override):
     refused(capsys, override, "checkpoint_dir=.")
     refused(capsys, override, "checkpoint_dir=a\0b")
     assert files(tmp_path) == []
@@ -167,7 +167,7 @@ STORED = {
 
 
 @pytest.mark.parametrize("text", STORED.values(), ids=STORED)
-def test_a_hostile_stored_configuration_is_refused(tmp_path, capsys, text):
+def test_hostile_stored_configuration_is_rejected(tmp_path, capsys, text):
     (tmp_path / "mine").mkdir()
     stored = tmp_path / "mine" / "config.yaml"
     stored.write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -177,12 +177,12 @@ def test_a_hostile_stored_configuration_is_refused(tmp_path, capsys, text):
 
 
 @pytest.mark.parametrize("name", ["a date", "a set", "nothing as a key", "a defaults list", "hydra's settings"])
-def test_the_error_for_an_external_run_file_names_it(tmp_path, capsys, name):
+def test_error_names_external_run_file(tmp_path, capsys, name):
     (tmp_path / "own.yaml").write_text(STORED[name])
     assert f"run={tmp_path / 'own.yaml'}: " in refused(capsys, f"+run={tmp_path / 'own.yaml'}")
 
 
-def test_a_run_goes_on_where_it_was_found_whatever_its_configuration_says(tmp_path):
+def test_run_resumes_in_found_folder_ignoring_stored_path(tmp_path):
     """A copied folder would otherwise lead into the one it was copied from, or restart elsewhere."""
     (tmp_path / "mine").mkdir()
     plain = to_plain(DogfightRunConfig()) | {"checkpoint_dir": "/elsewhere"}
@@ -191,6 +191,6 @@ def test_a_run_goes_on_where_it_was_found_whatever_its_configuration_says(tmp_pa
     assert (config.name, config.checkpoint_dir) == ("mine", str(tmp_path))
 
 
-def test_a_message_is_one_line_whatever_it_quotes():
+def test_message_is_one_line_for_any_quoted_text():
     assert str(InputError("a\r\n  b\x1b[2J\0c")) == "a b\\x1b[2J\\x00c"
     assert len(str(InputError("x" * 5_000_000))) < 2_100

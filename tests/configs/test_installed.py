@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.parametrize(
     "script", ["train.py", *(f"eval/{name}.py" for name in ("run", "export", "payoff", "seeds", "curves"))]
 )
-def test_a_python_without_packages_prints_how_to_install(script, tmp_path):
+def test_missing_packages_print_install_command(script, tmp_path):
     command = [sys.executable, "-S", str(ROOT / script), "--help"]  # -S: without the packages that are installed
     done = subprocess.run(command, cwd=tmp_path, env={}, capture_output=True, text=True, check=False)
     assert done.returncode == 2
@@ -98,7 +98,7 @@ SCRIPTS = {"train": "train.py", "eval": "eval/run.py"} | {
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_a_script_works_in_the_base_install_where_its_command_does(name, base_install, tmp_path):
+def test_script_works_in_base_install_like_its_command(name, base_install, tmp_path):
     """With --help every one does; otherwise those that need the extra say so."""
     for words in (["--help"], ["list", "--dir", tmp_path] if name == "runs" else ["x"]):
         code, _ = by_name = base_install("-m", "sparring", name, *words)
@@ -108,7 +108,7 @@ def test_a_script_works_in_the_base_install_where_its_command_does(name, base_in
         assert "Traceback" not in output + by_name[1]
 
 
-def test_an_old_python_prints_the_required_version(monkeypatch, capsys):
+def test_old_python_prints_required_version(monkeypatch, capsys):
     monkeypatch.setattr(sys, "version_info", (3, 10, 4))
     with pytest.raises(SystemExit, match="2"):
         check_installed("eval/run.py")
@@ -118,7 +118,7 @@ def test_an_old_python_prints_the_required_version(monkeypatch, capsys):
     )
 
 
-def test_old_pythons_understand_what_tells_them():
+def test_old_python_can_parse_version_check():
     """Every script with the check, and the check itself, as far as a Python reads them before it is told."""
     scripts = [ROOT / "train.py", *(ROOT / "eval").glob("*.py")]
     told = [path for path in scripts if "check_installed" in path.read_text("utf-8")]
@@ -127,12 +127,12 @@ def test_old_pythons_understand_what_tells_them():
         ast.parse(path.read_text("utf-8"), feature_version=(3, 8))
 
 
-def test_a_complete_installation_prints_nothing(capsys):
+def test_complete_installation_prints_nothing(capsys):
     check_installed("train.py")
     assert capsys.readouterr() == ("", "")
 
 
-def test_the_packages_are_those_of_the_project():
+def test_package_list_matches_pyproject():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     stated = [*project["dependencies"], *project["optional-dependencies"]["train"]]
     needed = [re.split(r"[<>=]", requirement)[0] for requirement in stated]

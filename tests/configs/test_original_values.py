@@ -118,7 +118,7 @@ def unnamed(path, differing):
 
 
 @pytest.mark.parametrize("name", SWEEPS)
-def test_sweeps_have_the_original_values_or_name_the_difference(name):
+def test_sweeps_match_original_values_or_name_difference(name):
     shared, runs = SWEEPS[name]
     plan = read_sweep([f"+sweep={name}", "seed=0"])
     assert [label.partition("-")[0] for label in plan.labels] == list(runs)
@@ -128,13 +128,13 @@ def test_sweeps_have_the_original_values_or_name_the_difference(name):
 
 @pytest.mark.parametrize("quick", ["", "_quick"])
 @pytest.mark.parametrize("number", EXPERIMENTS)
-def test_experiments_have_the_original_values_or_name_the_difference(number, quick):
+def test_experiments_match_original_values_or_name_difference(number, quick):
     name = f"diplomacy_exp{number}{quick}"
     config = to_plain(load([f"+run={name}", "model.adapter=x"]))
     differing = differences(EXPERIMENTS[number], config, SIZES if quick else ())
     assert not unnamed(CONFIG_DIR / "run" / f"{name}.yaml", differing)
 
 
-def test_every_sweep_that_follows_the_original_is_compared():
+def test_every_sweep_based_on_original_is_compared():
     own = {"mlp_stability_quick", "quickstart_search"}
     assert {path.stem for path in (CONFIG_DIR / "sweep").glob("*.yaml")} - own == set(SWEEPS)

@@ -260,7 +260,7 @@ def test_the_same_runs_give_the_same_bytes(form, make_run, monkeypatch):
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_curves"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, make_run, tmp_path, check_row):
+def test_invalid_arguments_print_expected_messages(row, make_run, tmp_path, check_row):
     make_run("a", [0.1, 0.2], train__kl=[0.0, -1.0], train__never=[None, None])
     make_run("b", [0.1, 0.2])
     make_run("other", [0.1], "train/kl")

@@ -152,7 +152,7 @@ def test_every_regime_of_a_ladder_is_rated_from_the_anchor(checkpoints, capsys):
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_run"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, make_checkpoint, check_row):
+def test_invalid_arguments_print_expected_messages(row, make_checkpoint, check_row):
     make_checkpoint()
     check_row(main, row)
 

@@ -120,7 +120,7 @@ def test_records_with_and_without_a_regime_are_refused(make_results, tmp_path, e
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_seeds"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, make_results, check_row):
+def test_invalid_arguments_print_expected_messages(row, make_results, check_row):
     make_results("a", (10, 4))
     make_results("b", (10, 4))
     check_row(main, row)

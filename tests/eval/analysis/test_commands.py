@@ -77,7 +77,7 @@ def test_statistics_of_a_metric_by_hand(capsys, root):
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_runs"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, root, tmp_path, monkeypatch, check_row):
+def test_invalid_arguments_print_expected_messages(row, root, tmp_path, monkeypatch, check_row):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     check_row(command.main, row, "--dir", str(root))
 

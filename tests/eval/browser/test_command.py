@@ -176,7 +176,7 @@ def test_policies_are_listed_with_what_beats_them(printed):
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_sparring"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, opened, check_row):
+def test_invalid_arguments_print_expected_messages(row, opened, check_row):
     check_row(command.main, row)
     assert opened == []
 

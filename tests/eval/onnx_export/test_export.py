@@ -171,7 +171,7 @@ def test_the_command_writes_beside_the_checkpoint(make_checkpoint, capsys, print
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_export"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, make_checkpoint, check_row):
+def test_invalid_arguments_print_expected_messages(row, make_checkpoint, check_row):
     make_checkpoint()
     check_row(main, row)
 

@@ -248,7 +248,7 @@ def test_bad_input_is_one_line_in_every_game(words, message, game_run, error_lin
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_payoff"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, make_run, flyer, checkpoints, check_row):
+def test_invalid_arguments_print_expected_messages(row, make_run, flyer, checkpoints, check_row):
     make_run()
     (checkpoints / "empty").mkdir()
     check_row(main, row)

@@ -328,7 +328,7 @@ def test_a_wrong_message_is_answered_with_a_note(message, words, tmp_path):
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_play"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, check_row, monkeypatch, tmp_path):
+def test_invalid_arguments_print_expected_messages(row, check_row, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     check_row(play.main, row)
 

@@ -168,5 +168,5 @@ def test_an_engine_that_fails_leaves_the_complete_opponents(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_run"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, check_row):
+def test_invalid_arguments_print_expected_messages(row, check_row):
     check_row(main, row, "--device", "cpu", "--quiet")

@@ -61,7 +61,7 @@ def test_snapshots_of_a_run_are_players(tmp_path):
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_payoff"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, check_row):
+def test_invalid_arguments_print_expected_messages(row, check_row):
     check_row(main, row)
 
 

@@ -43,7 +43,7 @@ def test_the_command_writes_page_and_log(tmp_path, capsys, printed):
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_replay"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, check_row, tmp_path, monkeypatch):
+def test_invalid_arguments_print_expected_messages(row, check_row, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.json").touch()
     check_row(main, row)

@@ -347,7 +347,7 @@ def test_a_missing_extra_is_one_line(monkeypatch, error_line):
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_play"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, check_row):
+def test_invalid_arguments_print_expected_messages(row, check_row):
     check_row(play.main, row)
 
 

@@ -144,7 +144,7 @@ def test_the_replay_shows_nothing_before_the_end():
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_play"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, check_row, monkeypatch, tmp_path):
+def test_invalid_arguments_print_expected_messages(row, check_row, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     check_row(play.main, row)
 

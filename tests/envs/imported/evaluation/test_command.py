@@ -132,7 +132,7 @@ def test_replays_are_pictures_or_text(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_run"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, tmp_path, check_row):
+def test_invalid_arguments_print_expected_messages(row, tmp_path, check_row):
     save_run(tmp_path / "run", "pettingzoo", TICTACTOE)
     check_row(main, row)
 

@@ -120,7 +120,7 @@ def test_an_episode_is_written_as_gif(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_episodes"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, check_row):
+def test_invalid_arguments_print_expected_messages(row, check_row):
     check_row(main, row)
 
 

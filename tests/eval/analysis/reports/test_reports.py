@@ -91,7 +91,7 @@ def test_a_damaged_run_is_reported_with_its_own_exit_code(run_folder, capsys):
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_runs"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, run_folder, check_row):
+def test_invalid_arguments_print_expected_messages(row, run_folder, check_row):
     root = run_folder("sick_guard").parent
     run_folder("sick_cartpole")
     check_row(runs.main, row, "--dir", str(root))

@@ -131,5 +131,5 @@ def test_object_that_changes_or_fails_is_refused_in_one_line(tmp_path):
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_pettingzoo"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, check_row):
+def test_invalid_arguments_print_expected_messages(row, check_row):
     check_row(main, row)

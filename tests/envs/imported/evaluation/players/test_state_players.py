@@ -160,7 +160,7 @@ def test_game_of_one_player_is_refused_before_anything_is_searched(tmp_path, cap
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_exploit"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, check_row):
+def test_invalid_arguments_print_expected_messages(row, check_row):
     check_row(main, row)
 
 
