@@ -229,14 +229,14 @@ def test_global_random_generators_are_left_alone(game):
 
 
 @cases
-def test_gymnasium_accepts_it(game, variant):
+def test_gymnasium_checker_passes(game, variant):
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         check_env(gym.make(game, **variant).unwrapped)
 
 
 @parallel_games
-def test_pettingzoo_accepts_it(game):
+def test_pettingzoo_api_test_passes(game):
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         for advice in NOT_FOLLOWED.get(game, ()):

@@ -117,7 +117,7 @@ def test_the_line_that_a_live_run_is_writing_is_left_out(make_run):
 
 
 @pytest.mark.parametrize("line", ["", "{", '{"env_steps": 1', "\0", "[" * 100_000, "[1]", "{}", '{"env_steps": 1.5}'])
-def test_a_damaged_line_is_named(line, make_run, error_line):
+def test_damaged_line_is_named(line, make_run, error_line):
     folder = make_run("a", [0.1, 0.2], end=f'{line}\n{{"env_steps": 4000000}}\n')
     err = error_line(main, ["a"])
     assert err.startswith(f"eval/curves.py: {folder / 'metrics.jsonl'}, line 3: is no")

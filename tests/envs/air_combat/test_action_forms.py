@@ -62,7 +62,7 @@ def tactician(obs):
     ("form", "bot"),
     [("continuous", pilot), ("discrete", lambda obs: nearest_levels(pilot(obs))), ("manoeuvres", tactician)],
 )
-def test_a_bot_wins_by_each_form(form, bot):
+def test_bot_wins_with_each_action_form(form, bot):
     """Against the target that flies straight, from even starts; it never meets the ground."""
     game = batch(form, 16)
     game.assign(torch.tensor([[rules.ACTIONS, rules.bot_id("straight")]]))
@@ -96,7 +96,7 @@ def directions(planes):
     return planes["vel"] / np.linalg.norm(planes["vel"], axis=-1, keepdims=True)
 
 
-def test_level_climb_and_dive_keep_the_heading():
+def test_level_climb_and_dive_keep_heading():
     for name, tangent in (("level", 0.0), ("climb", 0.6), ("dive", -0.5)):
         planes, _ = flown(name, (3000.0, 0.0, 0.0), steps=60)
         north, east, down = directions(planes)[0]
@@ -107,7 +107,7 @@ def test_level_climb_and_dive_keep_the_heading():
 @pytest.mark.parametrize(
     ("name", "lift"), [("pure_pursuit", 0.0), ("sustained_turn", 0.0), ("high_yo_yo", 0.5), ("low_yo_yo", -0.25)]
 )
-def test_pursuits_and_yo_yos_point_at_the_opponent_or_out_of_the_plane(name, lift):
+def test_pursuits_point_at_opponent_and_yo_yos_out_of_plane(name, lift):
     """After a turn of 60 degrees to the right, in azimuth at the opponent, in elevation above or below it."""
     planes, _ = flown(name, (2000.0, 3500.0, 0.0), heading=60.0, steps=110)
     gap = planes["pos"][1] - planes["pos"][0]
@@ -118,7 +118,7 @@ def test_pursuits_and_yo_yos_point_at_the_opponent_or_out_of_the_plane(name, lif
     assert elevation == pytest.approx(0.0, abs=0.06) if lift == 0.0 else np.sign(elevation) == np.sign(lift)
 
 
-def test_lead_and_lag_are_ahead_of_and_behind_the_opponent():
+def test_lead_and_lag_point_ahead_of_and_behind_opponent():
     """The opponent crosses to the right."""
     asides = {}
     for name in ("lead_pursuit", "pure_pursuit", "lag_pursuit"):
@@ -144,7 +144,7 @@ def test_break_beam_and_extend_turn_across_and_away():
 
 
 @pytest.mark.parametrize("name", rules.MANOEUVRES)
-def test_no_manoeuvre_meets_the_ground(name):
+def test_no_manoeuvre_hits_ground(name):
     planes, _ = flown(name, (1500.0, 400.0, 300.0), steps=600, height=1200.0)
     assert -planes["pos"][0, 2] > 100.0
 
@@ -153,7 +153,7 @@ def test_no_manoeuvre_meets_the_ground(name):
     ("form", "action"),
     [("manoeuvres", (12, 0)), ("manoeuvres", (-1, 0)), ("manoeuvres", (0, 2)), ("discrete", (5, 0, 0, 0))],
 )
-def test_choices_that_are_none_are_counted(form, action):
+def test_invalid_choices_are_counted(form, action):
     game = batch(form)
     game.actions[0, 0] = torch.tensor(action, dtype=torch.float32)
     game.step(game.actions)
@@ -172,7 +172,7 @@ def test_weapons_are_fired_with_choices():
     assert not game.invalid_actions.any()
 
 
-def test_spaces_of_pettingzoo_are_of_choices():
+def test_pettingzoo_spaces_match_choices():
     env = parallel_env(action_form="manoeuvres", missiles=2, flares=2, opponent="straight")
     assert env.action_space("player_0").nvec.tolist() == [12, 2, 2, 2]
     env.reset(seed=1)

@@ -26,14 +26,14 @@ def swapped(model, pilots, steps, *, starts=12, options=rules.PLAIN):
 
 @pytest.mark.parametrize("model", rules.MODELS)
 @pytest.mark.parametrize("options", [rules.PLAIN, rules.CombatOptions(flares=1)], ids=["plain", "battle"])
-def test_starts_are_half_a_circle_apart_to_the_bit(model, options):
+def test_starts_are_rotated_by_half_circle_bit_for_bit(model, options):
     planes, _ = swapped(model, ("straight", "straight"), 0, options=options)
     for name in ("vel", "nose", "up"):
         assert np.array_equal(planes[name][0, :, 1], planes[name][0, :, 0] * HALF_TURN)
 
 
 @pytest.mark.parametrize("model", rules.MODELS)
-def test_matches_mirror_to_the_bit(model):
+def test_matches_mirror_bit_for_bit(model):
     """Twenty seconds: a difference in the last bit of a start grows to kilometres in a minute."""
     planes, _ = swapped(model, ("ace", "dogfighter"), 300)
     for name in ("pos", "vel", "nose"):

@@ -32,7 +32,7 @@ def test_straight_keeps_height_and_heading(model):
 
 
 @pytest.mark.parametrize("model", rules.MODELS)
-def test_turning_is_a_level_turn_to_the_right(model):
+def test_turning_is_level_right_turn(model):
     _, planes = flown("turning", "straight", seconds=12, model=model)
     headings = np.unwrap([np.arctan2(one[:, 0]["vel"][:, 1], one[:, 0]["vel"][:, 0]) for one in planes], axis=0)
     assert (np.diff(headings[3:], axis=0) > 0.03).all()
@@ -52,7 +52,7 @@ LADDER = [
 
 
 @pytest.mark.parametrize(("better", "worse", "model"), LADDER)
-def test_ladder(better, worse, model):
+def test_ladder_has_expected_order(better, worse, model):
     """Clear differences of the payoff table: half of the matches won, few lost."""
     results, _ = flown(better, worse, model=model)
     assert (results > 0).mean() >= 0.5
@@ -67,12 +67,12 @@ BANDS = {
 UNARMED = ("weaver", "spiral", "runner")
 
 
-def test_every_low_pilot_has_a_band():
+def test_every_low_pilot_has_altitude_band():
     assert tuple(BANDS) == tuple(rules.BOTS)[8:]
 
 
 @pytest.mark.parametrize("model", rules.MODELS)
-def test_low_pilots_stay_in_their_bands_and_above_the_ground(model):
+def test_low_pilots_stay_in_bands_above_ground(model):
     """From 200 starts, 25 each, beside a weaver, which does not fight; a match that ended is left out."""
     names, starts = tuple(BANDS), 25
     game = AirCombatBatch(starts * len(names), model=model, action_repeat=6, threads=1, seed=9)
@@ -97,7 +97,7 @@ def test_low_pilots_stay_in_their_bands_and_above_the_ground(model):
 
 
 @pytest.mark.parametrize("model", rules.MODELS)
-def test_low_pilots_without_arms_never_fire(model):
+def test_unarmed_low_pilots_never_fire(model):
     """Against one that sits behind them, and one that comes close in front."""
     for name in UNARMED:
         for opponent in ("chaser", "deck"):
@@ -114,7 +114,7 @@ def test_low_pilots_without_arms_never_fire(model):
 
 @pytest.mark.parametrize("model", rules.MODELS)
 @pytest.mark.parametrize("pilot", rules.BOTS)
-def test_no_pilot_flies_into_the_ground(pilot, model):
+def test_no_pilot_flies_into_ground(pilot, model):
     """Against a target that only flies straight; all states stay finite."""
     _, planes = flown(pilot, "straight", matches=8, seconds=60, model=model)
     heights = -np.stack([one[:, 0]["pos"][:, 2] for one in planes])

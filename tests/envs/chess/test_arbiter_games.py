@@ -75,7 +75,7 @@ def check(before, move, after, moves, end):
 
 
 @pytest.mark.parametrize("games", [400, pytest.param(2000, marks=pytest.mark.slow)])
-def test_answers_of_random_games_are_those_of_python_chess(games):
+def test_random_game_answers_match_python_chess(games):
     seen = Counter()
     for number in range(games):
         draw = random.Random(number)
@@ -98,7 +98,7 @@ def test_answers_of_random_games_are_those_of_python_chess(games):
     assert {kind: seen[kind] for kind, least in rare.items() if seen[kind] < least * games // 2000} == {}
 
 
-def test_illegal_moves_leave_the_position():
+def test_illegal_moves_leave_position_unchanged():
     draw, board = np.random.default_rng(1), chess.Board()
     for _ in range(60):
         legal = {move.uci() for move in board.legal_moves}

@@ -139,7 +139,7 @@ def test_an_exchange_that_ends_early_pays_what_random_play_gets(loaded):
         ({"game": "openspiel_exploitability", "options": {"id": "chess"}}, "chess: has too many positions"),
     ],
 )
-def test_bad_options_are_one_line(loaded, options, message):
+def test_bad_options_give_one_line_error(loaded, options, message):
     _, taskset = loaded(**options)
     with pytest.raises(InputError, match=message) as error:
         list(taskset)

@@ -79,7 +79,7 @@ def test_place_and_heading_do_not_matter():
 
 
 @pytest.mark.parametrize("gun", rules.GUNS)
-def test_seats_can_be_swapped(gun):
+def test_swapping_seats_swaps_rewards(gun):
     planes, actions = closer(batch().snapshot()["planes"]), script()
     actions[..., 3] = -1.0 if gun == "rounds" else actions[..., 3]  # spread differs by seat
     first = fly(planes, actions, gun=gun)
@@ -92,7 +92,7 @@ def test_seats_can_be_swapped(gun):
 
 
 @pytest.mark.parametrize(("model", "gun"), [("point_mass", "cone"), ("f16", "rounds")])
-def test_who_does_not_launch_plays_the_match_without_missiles(model, gun):
+def test_pilot_that_never_launches_matches_missile_free_match(model, gun):
     """To the bit, in all columns that both have."""
     further = {"model": model, "gun": gun, "chase": 0.5}
     with_missiles, without = batch(**further), batch(options=rules.PLAIN, **further)
@@ -108,7 +108,7 @@ def test_who_does_not_launch_plays_the_match_without_missiles(model, gun):
         assert torch.equal(with_missiles.reward, without.reward)
 
 
-def test_warnings_and_the_own_missile_are_observed():
+def test_warnings_and_own_missile_are_observed():
     planes = closer(batch(1).snapshot()["planes"])
     game = batch(1)
     game.load({"planes": planes})
@@ -133,7 +133,7 @@ def test_warnings_and_the_own_missile_are_observed():
     assert target["warned_closure"] > 0.1
 
 
-def test_pilots_use_what_they_carry():
+def test_pilots_use_missiles_and_flares():
     """The chaser's missile kills what flies straight from beyond the gun; the evader survives it by flares."""
     results = {}
     for name, flares in (("straight", 20), ("evader", 20), ("evader", 0)):
@@ -151,7 +151,7 @@ def test_pilots_use_what_they_carry():
     assert results["evader", 0] >= 8
 
 
-def test_sizes_follow_the_options():
+def test_sizes_follow_options():
     game = batch(2)
     assert game.obs.shape == (2, 2, 62)
     assert game.actions.shape == (2, 2, 6)
@@ -169,6 +169,6 @@ def test_sizes_follow_the_options():
         ({"missiles": True}, r"missiles=True: must be a whole number"),
     ],
 )
-def test_bad_options_are_refused(options, message):
+def test_bad_options_are_rejected(options, message):
     with pytest.raises(ConfigError, match=message):
         rules.CombatOptions(**options)

@@ -59,7 +59,7 @@ def text(page, selector):
 
 
 @needs_chromium
-def test_a_game_is_played_to_mate_with_mouse_and_keys(tmp_path):
+def test_game_is_played_to_mate_with_mouse_and_keys(tmp_path):
     first, second = "M: a2c3 a2b4 a2a8 E: -0.5 -1.0 3.0 B: a2c3", "M: c3d5 E: -9.0 B: c3d5"
     model = ModelPlayer("model", Script(first, second, "M: a2c3 E: 0.5 B: a2a8", "B: g8f8"), tokens=99)
     table = table_of(tmp_path, model, fen=CASTLING_AND_PROMOTION)

@@ -50,7 +50,7 @@ def model(tmp_path_factory):
     return folder / "model"
 
 
-def test_grpo_continues_bit_for_bit_at_the_border_of_its_phases(model, tmp_path):
+def test_grpo_resumes_bit_for_bit_at_phase_boundary(model, tmp_path):
     options = (*TWO_PHASES, f"model.name={model / 'final'}")
     whole = run(tmp_path, "whole", *options)
     run(tmp_path, "cut", *options, "max_updates=2")
@@ -74,7 +74,7 @@ def test_every_overfit_check_takes_its_steps(name, model, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_games_of_the_corpus_have_the_words_of_three_hundred(monkeypatch):
+def test_game_vocabulary_matches_three_hundred_games(monkeypatch):
     words = game_tokenizer("chess").get_vocab()
     monkeypatch.setattr(demonstrations, "GAMES", range(300))
     assert game_tokenizer.__wrapped__("chess").get_vocab() == words

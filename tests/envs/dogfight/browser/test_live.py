@@ -143,7 +143,7 @@ def talk(messages, tmp_path, seconds=0.0):
         ({"kind": "save"}, "after the end"),
     ],
 )
-def test_a_wrong_message_is_answered_with_a_note(message, words, tmp_path):
+def test_wrong_message_is_answered_with_note(message, words, tmp_path):
     (answer,) = talk([message], tmp_path)
     assert answer["kind"] == "note"
     assert words in answer["text"]

@@ -130,7 +130,7 @@ def test_a_failing_player_is_asked_again():
         ({"kind": "begin", "seat": 2}, "message.seat 2: must be below 2"),
     ],
 )
-def test_a_wrong_message_is_answered_with_a_note(message, words):
+def test_wrong_message_is_answered_with_note(message, words):
     told = talk(table_of("kuhn_poker"), message)
     assert words in next(one["text"] for one in reversed(told) if one["kind"] == "note")
 
