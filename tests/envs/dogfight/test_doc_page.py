@@ -135,7 +135,7 @@ def test_arguments_name_every_choice(argument, choices):
     assert [choice for choice in choices if not re.search(rf"\b{choice}\b", meaning)] == []
 
 
-def test_facts_in_the_prose():
+def test_facts_in_prose_match_code():
     text = " ".join(DOC.split())
     assert f"x in [{-rules.HALF_WIDTH:g}, {rules.HALF_WIDTH:g}]" in text
     assert f"y in [0, {rules.HEIGHT:g}]" in text

@@ -32,7 +32,7 @@ def with_left(**changes):
 
 
 @pytest.mark.parametrize("size", [(600, 400), (320, 200), (401, 777)])
-def test_a_picture_has_the_requested_size(size):
+def test_picture_has_requested_size(size):
     picture = draw(FRAME, size=size)
     assert picture.shape == (size[1], size[0], 3)
     assert picture.dtype == np.uint8

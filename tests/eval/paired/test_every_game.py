@@ -159,7 +159,7 @@ def test_a_ladder_rates_every_pair(who, tmp_path):
 
 
 @pytest.mark.parametrize("game", ["air_combat", "imported"])
-def test_a_sequential_test_counts_the_pairs_of_new_games(game, tmp_path, checkpoints):
+def test_sequential_test_counts_pairs_of_new_games(game, tmp_path, checkpoints):
     """LLR = n (s1 - s0) (2 m - s0 - s1) / (2 v), with half a pair of each score added."""
     if game == "air_combat":
         words = ["--env", game, "--ckpt", "bot:chaser", "--opponents", "turning"]

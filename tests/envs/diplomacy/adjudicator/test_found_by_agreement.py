@@ -41,7 +41,7 @@ def result(batch, name):
     return int(batch.results[0, find_location(name)])
 
 
-def test_no_fleet_draws_the_support_of_a_move_that_only_it_could_carry(batch):
+def test_fleet_draws_no_support_for_move_only_it_could_convoy(batch):
     place(batch, [(ENGLAND, "F ENG"), (ENGLAND, "A WAL"), (FRANCE, "F MAO")])
     drawn = {"ENG": set(), "MAO": set()}
     for seed in range(8):
@@ -53,7 +53,7 @@ def test_no_fleet_draws_the_support_of_a_move_that_only_it_could_carry(batch):
     assert read_order("F MAO S A WAL - BRE").order in drawn["MAO"]
 
 
-def test_a_result_does_not_outlast_its_phase(batch):
+def test_result_does_not_outlast_its_phase(batch):
     place(batch, [(FRANCE, "A PAR")])
     order(batch, "A PAR - BUR")
     batch.process()
@@ -64,7 +64,7 @@ def test_a_result_does_not_outlast_its_phase(batch):
 
 
 @pytest.mark.parametrize("intruder", [AUSTRIA, FRANCE])
-def test_a_home_that_is_left_in_winter_is_not_free_yet(batch, intruder):
+def test_home_vacated_in_winter_is_not_free_yet(batch, intruder):
     """It was, if the power that left came before the one that built in the alphabet."""
     place(batch, [(intruder, "F KIE")], owner=[(GERMANY, ["KIE", "BER"])], phase=codes.WINTER)
     order(batch, "F KIE B", "A BER B")
@@ -74,7 +74,7 @@ def test_a_home_that_is_left_in_winter_is_not_free_yet(batch, intruder):
 
 
 @pytest.mark.parametrize("intruder", [AUSTRIA, FRANCE])
-def test_a_disband_in_a_foreign_home_is_reported(batch, intruder):
+def test_disband_in_foreign_home_is_reported(batch, intruder):
     """The power at home called it void while it built elsewhere."""
     place(batch, [(intruder, "F KIE")], owner=[(GERMANY, ["KIE", "BER"])], phase=codes.WINTER)
     order(batch, "F KIE D", "A BER B")

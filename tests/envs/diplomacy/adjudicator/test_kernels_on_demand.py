@@ -32,7 +32,7 @@ for uses in (one_by_one, lambda batch: (batch.load_kernels,)):
 """
 
 
-def test_a_kernel_is_loaded_when_it_is_first_used_and_what_plays_a_game_at_once():
+def test_kernels_load_on_first_use_or_all_at_once():
     """What two processes have loaded, before and after each use of a batch."""
     command = [sys.executable, "-c", CODE % (MODULES,)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)

@@ -66,20 +66,20 @@ def in_phase(before, phases):
     return torch.isin(before["phase"], torch.tensor(phases, dtype=torch.int8)) & (before["done"] == 0)
 
 
-def test_the_course_has_every_phase_and_an_end(course):
+def test_random_game_visits_every_phase_and_ends(course):
     for phase in range(5):
         assert any(in_phase(before, (phase,)).any() for before, _ in course)
     assert course[-1][1]["done"].any()
     assert sum(int((before["done"] == 0).sum()) for before, _ in course) > 2000
 
 
-def test_no_drawn_order_is_void(course):
+def test_drawn_orders_are_never_void(course):
     for before, after in course:
         ordered = (before["orders"] != 0) & (before["done"] == 0)[:, None]
         assert not (ordered & (after["results"] % codes.DISLODGED_FLAG == codes.VOID)).any()
 
 
-def test_every_unit_that_can_has_a_drawn_order(course):
+def test_every_able_unit_has_drawn_order(course):
     for before, _ in course:
         moving = in_phase(before, MOVEMENT)
         assert torch.equal(before["orders"][moving] != 0, before["units"][moving] != 0)
@@ -105,7 +105,7 @@ def test_movement_conserves_units(course, crowd):
         check_conserved(before, after)
 
 
-def test_retreats_add_no_more_than_were_dislodged(course):
+def test_retreats_add_at_most_dislodged_units(course):
     for before, after in course:
         left = in_phase(before, (codes.SPRING_RETREATS, codes.FALL_RETREATS))
         arrived = number(after["units"]) - number(before["units"])
@@ -114,7 +114,7 @@ def test_retreats_add_no_more_than_were_dislodged(course):
         assert (kept | (before["units"] == 0))[left].all()
 
 
-def test_units_stand_where_they_can(course, crowd):
+def test_units_stand_on_valid_locations(course, crowd):
     terrain = torch.as_tensor(BOARD.terrain.copy())
     split = torch.tensor([bool(coasts) for coasts in BOARD.coasts_of])
     for _, after in (*course, crowd):
@@ -126,7 +126,7 @@ def test_units_stand_where_they_can(course, crowd):
             assert not ((form == codes.FLEET_FORM) & split).any()
 
 
-def test_centres_change_hands_in_fall_alone(course):
+def test_centres_change_owner_only_in_fall(course):
     for before, after in course:
         other = (before["owner"] != after["owner"]).any(dim=1)
         assert not (other & in_phase(before, (*SPRING, codes.WINTER))).any()
@@ -134,7 +134,7 @@ def test_centres_change_hands_in_fall_alone(course):
         assert (fresh >= 0).all()
 
 
-def test_a_centre_belongs_to_who_is_in_it_after_fall(course):
+def test_centre_belongs_to_occupier_after_fall(course):
     centres = torch.as_tensor(BOARD.centres.copy()).long()
     for before, after in course:
         over = in_phase(before, (codes.FALL, codes.FALL_RETREATS)) & (after["phase"] != codes.FALL_RETREATS)
@@ -143,7 +143,7 @@ def test_a_centre_belongs_to_who_is_in_it_after_fall(course):
         assert torch.equal(after["owner"][over], right[over])
 
 
-def test_after_winter_no_power_has_more_units_than_centres(course):
+def test_after_winter_units_do_not_exceed_centres(course):
     for before, after in course:
         winter = in_phase(before, (codes.WINTER,))
         for power in range(codes.NUM_POWERS):
@@ -151,12 +151,12 @@ def test_after_winter_no_power_has_more_units_than_centres(course):
             assert (units <= (after["owner"] == power).sum(dim=1))[winter].all()
 
 
-def test_a_phase_forgets_its_orders(course):
+def test_phase_clears_its_orders(course):
     for before, after in course:
         assert not after["orders"][before["done"] == 0].any()
 
 
-def test_a_game_that_is_over_stays_as_it_is(course):
+def test_finished_game_is_frozen(course):
     for before, after in course:
         over = before["done"] == 1
         assert all(torch.equal(before[name][over], after[name][over]) for name in EVERYTHING)
@@ -174,14 +174,14 @@ def again(before, rows, threads):
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_neighbours_places_and_threads_do_not_matter(course, threads):
+def test_neighbours_index_and_threads_do_not_matter(course, threads):
     shuffled = torch.randperm(GAMES, generator=torch.Generator().manual_seed(threads))
     for before, after in course[::5]:
         if not before["done"].any():
             assert same(again(before, shuffled, threads), {name: after[name][shuffled] for name in EVERYTHING})
 
 
-def test_draws_depend_on_the_place_in_the_batch_and_the_seed_alone(course):
+def test_draws_depend_on_batch_index_and_seed_only(course):
     small, large = DiplomacyBatch(3, last_year=1909, threads=1), DiplomacyBatch(GAMES, last_year=1909, threads=3)
     for (_, left), (_, right), (_, first) in zip(play(small, 10), play(large, 10), course, strict=False):
         assert same(right, first)

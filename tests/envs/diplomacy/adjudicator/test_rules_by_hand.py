@@ -41,7 +41,7 @@ def result(batch, name):
     return int(batch.results[0, find_location(name)])
 
 
-def test_no_power_dislodges_its_own_unit_with_the_support_of_another(batch):
+def test_foreign_support_cannot_dislodge_own_unit(batch):
     """Supported by Russia, the attack is 2 against 1, and would dislodge any foreign army."""
     orders = ("A KIE - BER", "A BER H", "A PRU S A KIE - BER")
     process(batch, {"germany": "A KIE, A BER", "russia": "A PRU"}, *orders)
@@ -62,7 +62,7 @@ def with_support(mover, target, supporter, supported):
 
 @pytest.mark.parametrize("supported", ["STP/NC", "STP/SC", "STP"])
 @pytest.mark.parametrize("ordered", ["STP/NC", "STP"])
-def test_a_coast_in_the_order_of_an_army_is_ignored(batch, ordered, supported):
+def test_coast_in_army_order_is_ignored(batch, ordered, supported):
     """The army and its support are two against one, whichever coast they name (DATC 4.B.6)."""
     orders = with_support("FIN", ordered, "BAR", supported)
     process(batch, {"england": "A FIN, F BAR", "russia": "A STP"}, *orders)
@@ -71,14 +71,14 @@ def test_a_coast_in_the_order_of_an_army_is_ignored(batch, ordered, supported):
 
 
 @pytest.mark.parametrize(("supported", "moves"), [("STP/NC", True), ("STP/SC", False), ("STP", True)])
-def test_a_coast_in_the_support_of_a_fleet_counts(batch, supported, moves):
+def test_coast_in_fleet_support_counts(batch, supported, moves):
     """The fleet has two against one on the north coast only with the support for that one."""
     orders = with_support("BAR", "STP/NC", "FIN", supported)
     process(batch, {"england": "F BAR, A FIN", "russia": "A STP"}, *orders)
     assert (result(batch, "BAR") == codes.DONE) is moves
 
 
-def test_a_power_builds_as_many_units_as_it_lacks_and_loses_none(batch):
+def test_power_builds_exactly_its_missing_units(batch):
     """Three centres and two units: the first of two builds, in the order of the provinces, is carried out."""
     homes = {GERMANY: ["BER", "KIE", "MUN"]}
     process(batch, {"germany": "A RUH, A BUR"}, "A BER B", "A KIE B", owner=homes, phase=codes.WINTER)
@@ -87,7 +87,7 @@ def test_a_power_builds_as_many_units_as_it_lacks_and_loses_none(batch):
 
 
 @pytest.mark.parametrize(("owned", "winner"), [(17, TURKEY), (16, -1)])
-def test_the_eighteenth_centre_wins_after_fall(batch, owned, winner):
+def test_eighteenth_centre_wins_after_fall(batch, owned, winner):
     """A unit stands in one more centre than the power owns."""
     process(batch, {"turkey": f"A {CENTRES[owned]}"}, owner={TURKEY: CENTRES[:owned]}, phase=codes.FALL)
     assert (int(batch.winner[0]), bool(batch.done[0])) == (winner, winner == TURKEY)

@@ -177,7 +177,7 @@ def fall(me):
 
 
 @needs_chromium
-def test_a_game_is_played_saved_and_gone_on_with(tmp_path, script):
+def test_game_is_played_saved_and_resumed(tmp_path, script):
     file = tmp_path / "game.json"
     file.write_text(json.dumps(START))
     with browser(tmp_path / "profile") as page:

@@ -41,11 +41,11 @@ def touching():
 # ---- what touches
 
 
-def test_provinces_touch_exactly_where_the_board_says():
+def test_drawn_provinces_touch_exactly_as_on_board():
     assert touching() == pairs(BOARD.army_next) | pairs(BOARD.fleet_next)
 
 
-def test_a_land_border_comes_down_to_the_sea_exactly_where_fleets_sail_along_the_shore():
+def test_land_borders_reach_sea_exactly_along_fleet_routes():
     shore = {tuple(end) for b in DRAWING.borders if b.kind == COAST_LINE for end in (b.line[0], b.line[-1])}
     found = set()
     for border in DRAWING.borders:
@@ -56,12 +56,12 @@ def test_a_land_border_comes_down_to_the_sea_exactly_where_fleets_sail_along_the
     assert found == {pair for pair in pairs(BOARD.fleet_next) if set(pair) <= coastal}
 
 
-def test_every_province_is_one_piece():
+def test_every_province_is_connected():
     assert sorted(DRAWING.outlines) == list(BOARD.provinces)
     assert len(DRAWING.nowhere) == 2  # Switzerland and the desert
 
 
-def test_borders_are_of_the_kind_of_what_they_part():
+def test_borders_have_right_kind():
     for border in DRAWING.borders:
         seas = len(SEAS & set(border.between))
         assert {0: "land", 1: "coast", 2: "sea"}[seas] == border.kind
@@ -72,7 +72,7 @@ def test_borders_are_of_the_kind_of_what_they_part():
 
 
 @pytest.mark.parametrize("points", ["units", "centres"])
-def test_units_and_centres_stand_in_their_provinces(points):
+def test_units_and_centres_are_inside_their_provinces(points):
     owners = {"units": range(75), "centres": BOARD.centres}[points]
     for number, province in enumerate(owners):
         code = BOARD.provinces[province]
@@ -81,13 +81,13 @@ def test_units_and_centres_stand_in_their_provinces(points):
         assert within == [code], f"{points} of {code}"
 
 
-def test_fleets_on_a_coast_stand_close_to_it():
+def test_coastal_fleets_are_close_to_their_coast():
     for location in range(75, 81):
         outline = DRAWING.outlines[BOARD.locations[location][:3]]
         assert np.hypot(*(outline - DRAWING.units[location]).T).min() < 26
 
 
-def test_no_line_crosses_another():
+def test_lines_do_not_cross():
     """Softened as they are drawn; pieces that share an end may touch there."""
     pieces = np.array([pair for border in DRAWING.borders for pair in pairwise(border.line.tolist())])
     start, end = pieces[:, 0], pieces[:, 1]

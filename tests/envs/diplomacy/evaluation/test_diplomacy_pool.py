@@ -33,7 +33,7 @@ def parts(tmp_path_factory):
     return folder, ends
 
 
-def test_pooled_figures_are_those_of_all_games(parts, tmp_path, printed):
+def test_pooled_figures_match_all_games(parts, tmp_path, printed):
     folder, ends = parts
     files = [str(folder / seed / "diplomacy.json") for seed in ("1", "2")]
     out = printed(main, ["--pool", *files, "--out", str(tmp_path)])
@@ -49,7 +49,7 @@ def test_pooled_figures_are_those_of_all_games(parts, tmp_path, printed):
     assert "most centres %" in out
 
 
-def test_what_does_not_belong_together_is_refused(parts, tmp_path, capsys):
+def test_incompatible_results_are_rejected(parts, tmp_path, capsys):
     folder, _ = parts
     one, two = (folder / seed / "diplomacy.json" for seed in ("1", "2"))
     changed = json.loads(two.read_text())

@@ -37,7 +37,7 @@ def least_squares(values, reference, expected):
     return at @ weights, np.sqrt(variance * at @ np.linalg.inv(design.T @ design) @ at)
 
 
-def test_the_corrected_mean_is_that_of_a_regression_by_least_squares():
+def test_corrected_mean_matches_least_squares_regression():
     values, reference = drawn(140, 3)
     estimate, deviation = corrected(values, reference, 1 / 7)
     value, error = least_squares(values, reference, 1 / 7)
@@ -46,7 +46,7 @@ def test_the_corrected_mean_is_that_of_a_regression_by_least_squares():
     assert deviation == pytest.approx(0.05, rel=0.2)
 
 
-def test_the_interval_by_power_leaves_out_the_variance_between_powers():
+def test_interval_by_power_excludes_variance_between_powers():
     values, _ = drawn(140, 4)
     estimate, deviation = stratified(values)
     groups = values.reshape(20, 7)
@@ -58,7 +58,7 @@ def test_the_interval_by_power_leaves_out_the_variance_between_powers():
 
 
 @pytest.mark.parametrize("method", ["power", "corrected"])
-def test_intervals_cover_the_true_mean_in_95_percent(method):
+def test_intervals_cover_true_mean_in_95_percent(method):
     hits = 0
     for seed in range(400):
         values, reference = drawn(28, seed)
@@ -67,7 +67,7 @@ def test_intervals_cover_the_true_mean_in_95_percent(method):
     assert 0.92 < hits / 400 < 0.98
 
 
-def test_a_reference_of_other_games_corrects_nothing():
+def test_reference_of_other_games_corrects_nothing():
     """Shifted by seven games, every power keeps its own, and the pairs are lost."""
     values, reference = drawn(140, 5)
     _, paired = corrected(values, reference, 1 / 7)
@@ -75,13 +75,13 @@ def test_a_reference_of_other_games_corrects_nothing():
     assert paired < 0.8 * shifted
 
 
-def test_a_constant_reference_corrects_nothing():
+def test_constant_reference_corrects_nothing():
     values, _ = drawn(28, 6)
     estimate, _ = corrected(values, np.full(28, 1 / 7), 1 / 7)
     assert estimate.value == pytest.approx(values.mean())
 
 
-def test_rows_state_the_games_for_three_points():
+def test_rows_state_games_needed_for_three_points():
     values, reference = drawn(140, 7)
     rows = {row.name: row for row in paired_rows("me", "dumbbot", "dumbbot", values, reference)}
     assert [*rows] == ["me, every game alone", "me, by power", "me, corrected by dumbbot", "difference from dumbbot"]
@@ -95,7 +95,7 @@ def test_rows_state_the_games_for_three_points():
     assert paired_rows("me", "dumbbot", "dumbbot", values[:7], reference[:7]) == []
 
 
-def test_the_reference_plays_the_same_games(tmp_path):
+def test_reference_plays_same_games(tmp_path):
     words = ["--bot", "random", "--opponents", "dumbbot", "--games", "14", *QUICK, "--out"]
     assert main([*words, str(tmp_path / "a"), "--reference", "dumbbot"]) == 0
     assert main([*words[2:], str(tmp_path / "b"), "--bot", "dumbbot"]) == 0
@@ -111,7 +111,7 @@ def test_the_reference_plays_the_same_games(tmp_path):
 
 
 @pytest.mark.parametrize(("given", "year"), [({}, 1920), ({"last_year": 1910}, 1910), ({"last_year": 1935}, 1935)])
-def test_the_benchmark_has_three_lengths_and_a_reference(given, year):
+def test_benchmark_has_three_lengths_and_reference(given, year):
     options = DiplomacyOptions(ckpt="tiny", protocol="dumbbot-1v6", **given)
     assert (options.last_year, options.games, options.opponents, options.reference) == (
         year,
@@ -122,7 +122,7 @@ def test_the_benchmark_has_three_lengths_and_a_reference(given, year):
     assert DiplomacyOptions(bot="dumbbot", protocol="dumbbot-1v6").reference == ""
 
 
-def test_both_scores_are_told_apart():
+def test_both_scores_are_distinguished():
     """A solo with 18 centres, and 16 of another power: the squares are 324 and 256 of 580."""
     owner = torch.tensor([[0] * 18 + [1] * 16] * 7)
     played = record("a", "b", owner, torch.full((7,), 1910), by_power=True)

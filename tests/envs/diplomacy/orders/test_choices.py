@@ -24,7 +24,7 @@ def winter(kinds: list[list[str]], lines: int, sign: int) -> Choices:
     return Choices(0, tuple(range(len(kinds))), options, lines, sign)
 
 
-def test_builds_have_one_sequence_for_every_set_of_them():
+def test_each_set_of_builds_has_one_sequence():
     found = sequences(winter([["A BUD B"], ["A TRI B", "F TRI B"], ["A VIE B"]], 2, 1))
     one = [("A BUD B", WAIVE), ("A TRI B", WAIVE), ("F TRI B", WAIVE), ("A VIE B", WAIVE)]
     two = [("A BUD B", "A TRI B"), ("A BUD B", "F TRI B"), ("A BUD B", "A VIE B")]
@@ -32,13 +32,13 @@ def test_builds_have_one_sequence_for_every_set_of_them():
     assert sorted(found) == sorted([(WAIVE, WAIVE), *one, *two])
 
 
-def test_disbands_are_every_set_of_the_number_due_and_no_unit_twice():
+def test_disbands_cover_sets_of_due_size_without_repeats():
     found = sequences(winter([["A BUD D"], ["A TRI D"], ["A VIE D"], ["A ROM D"]], 3, -1))
     assert len(found) == len(set(found)) == 4
     assert all(len(set(texts)) == 3 for texts in found)
 
 
-def test_random_answers_are_carried_out_as_written():
+def test_random_answers_are_adjudicated_as_written():
     batch, rng, phases = DiplomacyBatch(12, last_year=1905, threads=1), np.random.default_rng(1), set()
     while not bool(batch.done.all()):
         batch.orders.zero_()
@@ -94,7 +94,7 @@ def test_written_orders_are_read_back():
     assert torch.equal(again, orders)
 
 
-def test_orders_outside_the_choices_have_no_index():
+def test_unlisted_orders_have_no_index():
     """Austria in the opening: a convoy, a move by convoy, and support of an Italian unit."""
     state = opening()
     rows = rows_of(observe(state, torch.tensor([0]), last_year=1910))

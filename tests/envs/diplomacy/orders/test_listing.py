@@ -118,7 +118,7 @@ POSITIONS = {
 
 
 @pytest.mark.parametrize("name", POSITIONS)
-def test_listed_moves_are_those_the_adjudicator_takes(batch, name):
+def test_listed_moves_match_adjudicator(batch, name):
     state, space = POSITIONS[name] or opening(), movement_space()
     provinces = np.flatnonzero(state["units"][0].numpy()).tolist()
     batch.load(state)
@@ -140,7 +140,7 @@ def standoff():
     return state, orders
 
 
-def test_listed_retreats_are_those_the_adjudicator_takes(batch):
+def test_listed_retreats_match_adjudicator(batch):
     state, orders = standoff()
     batch.load(state)
     for text in orders:
@@ -168,7 +168,7 @@ def winter():
     return state
 
 
-def test_listed_builds_and_disbands_are_those_the_adjudicator_takes(batch):
+def test_listed_builds_and_disbands_match_adjudicator(batch):
     state = winter()
     batch.load(state)
     listed = batch.legal_orders(0)
@@ -185,7 +185,7 @@ def test_listed_builds_and_disbands_are_those_the_adjudicator_takes(batch):
             assert (verdicts(batch, state, province, space[:-4]) == codes.VOID).all()
 
 
-def test_a_fleet_may_be_built_on_either_coast(batch):
+def test_fleet_can_be_built_on_either_coast(batch):
     state = placed("RUSSIA A MOS", codes.WINTER)
     state["owner"][0, [BOARD.centre_of[BOARD.provinces.index(name)] for name in ("STP", "MOS")]] = 5
     batch.load(state)
@@ -197,7 +197,7 @@ def test_a_fleet_may_be_built_on_either_coast(batch):
     compare(batch, state, province, [codes.NO_ORDER, *space])
 
 
-def test_every_order_listed_in_played_games_is_taken(batch):
+def test_every_listed_order_in_played_games_is_accepted(batch):
     """One phase after the other of random games: whatever is listed for a unit, the adjudicator never calls it void."""
     games = DiplomacyBatch(1, threads=1)
     for step in range(40):
@@ -212,7 +212,7 @@ def test_every_order_listed_in_played_games_is_taken(batch):
     games.close()
 
 
-def test_random_orders_are_each_equally_likely(batch):
+def test_random_orders_are_uniform(batch):
     batch.reset()
     listed = batch.legal_orders(0)
     counts = {province: np.zeros(len(orders)) for province, orders in listed.items()}
@@ -243,7 +243,7 @@ def test_random_orders_are_each_equally_likely(batch):
         ("F NTH C A BEL - STP/SC", "F NTH C A BEL - STP"),
     ],
 )
-def test_orders_that_mean_the_same_are_found(batch, written, meant):
+def test_equivalent_orders_are_found(batch, written, meant):
     state = placed("ENGLAND F NTH, F BAR, F NWG, F HOL\nFRANCE A BEL, F MAO, F WES, F GAS")
     batch.load(state)
     read = read_order(written)
@@ -253,7 +253,7 @@ def test_orders_that_mean_the_same_are_found(batch, written, meant):
     assert (write_order(int(listed[at]), read.province, unit) if at >= 0 else None) == meant
 
 
-def test_the_buffer_grows_and_nothing_is_cut():
+def test_buffer_grows_without_truncation():
     batch = DiplomacyBatch(2, threads=1)
     batch.load(spread_out(2, 15, 19))
     whole = batch.legal_orders(1)
@@ -266,7 +266,7 @@ def test_the_buffer_grows_and_nothing_is_cut():
     batch.close()
 
 
-def test_all_games_list_at_once_what_each_lists_alone():
+def test_batch_listing_equals_single_listing():
     games = DiplomacyBatch(9, last_year=1902, threads=2)
     games.load(spread_out(2, 15, 19))
     lister = Lister(games._launcher, games._games, games._tables, room=1)
@@ -293,7 +293,7 @@ def test_all_games_list_at_once_what_each_lists_alone():
     games.close()
 
 
-def test_no_unit_can_have_more_orders_than_it_says():
+def test_maximum_orders_per_unit_is_never_exceeded():
     """The best chain of fleets for every number of them, by trying all chains of seas that hang together."""
     tables = board_tables(BOARD)
     shore = tables["shore"][BOARD.terrain == COAST].astype(int)
@@ -318,7 +318,7 @@ def _next(chain, nearby):
     return seas & ~chain
 
 
-def test_games_that_are_over_list_nothing_and_games_there_are_not_are_refused():
+def test_finished_games_list_nothing_and_unknown_are_rejected():
     batch = DiplomacyBatch(2, threads=1)
     batch.done[1] = 1
     assert batch.legal_orders(1) == {}
@@ -328,7 +328,7 @@ def test_games_that_are_over_list_nothing_and_games_there_are_not_are_refused():
     batch.close()
 
 
-def test_games_are_copied_with_everything_they_are():
+def test_games_are_copied_completely():
     batch = DiplomacyBatch(6, threads=1)
     for step in range(9):
         batch.draw_orders(step)
@@ -359,7 +359,7 @@ def test_games_are_copied_with_everything_they_are():
         ([0, 1], [2, 2], "to_games holds a game twice"),
     ],
 )
-def test_copies_that_make_no_sense_are_refused(origin, goal, message):
+def test_invalid_copies_are_rejected(origin, goal, message):
     batch = DiplomacyBatch(4, threads=1)
     with pytest.raises(InputError, match=message):
         batch.copy(origin, goal)

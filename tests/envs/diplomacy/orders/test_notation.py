@@ -68,13 +68,13 @@ def packed(kind, target="", other="", *, via=False):
         ("build F STP/NC", "STP/NC", codes.pack(codes.BUILD, find_location("STP/NC"), 1)),
     ],
 )
-def test_orders_are_read_as_people_write_them(text, place, order):
+def test_orders_are_read_in_common_notations(text, place, order):
     read = read_order(text)
     assert (location_name(read.location), codes.unpack(read.order)) == (place, codes.unpack(order))
 
 
 @pytest.mark.parametrize("text", ["WAIVE", "waive", " Pass "])
-def test_a_waive_is_not_parsed_as_an_order(text):
+def test_waive_is_not_parsed_as_order(text):
     assert read_order(text) is None
 
 
@@ -98,14 +98,14 @@ def test_a_waive_is_not_parsed_as_an_order(text):
         ("F STP/EC - BOT", "order 'F STP/EC - BOT': unknown coast 'STP/EC': choose from STP/NC, STP/SC"),
     ],
 )
-def test_unreadable_orders_are_an_error_of_one_line(text, said):
+def test_unreadable_orders_give_one_line_error(text, said):
     with pytest.raises(OrderError) as caught:
         read_order(text)
     assert str(caught.value) == said
 
 
 @given(st.one_of(st.text(max_size=40), st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)))
-def test_any_text_is_an_order_or_an_error_of_one_line(text):
+def test_any_text_is_order_or_one_line_error(text):
     read, problem = None, ""
     try:
         read = read_order(text)
@@ -115,7 +115,7 @@ def test_any_text_is_an_order_or_an_error_of_one_line(text):
     assert read is None or 0 <= read.province < codes.NUM_PROVINCES
 
 
-def test_every_listed_order_is_read_back_as_it_was_written():
+def test_every_listed_order_round_trips():
     """All legal orders of a game, in every kind of phase."""
     batch, kinds = DiplomacyBatch(1, threads=1, last_year=1907), set()
     batch.players[0, ::2] = codes.BOTS.index("dumbbot")
@@ -141,13 +141,13 @@ def test_every_listed_order_is_read_back_as_it_was_written():
         ("F SPA", "unit 'F SPA': say which coast, F SPA/NC or F SPA/SC"),
     ],
 )
-def test_units_that_cannot_stand_there_are_refused(unit, said):
+def test_units_on_impossible_locations_are_rejected(unit, said):
     with pytest.raises(OrderError) as caught:
         read_unit(unit, POWERS.index("FRANCE"))
     assert str(caught.value) == said
 
 
-def test_the_coast_of_an_army_is_ignored():
+def test_coast_of_army_is_ignored():
     """DATC 4.B.6, in whatever an army is named: units, moves, supports, convoys and builds."""
     russia, stp = POWERS.index("RUSSIA"), find_location("STP")
     assert read_unit("A STP/NC", russia) == (stp, codes.unit_code(russia, codes.ARMY_FORM))
@@ -168,7 +168,7 @@ def test_the_coast_of_an_army_is_ignored():
         assert without_army_coasts(order.order, order.province, units) == read_order(kept).order
 
 
-def test_a_unit_has_one_name_wherever_it_is_written():
+def test_unit_name_is_consistent():
     """Every unit of the board: named by kind and place, written from its code, in its order, and where it is built."""
     board, written = standard_board(), 0
     for kind, location in product((ARMY, FLEET), range(codes.NUM_LOCATIONS)):

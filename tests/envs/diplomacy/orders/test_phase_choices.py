@@ -77,8 +77,8 @@ def test_choices_in_retreats_and_winter_are_all_legal_orders(positions):
     assert kinds == {codes.NO_ORDER, codes.RETREAT, codes.DISBAND, codes.BUILD}
 
 
-def test_choices_in_movement_phases_are_legal(positions):
-    """Moves and holds; supports depend on the other units (`test_what_a_policy_draws_is_carried_out`)."""
+def test_choices_in_movement_are_legal(positions):
+    """Moves and holds; supports depend on the other units (`test_sampled_policy_orders_are_carried_out`)."""
     moves = 0
     for seen, listed, _, orders in positions:
         moving = seen[:, 0, MOVING].any(1).tolist()
@@ -89,7 +89,7 @@ def test_choices_in_movement_phases_are_legal(positions):
     assert moves > 1000
 
 
-def test_a_power_decides_where_it_has_entries(network, positions):
+def test_power_decides_where_it_has_entries(network, positions):
     for seen, _, decides, _ in positions:
         rows = deciding_rows(seen)
         assert torch.equal((rows >= 0).any(1), decides)
@@ -98,7 +98,7 @@ def test_a_power_decides_where_it_has_entries(network, positions):
         assert places.shape == (SEATS, codes.SLOTS)
 
 
-def test_what_a_policy_draws_is_carried_out(network):
+def test_sampled_policy_orders_are_carried_out(network):
     """All powers of all games play the policy: no order is void, and all that is due is built at most, or disbanded."""
     batch, generator = DiplomacyBatch(GAMES, last_year=1904, threads=1), torch.Generator().manual_seed(2)
     batch.players.fill_(codes.ACTIONS)
@@ -126,7 +126,7 @@ def test_what_a_policy_draws_is_carried_out(network):
     assert adjusted > 0
 
 
-def test_what_is_due_is_read_from_the_observation(positions):
+def test_due_adjustments_are_read_from_observation(positions):
     for seen, *_ in positions:
         number, exact = due_of(seen)
         winter = seen[:, 0, WINTER] > 0
@@ -135,7 +135,7 @@ def test_what_is_due_is_read_from_the_observation(positions):
         assert ((number >= 0) == winter).all()
 
 
-def test_illegal_choices_are_written_as_what_the_engine_takes(positions):
+def test_illegal_choices_become_valid_orders(positions):
     """A random choice of 37 never writes an order for another entry, and none for no entry."""
     generator = torch.Generator().manual_seed(0)
     for seen, *_ in positions:

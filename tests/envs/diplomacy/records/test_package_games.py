@@ -30,7 +30,7 @@ from tests.envs.diplomacy.package_player import played, saved
 
 BOARD = standard_board()
 GAMES = {"convoys": 10, "moves": 7}
-"""Styles of orders and seeds, found to have all that `test_the_games_hold_what_is_rare` asks for."""
+"""Styles of orders and seeds, found to have all that `test_sample_games_cover_rare_cases` asks for."""
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def each(held):
 # ---- reading
 
 
-def test_the_games_hold_what_is_rare(games):
+def test_sample_games_cover_rare_cases(games):
     """Else the tests below would prove little."""
     seen = Counter()
     for data, _ in games:
@@ -76,7 +76,7 @@ def test_the_games_hold_what_is_rare(games):
     assert [data["phases"][-1]["name"] == "COMPLETED" for data, _ in games] == [False, True]
 
 
-def test_positions_are_those_of_the_file(games):
+def test_positions_match_file(games):
     for phase, record in both(games):
         state, over = write_game([record])["phases"][0], phase["name"] == "COMPLETED"
         assert over == bool(record.position["done"])
@@ -87,7 +87,7 @@ def test_positions_are_those_of_the_file(games):
         assert sorted(each(ours["centres"])) == sorted(each(theirs["centers"]))
 
 
-def test_orders_are_those_of_the_file(games):
+def test_orders_match_file(games):
     for phase, record in both(games):
         ours = each(write_game([record])["phases"][0].get("orders", {}))
         counted = [(power, order) for power, order in each(phase["orders"]) if not is_left_out(phase, order)]
@@ -99,7 +99,7 @@ def is_left_out(phase, order):
     return order == "WAIVE" or (phase["name"][-1] == "A" and {*phase["results"].get(order[:-2], ())} == {"void"})
 
 
-def test_the_last_phase_is_where_the_game_stands(games):
+def test_last_phase_is_current_position(games):
     (data, open_game), (finished, over) = games
     for game in (open_game, over):
         assert game[-1].orders is None
@@ -110,7 +110,7 @@ def test_the_last_phase_is_where_the_game_stands(games):
     assert finished["phases"][-1]["state"]["note"] == f"Victory by: {winner[:3]}"
 
 
-def test_orders_that_wait_to_be_carried_out_are_left_out():
+def test_pending_orders_are_skipped():
     from diplomacy import Game
 
     game = Game()
@@ -119,7 +119,7 @@ def test_orders_that_wait_to_be_carried_out_are_left_out():
     assert record.orders is None
 
 
-def test_a_draw_is_agreed_on_before_anything_is_carried_out():
+def test_draw_ends_game_before_pending_orders():
     from diplomacy import Game
 
     game = Game()
@@ -133,7 +133,7 @@ def test_a_draw_is_agreed_on_before_anything_is_carried_out():
     assert len(phases_of([first, fall, end])) == 3
 
 
-def test_two_that_retreat_to_one_place_are_both_gone():
+def test_two_retreats_to_one_place_remove_both():
     powers = {
         "FRANCE": ["A BUR"],
         "ITALY": ["A PIC"],
@@ -199,7 +199,7 @@ carries bounces by land and cuts supports, support against the own power's unit 
 carries the attacker is not cut, a fleet is told that its convoy did not hold, and one fails that would have bounced."""
 
 
-def test_what_comes_of_every_phase_is_what_the_file_says_or_has_a_known_reason(games, match):
+def test_every_phase_matches_file_or_has_known_reason(games, match):
     agreed = differed = 0
     for data, game in games:
         for (phase, after), record in zip(pairwise(data["phases"]), game, strict=False):
@@ -214,7 +214,7 @@ def test_what_comes_of_every_phase_is_what_the_file_says_or_has_a_known_reason(g
     assert 0 < differed < 20
 
 
-def test_games_without_results_come_to_those_that_the_package_gave(games):
+def test_missing_results_match_package_or_are_unknown(games):
     """Removed from the files, they are adjudicated, or unknown where the file goes on by other rules."""
     compared = 0
     for data, game in games:
@@ -242,7 +242,7 @@ def agree(record, found):
         assert words in kinds[int(record.orders[province]) & codes.KIND_MASK], BOARD.provinces[province]
 
 
-def test_units_may_retreat_to_where_the_package_lets_them(games, match):
+def test_package_retreat_options_are_accepted(games, match):
     """Occupied places are the exception, which it lists for a unit dislodged by a convoyed army."""
     compared = 0
     for phase, record in both(games):
@@ -268,7 +268,7 @@ BOARD = standard_board()
 PACKAGE = json.loads(Path(__file__).with_name("package_game.json").read_text(encoding="utf-8"))
 
 
-def test_a_game_of_the_package_is_read_and_plays_as_it_says():
+def test_package_game_is_read_and_replays_identically():
     game = read_game(copy.deepcopy(PACKAGE))
     assert [(int(r.position["year"]), int(r.position["phase"]), int(r.position["done"])) for r in game] == [
         *((1905, phase, 0) for phase in (codes.SPRING, codes.SPRING_RETREATS, codes.FALL, codes.WINTER)),
@@ -298,14 +298,14 @@ def test_a_game_of_the_package_is_read_and_plays_as_it_says():
     batch.close()
 
 
-def test_a_solo_in_the_package_has_a_winner():
+def test_package_solo_has_winner():
     data = copy.deepcopy(PACKAGE)
     centres = [BOARD.provinces[province] for province in BOARD.centres]
     data["phases"][-1]["state"]["centers"] = {"TURKEY": centres[:18], "FRANCE": centres[18:]}
     assert int(read_game(data)[-1].position["winner"]) == POWERS.index("TURKEY")
 
 
-def test_retreats_of_the_package_say_what_was_contested():
+def test_package_retreats_state_contested_places():
     """Two units dislodged: the attacker of Munich came from Burgundy, as the moves say; other closed places count as
     contested."""
     data = copy.deepcopy(PACKAGE)

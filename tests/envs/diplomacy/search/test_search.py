@@ -52,7 +52,7 @@ def packed(*texts):
     return {read_order(text).province: read_order(text).order for text in texts}
 
 
-def test_an_attack_is_supported(batch):
+def test_attack_is_supported(batch):
     place(
         batch,
         {"FRANCE": "A BUR, A RUH", "GERMANY": "A MUN"},
@@ -64,7 +64,7 @@ def test_an_attack_is_supported(batch):
     assert orders in (one, other)
 
 
-def test_an_army_is_carried_to_a_second_centre(batch):
+def test_army_is_convoyed_to_second_centre(batch):
     """In spring the fleet carries the army over, and takes a centre of its own in fall."""
     place(batch, {"ENGLAND": "A YOR, F NTH"}, {"ENGLAND": "LON LVP EDI"}, phase=codes.SPRING)
     orders = orders_of(searched(batch, "ENGLAND", positions=8000)[0])
@@ -120,7 +120,7 @@ def two_unit_powers(batch):
     return {name: torch.stack([row[name] for row in rows]) for name in rows[0]}, torch.tensor(powers)
 
 
-def test_two_units_find_the_best_of_all_order_sets(batch):
+def test_two_units_find_best_joint_order(batch):
     """By one phase, the ascent's orders are as good as the best of all pairs that help no other power."""
     state, powers = two_unit_powers(batch)
     view = DiplomacyBatch(len(powers), last_year=1910, threads=1)
@@ -157,7 +157,7 @@ def helps_others(order, owners, power):
     return helped is not None and owners[standard_board().province_of[helped]] != power
 
 
-def test_a_budget_of_positions_is_reproducible_and_not_exceeded(batch):
+def test_position_budget_is_reproducible_and_respected(batch):
     batch.reset()
     batch.players.fill_(DUMBBOT)
     for _ in range(3):
@@ -176,7 +176,7 @@ def test_a_budget_of_positions_is_reproducible_and_not_exceeded(batch):
     assert all(game.positions <= 200 for game in searched(batch, "TURKEY", rows=(0, 1), positions=200))
 
 
-def test_the_player_orders_moves_only(batch):
+def test_player_orders_moves_only(batch):
     batch.reset()
     player, seats = SearchOrders(SearchSettings(positions=500, opponents="chaos")), torch.zeros(4, 7, dtype=torch.bool)
     seats[:3, POWERS.index("ITALY")] = True
@@ -194,7 +194,7 @@ def test_the_player_orders_moves_only(batch):
     batch.reset()
 
 
-def test_moves_to_the_nearest_centre_that_is_not_held_cost_before_the_last_year(batch):
+def test_distance_to_nearest_unowned_centre_costs_before_last_year(batch):
     moves, centre_of = moves_to_centres(), standard_board().centre_of
 
     def away(kind, start, goal):
@@ -211,13 +211,13 @@ def test_moves_to_the_nearest_centre_that_is_not_held_cost_before_the_last_year(
         assert values.tolist() == [value]  # Belgium is two moves away
 
 
-def test_unions_join_changes_of_different_units():
+def test_unions_combine_changes_of_different_units():
     changes = [((1, 10), (2, 20)), ((2, 21),), ((3, 30),), ((4, 40),)]
     assert unions(changes, 9) == [((1, 10), (2, 20), (3, 30)), ((1, 10), (2, 20), (3, 30), (4, 40))]
     assert len(unions(changes, 1)) == 1
 
 
-def test_a_fork_takes_rows_and_ends_the_others(batch):
+def test_fork_takes_rows_and_ends_others(batch):
     batch.reset()
     batch.draw_orders(3)
     batch.process()
@@ -229,7 +229,7 @@ def test_a_fork_takes_rows_and_ends_the_others(batch):
     batch.reset()
 
 
-def test_a_name_says_the_settings():
+def test_name_states_settings():
     assert read_settings("search") == SearchSettings(seconds=0.1)
     assert read_settings("search:positions=4000,seed=3") == SearchSettings(positions=4000, seed=3)
     assert read_settings("search:opponents=chaos,seconds=2").opponents == "chaos"
@@ -260,7 +260,7 @@ MODELS = ["opponents=level1+dumbbot", "opponents=chaos+defensive", "form=regret"
 
 
 @pytest.mark.parametrize("options", MODELS)
-def test_models_and_forms_repeat_and_keep_their_budget(batch, options):
+def test_models_and_forms_repeat_within_budget(batch, options):
     """Three games side by side give what each gives alone, within the positions that were asked for."""
     batch.reset()
     settings = read_settings(f"search:positions=1500,seed=0,{options}")
@@ -295,7 +295,7 @@ class Fixed:
             batch.orders[:, place] = order
 
 
-def test_a_model_says_what_the_others_do(batch):
+def test_model_predicts_orders_of_others(batch):
     """Munich is left by the model, and defended by a support in the other: only the first attack is worth a try."""
     units = {"FRANCE": "A RUH", "GERMANY": "A MUN, A BER"}
     place(batch, units, {"FRANCE": "PAR MAR BEL HOL KIE", "GERMANY": "MUN BER"}, phase=codes.FALL)
@@ -316,7 +316,7 @@ def test_a_model_says_what_the_others_do(batch):
     assert found["stays"] != attack
 
 
-def test_models_are_met_as_often_as_they_are_believed_in(batch):
+def test_models_are_sampled_by_belief(batch):
     """Of eight samples England is taken for one model in six and for the other in two; France always for the other."""
     batch.reset()
     names = {"a": Fixed("F LON H", "F BRE H"), "b": Fixed("F LON - ENG", "F BRE - ENG")}
@@ -339,7 +339,7 @@ def test_models_are_met_as_often_as_they_are_believed_in(batch):
         assert sorted(map(expected.index, orders)) == [0] * holding + [1] * (8 - holding)
 
 
-def test_regrets_find_the_better_of_two_candidates():
+def test_regret_matching_finds_better_candidate():
     """Against a fixed value of 1 for the first candidate and 0 for the second, nearly all draws are of the first."""
     row = np.zeros(75, np.int32)
     table = Table([distinct([(0.0, row), (1.0, row + 1), (0.5, row)]) for _ in range(7)], (1, 2))

@@ -44,7 +44,7 @@ def phase_of(record):
     return int(record.position["phase"])
 
 
-def test_a_policy_orders_what_it_orders_in_training():
+def test_policy_orders_as_in_training():
     """Game 2 of the learner's has it play France; the same seed, power and game give the same orders here."""
     player, seed = policy(8, bot="dumbbot"), 5
     learner = WatchedBatch(7, watched=FRANCE, threads=1, last_year=1901)
@@ -90,7 +90,7 @@ def test_every_seat_orders_its_own_units(game):
     batch.close()
 
 
-def test_the_same_seed_plays_the_same_game(game):
+def test_same_seed_plays_same_game(game):
     seats, records = game
     again = played(seats)
     assert len(again) == len(records)
@@ -98,7 +98,7 @@ def test_the_same_seed_plays_the_same_game(game):
 
 
 @pytest.mark.parametrize("alone", [True, False], ids=["against six bots", "in any seats"])
-def test_an_evaluated_policy_does_not_sample(alone):
+def test_evaluated_policy_does_not_sample(alone):
     """The same games whatever the state of torch's generator, from which sampling without a generator draws."""
     ends = []
     for state in (0, 1):
@@ -113,7 +113,7 @@ def test_an_evaluated_policy_does_not_sample(alone):
     assert all(torch.equal(values, ends[1][name]) for name, values in ends[0].items())
 
 
-def test_sampled_orders_would_differ():
+def test_sampled_orders_differ():
     torch.manual_seed(0)
     batch = DiplomacyBatch(2, threads=1, last_year=1902)
     batch.reset()
@@ -123,7 +123,7 @@ def test_sampled_orders_would_differ():
     assert not torch.equal(first, again)
 
 
-def test_a_policy_of_all_phases_orders_in_all_of_them():
+def test_all_phase_policy_orders_in_every_phase():
     """Its bot decides nothing: in every phase in which its power has to order, it writes the orders itself."""
     network = OrderNetwork(NetworkConfig(hidden=8, blocks=1, all_phases=True), seed=2)
     with torch.no_grad():

@@ -191,7 +191,7 @@ def test_a_slot_used_again_at_once_is_two_bullets():
 # ---- the page
 
 
-def test_the_page_needs_no_network_and_is_small():
+def test_page_is_small_and_needs_no_network():
     rows = rows_of(10_800)
     rows[:, COLUMN["x_0"]] = np.random.default_rng(1).uniform(-500, 500, 10_800)
     text = page("a full match", [encode(recording_of(rows))])
@@ -200,7 +200,7 @@ def test_the_page_needs_no_network_and_is_small():
     assert "{{" not in text
 
 
-def test_a_name_cannot_break_out_of_the_page(tmp_path):
+def test_name_cannot_break_out_of_page(tmp_path):
     hostile = recording_of(rows_of(30), title=HOSTILE, left=HOSTILE, right="{{title}}", regime=HOSTILE)
     write_replay(tmp_path / "page.html", [hostile])
     text = (tmp_path / "page.html").read_text()
@@ -308,7 +308,7 @@ const poll = setInterval(() => {
 
 
 @needs_chromium
-def test_the_controls_do_what_they_say(duel_page):
+def test_controls_work_as_labelled(duel_page):
     duel_page.write_text(
         duel_page.read_text().replace("<body>", "<body>" + FRAMES).replace("</body>", DRIVE + "</body>")
     )

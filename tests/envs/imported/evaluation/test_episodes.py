@@ -135,7 +135,7 @@ def test_an_environment_that_cannot_render_is_reported(folder, tmp_path, capsys,
     assert "--video: Countdown-v0 cannot be drawn" in capsys.readouterr().err
 
 
-def test_an_evaluated_policy_does_not_sample(folder, tmp_path):
+def test_evaluated_policy_does_not_sample(folder, tmp_path):
     """Episodes and picture are the same whatever the state of torch's generator."""
     cart, count = (load_checkpoint(folder / run / "final.pt") for run in ("cart", "count"))
     played, pictures = [], []

@@ -21,7 +21,7 @@ def evaluated(url, folder, *arguments):
     return code, folder / "diplomacy.json"
 
 
-def test_a_server_plays_and_its_answers_are_counted(tmp_path):
+def test_server_plays_and_answers_are_counted(tmp_path):
     page = tmp_path / "game.html"
     with server() as running:
         code, file = evaluated(running.url, tmp_path, "--set", "endpoint.structured=regex", "--replay", str(page))
@@ -60,7 +60,7 @@ def test_fallbacks_are_reported(tmp_path):
     ("always", "why"),
     [("only_reasoning", r"\d+ truncated[,)].* give a "), ("illegal", r"\d+ illegal[,)].*not the model's")],
 )
-def test_games_of_fallbacks_alone_are_an_error(always, why, tmp_path, capsys):
+def test_games_of_fallbacks_only_are_error(always, why, tmp_path, capsys):
     """They would be those of units that hold; nothing is written, and the first round is enough to know."""
     with server(always=always) as running:
         code, _ = evaluated(running.url, tmp_path, *NO_MASK, "endpoint.model=toy", "--games", "700")
@@ -75,7 +75,7 @@ def test_games_of_fallbacks_alone_are_an_error(always, why, tmp_path, capsys):
     assert not list(tmp_path.glob("*"))
 
 
-def test_a_server_that_is_down_is_one_line(tmp_path, capsys):
+def test_unreachable_server_gives_one_line_error(tmp_path, capsys):
     with server() as stopped:
         pass
     code, file = evaluated(stopped.url, tmp_path, *NO_MASK)
@@ -84,7 +84,7 @@ def test_a_server_that_is_down_is_one_line(tmp_path, capsys):
     assert not file.exists()
 
 
-def test_settings_are_read_as_a_run_reads_them():
+def test_settings_are_read_like_run_settings():
     assert read_settings([("model.compact", "false"), ("endpoint.model", "a=b")]) == {
         "model": {"compact": False},
         "endpoint": {"model": "a=b"},
