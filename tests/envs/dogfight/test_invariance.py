@@ -67,13 +67,13 @@ def test_neighbours_change_nothing(alone):
     assert_same(course(range(64), neighbours="other", rules=rule_set, threads=2), expected)
 
 
-def test_matches_do_finish_in_these_courses(alone):
+def test_compared_courses_include_finished_matches(alone):
     _, expected = alone
     truncated = torch.stack(expected[1 + OUTPUTS.index("truncated") :: len(OUTPUTS)])
     assert truncated.any(dim=0).all()
 
 
-def test_the_match_id_names_the_match_wherever_it_sits():
+def test_match_id_determines_match_at_any_index():
     forward = DogfightBatch(5, seed=1, threads=1)
     backward = DogfightBatch(5, seed=1, threads=1)
     backward.match_id.copy_(torch.arange(4, -1, -1, dtype=torch.int32))
@@ -84,7 +84,7 @@ def test_the_match_id_names_the_match_wherever_it_sits():
         assert torch.equal(forward.obs, backward.obs.flip(0))
 
 
-def test_the_trace_does_not_change_the_course():
+def test_trace_does_not_change_course():
     plain, traced = DogfightBatch(4, seed=1, threads=1), DogfightBatch(4, seed=1, threads=1, trace=2)
     for step in range(20):
         plain.step(actions_of(range(4), step))
@@ -92,7 +92,7 @@ def test_the_trace_does_not_change_the_course():
         assert torch.equal(plain.obs, traced.obs)
 
 
-def test_a_seat_plays_the_same_with_action_repeat_one_and_ten():
+def test_seat_plays_equally_with_action_repeat_one_and_ten():
     slow, fast = (DogfightBatch(8, seed=1, threads=1, action_repeat=repeat) for repeat in (10, 1))
     for step in range(30):
         actions = actions_of(range(8), step)

@@ -100,7 +100,7 @@ def outside(ours, recorded):
     ]
 
 
-def test_the_interval_is_neither_blind_nor_too_narrow():
+def test_interval_is_neither_blind_nor_too_narrow():
     recorded = np.tile([128, 64, 64], (len(PAIRS), 1))
     assert not outside(np.tile([120, 60, 76], (len(PAIRS), 1)), recorded)
     assert len(outside(np.tile([80, 64, 112], (len(PAIRS), 1)), recorded)) == 10
@@ -119,6 +119,6 @@ def test_the_interval_is_neither_blind_nor_too_narrow():
     ],
     ids=["classic", "challenge", "kernels-classic", "kernels-challenge", "numpy-classic", "numpy-challenge"],
 )
-def test_payoffs_are_the_recorded_ones(play, rule_set, games):
+def test_payoffs_match_records(play, rule_set, games):
     recorded = array(f"payoff_{rule_set}")[tuple(np.array(PAIRS).T)]
     assert not outside(shares(games, play(rule_set)), recorded)

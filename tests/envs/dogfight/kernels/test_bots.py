@@ -87,7 +87,7 @@ def same_decisions(real, peer):
 
 @pytest.mark.parametrize("rule_set", rules.RULES)
 @pytest.mark.parametrize("level", ["none", "full"])
-def test_bots_decide_as_the_numpy_bots_do(rule_set, level):
+def test_bots_match_numpy_bots(rule_set, level):
     batch = DogfightBatch(MATCHES, rules=rule_set, action_repeat=1, seed=4, threads=1)
     batch.assign(everyone_against_everyone(MATCHES))
     batch.set_ranges(rules.ranges(level))
@@ -154,11 +154,11 @@ def test_do_nothing_does_nothing():
 
 
 @pytest.mark.parametrize(("rule_set", "bot_rate", "each"), [("classic", "tick", True), ("classic", "agent", False)])
-def test_bots_decide_at_the_configured_rate(rule_set, bot_rate, each):
+def test_bots_decide_at_configured_rate(rule_set, bot_rate, each):
     check_rate(rule_set, bot_rate, each)
 
 
-def test_challenge_bots_decide_once_a_step():
+def test_challenge_bots_decide_once_per_step():
     check_rate("challenge", "tick", False)
 
 
@@ -169,7 +169,7 @@ def check_rate(rule_set, bot_rate, each):
     assert memory_of(batch)[1] == (30 if each else 39)
 
 
-def test_each_seat_has_its_own_memory():
+def test_each_seat_has_own_memory():
     batch = scene(MIDDLE, ahead(110.0), bots=[rules.bot_id("brawler"), rules.bot_id("chaser")])
     batch.step(torch.zeros(1, 2, 3))
     assert batch.snapshot()["memory"][0]["mode"].tolist() == [BRAWL, 1]

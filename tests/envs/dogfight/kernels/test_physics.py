@@ -80,7 +80,7 @@ def worst_difference(match, row):
 
 @pytest.mark.parametrize("rule_set", rules.RULES)
 @pytest.mark.parametrize("level", ["none", "full"])
-def test_course_and_hits_equal_the_reference(rule_set, level):
+def test_trajectory_and_hits_match_reference(rule_set, level):
     batch = DogfightBatch(MATCHES, rules=rule_set, action_repeat=1, trace=MATCHES, seed=11, threads=1)
     batch.set_ranges(rules.ranges(level))
     batch.reset(seed=11)
@@ -126,7 +126,7 @@ def mirrored(state):
 
 
 @pytest.mark.parametrize("rule_set", rules.RULES)
-def test_mirrored_matches_take_the_mirrored_course(rule_set):
+def test_mirrored_matches_take_mirrored_course(rule_set):
     first, second = (DogfightBatch(64, rules=rule_set, seed=2, threads=1) for _ in range(2))
     second.load(mirrored(first.snapshot()))
     rng, ended = np.random.default_rng(8), 0
@@ -154,7 +154,7 @@ def test_mirrored_matches_take_the_mirrored_course(rule_set):
     assert rule_set == "classic" or ended > 0
 
 
-def test_both_rule_sets_agree_away_from_the_borders():
+def test_rule_sets_agree_away_from_borders():
     """The two rule sets are one simulator: in mid-air and without guns nothing differs but the borders."""
     fighters = {"x": -50, "y": 300, "yaw": 0.4, "speed": 120}, {"x": 50, "y": 320, "yaw": 2.0, "speed": 90}
     courses = []

@@ -34,7 +34,7 @@ def starts():
 
 
 @IMPLEMENTATIONS
-def test_whole_matches_equal_the_recorded_ones(implementation):
+def test_whole_matches_equal_recorded_ones(implementation):
     first, rows = starts()
     game = implementation.Game(challenge_state(first), "challenge")
     for decision in range(rows.max()):
@@ -50,7 +50,7 @@ def test_whole_matches_equal_the_recorded_ones(implementation):
 
 
 @IMPLEMENTATIONS
-def test_the_newest_frame_of_every_row(implementation):
+def test_newest_frame_of_every_row_matches(implementation):
     every = np.ones(len(array("ch_obs")), bool)
     obs = implementation.Game(challenge_state(every), "challenge").obs
     apart = difference(obs[:, :, :FRAME], array("ch_obs")[:, :, :FRAME])
@@ -60,7 +60,7 @@ def test_the_newest_frame_of_every_row(implementation):
 
 @pytest.mark.parametrize("seat", [0, 1])
 @IMPLEMENTATIONS
-def test_the_frame_that_each_bot_read(implementation, seat):
+def test_frame_read_by_each_bot_matches(implementation, seat):
     obs = implementation.Game(bot_rows("challenge", seat).state, "challenge").obs
     apart = difference(obs[:, seat, :FRAME], array("ch_bot_obs"))
     assert apart.max() <= FRAME_TOLERANCE, np.unravel_index(apart.argmax(), apart.shape)

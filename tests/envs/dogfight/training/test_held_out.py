@@ -65,11 +65,11 @@ EAST, NORTH = (1.0, 0.0), (0.0, 1.0)
         ("lead", EAST, (0, -200), {"heading": NORTH}, (-1, 1, 0)),
     ],
 )
-def test_the_action_is_that_worked_out_by_hand(name, nose, relative, more, expected, size):
+def test_action_matches_hand_calculation(name, nose, relative, more, expected, size):
     assert answer(name, observed(nose, relative, size=size, **more)) == pytest.approx(expected, abs=1e-5)
 
 
-def test_the_lead_goes_by_the_bullets_of_the_matches_where_they_are_observed():
+def test_lead_pursuit_uses_each_match_bullet_speed():
     """At 300 m/s: t = 200 / sqrt(300^2 - 100^2) = 0.7071 s, 70.71 m: atan(0.35355) = 0.339837, times 3."""
     row = observed(EAST, (200, 0), heading=NORTH, bullets=300.0)
     assert answer("lead", row) == pytest.approx((1.0, 1, 0), abs=1e-5)  # at most the full turn
@@ -84,7 +84,7 @@ def flown(opponent, steps):
     )
 
 
-def test_random_actions_are_held_for_a_while_and_repeat_by_seed_and_match():
+def test_random_actions_are_held_and_repeat_by_seed_and_match():
     opponent = SampledActions()
     opponent.reseed(3)
     first, second = flown(opponent, 960), flown(opponent, 96)
@@ -116,7 +116,7 @@ def test_games_repeat_and_are_played_from_both_seats(name):
         assert all((first.outcome[first.left_seat == seat] > 0).sum() >= 8 for seat in (0, 1))
 
 
-def test_names_are_known_everywhere_but_in_training():
+def test_names_are_known_everywhere_except_in_training():
     assert tuple(HELD_OUT_SOURCES) == HELD_OUT_SCRIPTS
     assert [display_name(find_player(name, GAME)) for name in HELD_OUT] == list(HELD_OUT)
     with pytest.raises(UnknownNameError, match="did you mean 'held_out:straight'"):
@@ -149,13 +149,13 @@ def named(found):
     ]
 
 
-def test_no_run_or_sweep_file_names_one():
+def test_no_run_or_sweep_file_names_held_out_opponent():
     files = [path for kind in ("run", "sweep") for path in (ROOT / "configs" / kind).glob("*.yaml")]
     assert len(files) > 50
     assert {file.stem for file in files if named(texts(yaml.safe_load(file.read_text(encoding="utf-8"))))} == set()
 
 
-def test_no_composed_run_names_one():
+def test_no_composed_run_names_held_out_opponent():
     assert len(PPO) > 5
     for run in PPO:
         found = named_opponents(run_config(run))
@@ -165,7 +165,7 @@ def test_no_composed_run_names_one():
 @pytest.mark.parametrize(
     "text", ["held_out", "held_out:left", "released/dogfight_unified_dr.pt", "x/dogfight_strong_dr"]
 )
-def test_a_file_that_names_one_would_be_noticed(text):
+def test_file_naming_held_out_opponent_is_detected(text):
     planted = {"phases": [{"stages": [{"at": 0, "bots": ["ace", text]}]}], "init_from": "released/dogfight_unified_dr"}
     assert named(texts(planted)) == [text]
     assert named(texts({"runs": {"A": {"changes": {"against": text}}}})) == [text]
