@@ -199,7 +199,7 @@ REGISTERED = {
 }
 
 
-def test_every_registered_interface_has_a_case():
+def test_every_registered_interface_has_case():
     found = [
         f"{game.id} {kind}"
         for game in games()
@@ -228,7 +228,7 @@ def start(case, env):
         if moves is not None or case not in SELF_STARTED
     ],
 )
-def test_a_copy_continues_like_the_original_and_apart_from_it(case, moves, way):
+def test_copy_continues_identically_and_independently(case, moves, way):
     """`moves` were played before the copy; None: the environment is new, and was not reset."""
     make, play = CASES[case]
     env = make()
@@ -255,13 +255,13 @@ def test_a_copy_continues_like_the_original_and_apart_from_it(case, moves, way):
     twin.close()
 
 
-def test_a_copy_of_a_game_that_does_not_repeat_is_refused():
+def test_copy_of_non_reproducible_game_is_rejected():
     batch = make_batch("pettingzoo", "tests.envs.imported.games:Faulty", {"fault": "unrepeatable"}, 2, 5)
     with pytest.raises(InputError, match=r"2 of 2 matches do not repeat .*cannot be copied"):
         copy.deepcopy(batch)
 
 
-def test_an_opponent_that_cannot_be_pickled_says_so_and_cloudpickle_copies_it():
+def test_unpicklable_opponent_is_copied_by_cloudpickle_only():
     env = gym.make("sparring/Dogfight-v1", opponent=lambda obs: np.zeros((len(obs), 3)))
     with pytest.raises((pickle.PicklingError, AttributeError), match="lambda"):
         pickle.dumps(env)

@@ -36,7 +36,7 @@ def installed(tmp_path_factory):
     return folder
 
 
-def test_a_game_in_kernels_of_another_distribution_is_trained_resumed_and_evaluated(installed, tmp_path):
+def test_game_of_other_distribution_trains_resumes_and_evaluates(installed, tmp_path):
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(installed), str(ROOT)])}
     command = [sys.executable, "-c", USE, str(tmp_path)]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)

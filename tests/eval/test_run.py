@@ -65,7 +65,7 @@ def test_results_of_a_released_policy_do_not_dirty_the_repository():
     assert done.stdout.split() == paths[:4]
 
 
-def test_the_same_command_writes_the_same_bytes(make_checkpoint, tmp_path):
+def test_same_command_writes_same_bytes(make_checkpoint, tmp_path):
     make_checkpoint()
     written = []
     for _ in range(2):

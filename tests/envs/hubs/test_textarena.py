@@ -13,7 +13,7 @@ from tests.envs.hubs.test_matches import first_orders, played
 OPTIONS = {"last_year": 1901, "reward": "centres"}
 
 
-def test_without_the_package_one_line_says_what_to_install():
+def test_missing_package_prints_install_command():
     code = (
         "import sys; sys.modules['textarena'] = None\n"
         "try:\n    import sparring.envs.hubs.textarena_env\nexcept ValueError as error:\n    print(error)"
@@ -34,7 +34,7 @@ def make():
 
 
 @pytest.mark.parametrize(("players", "options"), [(7, {}), (1, {"power": "FRANCE"})])
-def test_a_match_is_that_of_the_core(make, players, options):
+def test_match_equals_core_match(make, players, options):
     match = open_match("diplomacy", **OPTIONS, **({"power": "all"} if players == 7 else options))
     turns = played(match, 4)
     match.close()
@@ -56,7 +56,7 @@ def test_a_match_is_that_of_the_core(make, players, options):
     assert not any(one["invalid_move"] for one in info.values())
 
 
-def test_an_illegal_answer_is_counted(make):
+def test_illegal_answer_is_counted(make):
     env = make("Sparring-Diplomacy-v0", power="FRANCE", **OPTIONS)
     env.reset(num_players=1, seed=1)
     done, said = env.step(action="A PAR - MOS\n</orders>")

@@ -207,7 +207,7 @@ def test_an_imported_game_without_a_matrix_is_refused(tmp_path):
         sparring.payoff(duel, games=3)
 
 
-def test_the_same_command_writes_the_same_bytes(make_run, tmp_path):
+def test_same_command_writes_same_bytes(make_run, tmp_path):
     make_run()
     written = []
     for _ in range(2):

@@ -68,7 +68,7 @@ def checkpoints(folder, monkeypatch):
     monkeypatch.setattr(players, "ROOT", folder.parent)
 
 
-def test_a_run_is_evaluated_without_naming_its_game(folder, capsys):
+def test_run_is_evaluated_without_naming_game(folder, capsys):
     assert main(["--ckpt", "cart", "--episodes", "13", "--seed", "3", *QUICK]) == 0
     out = capsys.readouterr().out
     content = json.loads((folder / "cart" / "eval.json").read_text())
@@ -85,7 +85,7 @@ def test_a_run_is_evaluated_without_naming_its_game(folder, capsys):
     assert (found["least"], found["most"]) == (returns.min(), returns.max())
 
 
-def test_the_same_command_writes_the_same_bytes(folder, tmp_path):
+def test_same_command_writes_same_bytes(folder, tmp_path):
     for _ in range(2):
         assert main(["--ckpt", "final.pt", "--episodes", "3", "--out", str(tmp_path), "--quiet", *QUICK]) == 0
         (tmp_path / "eval.json").rename(tmp_path / f"{len(list(tmp_path.glob('*.kept')))}.kept")
@@ -109,7 +109,7 @@ def test_observations_are_normalized_as_in_training(folder):
     assert played == pytest.approx([total, env.unwrapped.length], abs=1e-5)
 
 
-def test_an_episode_is_written_as_gif(tmp_path, capsys):
+def test_episode_is_written_as_gif(tmp_path, capsys):
     path = tmp_path / "new" / "episode.gif"
     assert main(["--ckpt", "count", "--episodes", "2", "--video", str(path), *QUICK]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == f"Wrote {path}"
@@ -124,12 +124,12 @@ def test_invalid_arguments_print_expected_messages(row, check_row):
     check_row(main, row)
 
 
-def test_an_option_like_no_other_gets_no_suggestion(capsys):
+def test_dissimilar_option_gets_no_suggestion(capsys):
     assert main(["--ckpt", "cart", "--games", "4", *QUICK]) == 2
     assert "did you mean" not in capsys.readouterr().err
 
 
-def test_an_environment_that_cannot_render_is_reported(folder, tmp_path, capsys, monkeypatch):
+def test_environment_that_cannot_render_is_reported(folder, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(Countdown, "metadata", {"render_modes": []})
     assert main(["--ckpt", "count", "--episodes", "2", "--video", str(tmp_path / "a.gif"), *QUICK]) == 2
     assert "--video: Countdown-v0 cannot be drawn" in capsys.readouterr().err
@@ -158,7 +158,7 @@ def actions_of_the_picture(checkpoint, folder):
     return taken
 
 
-def test_statistics_of_the_policy_are_constant_while_it_is_evaluated(folder):
+def test_policy_statistics_are_constant_during_evaluation(folder):
     checkpoint = load_checkpoint(folder / "count" / "final.pt")
     envs = make_envs(checkpoint, 2, 0, "cpu")
     for _ in range(40):
@@ -180,14 +180,14 @@ def test_statistics_of_the_policy_are_constant_while_it_is_evaluated(folder):
         ("return>=nan", 2, "write NAME>=NUMBER"),
     ],
 )
-def test_a_mean_can_be_required(requirement, code, message, tmp_path, capsys):
+def test_minimum_mean_can_be_required(requirement, code, message, tmp_path, capsys):
     """Episodes of three to five steps, each worth at most 1."""
     words = ["--ckpt", "count", "--episodes", "6", "--require", requirement, "--quiet", "--out", str(tmp_path)]
     assert main([*words, *QUICK]) == code
     assert message in capsys.readouterr().err
 
 
-def test_environment_whose_episodes_are_never_finite_ends_the_evaluation(folder, monkeypatch):
+def test_never_finite_environment_ends_evaluation(folder, monkeypatch):
     """Each episode is long enough to count as sound, and its last reward is infinite."""
 
     def step(self, action):

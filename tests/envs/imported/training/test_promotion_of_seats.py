@@ -10,7 +10,7 @@ GAMES = (
 )
 
 
-def test_promotion_by_sprt_is_refused_for_three_seats(tmp_path):
+def test_promotion_by_sprt_is_rejected_for_three_seats(tmp_path):
     more = ["self_play.promotion_games=400", f"checkpoint_dir={tmp_path}", "name=three"]
     code = "import json, sys; from sparring.train import main; "
     code += "print([main(words) for words in json.loads(sys.argv[1])], 'torch' in sys.modules)"

@@ -66,7 +66,7 @@ def check_zip(model, path):
 
 
 @pytest.mark.parametrize("kind", ["PPO", "MaskablePPO"])
-def test_zip_has_the_probabilities_of_its_own_policy_in_legal_actions(kind, tmp_path):
+def test_zip_has_its_own_probabilities_over_legal_actions(kind, tmp_path):
     sb3 = pytest.importorskip("stable_baselines3" if kind == "PPO" else "sb3_contrib")
     model = getattr(sb3, kind)("MlpPolicy", Still(), seed=1, device="cpu")
     with torch.no_grad():
@@ -74,7 +74,7 @@ def test_zip_has_the_probabilities_of_its_own_policy_in_legal_actions(kind, tmp_
     check_zip(model, tmp_path / "model.zip")
 
 
-def test_server_is_shown_observation_legal_actions_and_seat(serve):  # noqa: F811
+def test_server_receives_observation_legal_actions_and_seat(serve):  # noqa: F811
     address, requests = serve(first)
     for batch, rows, seen in decisions(3):
         player = open_row_player(address, batch.contract).seats(True)
@@ -94,7 +94,7 @@ def attack(player, tmp_path, options=None, **more):
 
 
 @pytest.mark.parametrize(("seat", "score"), [(0, 1.0), (1, 0.0)])
-def test_seat_that_always_wins_is_attacked_alone(seat, score, tmp_path):
+def test_winning_seat_is_attacked_alone(seat, score, tmp_path):
     """In this form of the game the first seat wins whatever is played."""
     pytest.importorskip("matplotlib")
     report = attack(f"{MINE}:Highest", tmp_path, {"env.kwargs.fault": "seats"}, seat=seat)
@@ -108,7 +108,7 @@ def test_seat_that_always_wins_is_attacked_alone(seat, score, tmp_path):
     assert point["score"] == score
 
 
-def test_mixture_of_a_policy_and_an_object_is_attacked_by_what_it_allows(tmp_path):
+def test_mixture_of_policy_and_object_is_attacked_by_allowed_means(tmp_path):
     pytest.importorskip("matplotlib")
     path = save_run(tmp_path / "duel", "pettingzoo", DUEL)
     report = attack([path, f"{MINE}:Choosing"], tmp_path, start=["cold", "warm", "clone", "sampling"])
@@ -119,7 +119,7 @@ def test_mixture_of_a_policy_and_an_object_is_attacked_by_what_it_allows(tmp_pat
     assert "does not show its weights" in report.markdown
 
 
-def test_object_that_changes_or_fails_is_refused_in_one_line(tmp_path):
+def test_changing_or_failing_object_is_rejected_in_one_line(tmp_path):
     """Of four moves in 16 matches of two seats each is asked for twice; the seventh question is the fourth move."""
     for name, message in (
         ("Changing", r"32 of 128 answers changed when asked again; fix its seed, or give the object reseed\(seed\)"),
