@@ -26,19 +26,19 @@ def call(script, *arguments, cwd):
     return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
 
 
-def test_the_decoys_would_be_noticed(decoys):
+def test_decoy_packages_would_be_imported(decoys):
     done = subprocess.run([sys.executable, "-c", "import agents"], cwd=decoys, capture_output=True, check=False)
     assert done.stderr == b"hijacked by agents\n"
 
 
-def test_an_evaluation_runs_on_our_own_packages_from_any_directory(decoys):
+def test_evaluation_imports_own_packages_from_any_directory(decoys):
     """Up to the names of its players; what it imports to play is under the package's own name (test_architecture)."""
     done = call("run.py", "--ckpt", "bot:brawlr", "--opponents", "chaser", "--games", "2", cwd=decoys)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert "did you mean 'brawler'" in done.stderr
 
 
-def test_every_command_finds_our_own_packages_first():
+def test_every_command_finds_own_packages_first():
     """In the words of the one that is started here, before any import of ours."""
     commands = [path for path in (ROOT / "eval").glob("*.py") if "\ndef main(" in path.read_text()]
     assert len(commands) > 9

@@ -40,7 +40,7 @@ AIR = {
 
 
 @pytest.mark.parametrize(("case", "batch"), zip(AIR, ("free", "1") * 3 + ("free",), strict=True))
-def test_air_combat_is_exported_with_all_forms_of_actions_and_memory(case, batch, tmp_path, printed):
+def test_air_combat_is_exported_with_all_action_forms_and_memory(case, batch, tmp_path, printed):
     """The rows are those of matches that these actions fly."""
     options, network_options = AIR[case]
     matches = AirCombatBatch(4, options=options, threads=1, seed=3)
@@ -72,7 +72,7 @@ SPACES = {
 
 
 @pytest.mark.parametrize(("case", "normalized"), [*((case, True) for case in SPACES), ("several choices", False)])
-def test_gymnasium_is_exported_with_the_statistics_of_its_observations(case, normalized, tmp_path):
+def test_gymnasium_is_exported_with_observation_statistics(case, normalized, tmp_path):
     """The means of a float32 observation far from zero are subtracted in float64, as in training."""
     sizes = SPACES[case]
     draw, size = np.random.default_rng(0), sizes["obs_dim"]
@@ -91,7 +91,7 @@ def test_gymnasium_is_exported_with_the_statistics_of_its_observations(case, nor
     assert len(np.unique(actions, axis=0)) > 1
 
 
-def test_a_trained_run_of_gymnasium_gives_the_actions_of_the_loaded_policy(tmp_path):
+def test_exported_gymnasium_run_acts_like_loaded_policy(tmp_path):
     place = [f"checkpoint_dir={tmp_path}", "name=small", "logger.progress=false", "device=cpu", "threads=1"]
     size = ["env.num_envs=2", "ppo.rollout_steps=32", "ppo.minibatch_size=32", "network.hidden=8", "max_updates=2"]
     final = train(load(["+run=gymnasium_continuous", *place, *size, "env.normalize_obs=true"]))

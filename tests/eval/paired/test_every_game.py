@@ -61,7 +61,7 @@ EVERY = pytest.mark.parametrize("who", ["dogfight", "air_combat", "imported"], i
 
 
 @EVERY
-def test_players_without_snapshots_have_a_matrix_with_intervals_and_an_anchor(who, tmp_path):
+def test_matrix_without_snapshots_has_intervals_and_anchor(who, tmp_path):
     options, (one, other), points = who
     given = {key: value for key, value in options.items() if key in ("env", "import_")}
     names = [one, other, *([str(options["ckpt"])] if "ckpt" in options else [])]
@@ -91,7 +91,7 @@ def chess_points():
     return [round(2 * (points[i] + points[i + 1])) for i in range(0, GAMES, 2)]
 
 
-def test_a_ladder_of_chess_rates_every_pair(chess_points, tmp_path, monkeypatch):
+def test_chess_ladder_rates_every_pair(chess_points, tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "_registered", {})
     words = ["--env", "chess", "--ladder", "--ckpt", "bot:builtin", "--opponents", "random", f"{MOVERS}:First"]
     words += ["--games", str(GAMES), "--plies", "40", "--anchor", "builtin=100", "--quiet", "--out", str(tmp_path)]
@@ -112,7 +112,7 @@ def test_a_ladder_of_chess_rates_every_pair(chess_points, tmp_path, monkeypatch)
     assert {rating["player"]: rating["elo"] for rating in data["ratings"][""]}["builtin"] == 100.0
 
 
-def test_a_payoff_matrix_of_chess_has_the_points_of_every_pair(chess_points, tmp_path, monkeypatch):
+def test_chess_payoff_matrix_has_points_of_every_pair(chess_points, tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "_registered", {})
     names, out = ["random", f"{MOVERS}:First", "builtin"], tmp_path / "matrix.png"
     report = sparring.payoff(env="chess", opponents=names, games=GAMES, plies=40, anchor="builtin=700", out=out)
@@ -126,21 +126,21 @@ def test_a_payoff_matrix_of_chess_has_the_points_of_every_pair(chess_points, tmp
     assert out.exists()
 
 
-def test_a_sequential_test_of_chess_counts_pairs_of_one_opening(chess_points, tmp_path):
+def test_chess_sequential_test_counts_pairs_per_opening(chess_points, tmp_path):
     words = ["--env", "chess", "--ckpt", "bot:random", "--opponents", f"{MOVERS}:First", "--sprt", "--plies", "40"]
     words += ["--games", str(GAMES), "--max-games", str(GAMES), "--quiet", "--out", str(tmp_path)]
     assert main(words) == 1
     assert json.loads((tmp_path / "sprt.json").read_text())["pairs"] == np.bincount(chess_points, minlength=5).tolist()
 
 
-def test_a_player_on_both_sides_of_chess_is_not_rated(capsys):
+def test_chess_player_on_both_sides_is_not_rated(capsys):
     for option in ("--ladder", "--sprt"):
         assert main(["--env", "chess", "--ckpt", "bot:random", "--opponents", "self", option]) == 2
         assert f"--opponents self: does not go with {option}" in capsys.readouterr().err
 
 
 @EVERY
-def test_a_ladder_rates_every_pair(who, tmp_path):
+def test_ladder_rates_every_pair(who, tmp_path):
     options, (one, other), points = who
     ckpt = (
         str(options["ckpt"]) if "ckpt" in options else "bot:do_nothing" if options["env"] == "dogfight" else "bot:ace"
@@ -191,7 +191,7 @@ def test_sequential_test_counts_pairs_of_new_games(game, tmp_path, checkpoints):
     assert data["llr"] == pytest.approx(n * (s1 - s0) * (2 * mean - s0 - s1) / (2 * variance))
 
 
-def test_a_ladder_is_refused_for_more_than_two_seats(tmp_path):
+def test_ladder_is_rejected_for_more_than_two_seats(tmp_path):
     pytest.importorskip("mpe2")
     path = save_run(tmp_path / "tag", "pettingzoo", "mpe2.simple_tag_v3")
     for options, what in (({"ladder": True}, "ladder"), ({"sprt": []}, "sprt")):
@@ -199,7 +199,7 @@ def test_a_ladder_is_refused_for_more_than_two_seats(tmp_path):
             sparring.evaluate(path, opponents="random", **options)
 
 
-def test_players_without_a_game_or_a_policy_are_refused(checkpoints, error_line):
+def test_players_without_game_or_policy_are_rejected(checkpoints, error_line):
     (checkpoints / "cart").mkdir()
     (checkpoints / "cart" / "config.yaml").write_text("env: {id: CartPole-v1}")
     for words, message in (

@@ -89,11 +89,11 @@ are poor but not wrong."""
 
 
 @pytest.mark.parametrize("figure", TOLD)
-def test_a_recorded_fault_fires_its_rule(figure):
+def test_recorded_fault_fires_its_rule(figure):
     rule, columns = TOLD[figure]
     assert rule in rules_fired(columns)
 
 
 @pytest.mark.parametrize("figure", [*RIGHT, *NOT_TOLD])
-def test_no_rule_fires_on_this_figure(figure):
+def test_healthy_figure_fires_no_rule(figure):
     assert rules_fired((RIGHT | NOT_TOLD)[figure]) == set()
