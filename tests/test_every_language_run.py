@@ -38,13 +38,13 @@ def given_adapter(config, path):
     return path
 
 
-def test_the_eight_experiments_and_the_quickstart_are_among_them():
+def test_eight_experiments_and_quickstart_are_included():
     experiments = {f"diplomacy_exp{number}{size}" for number in range(1, 9) for size in ("", "_quick")}
     assert set(GRPO) >= experiments | {"diplomacy_quickstart"}
 
 
 @pytest.mark.parametrize("run", slow_but(IN_EVERY_TEST_RUN, (run for run in GRPO if not run.endswith("_quick"))))
-def test_every_run_of_a_language_model_takes_a_step(run, toy, tmp_path):
+def test_every_language_model_run_takes_step(run, toy, tmp_path):
     """Four games are played and learned from: Adam's first step moves the adapter by the run's own learning rate."""
     options = [f"+run={run}", *SMALL, f"model.name={toy}", f"checkpoint_dir={tmp_path}", "name=once"]
     adapted = run in FROM_AN_ADAPTER

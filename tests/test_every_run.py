@@ -118,7 +118,7 @@ def check_dogfight(run, config, folder, rows):
 
 
 @pytest.mark.parametrize("run", slow_but(IN_EVERY_TEST_RUN, OTHERS))
-def test_a_hundredth_of_it_trains_to_the_end(run, tmp_path):
+def test_hundredth_of_run_trains_to_end(run, tmp_path):
     need_packages(run)
     dogfight = run_config(run).env.id == DOGFIGHT
     zoo = ("phases.0.updates=2", f"env.num_envs={SEATS.get(run, 2)}", "ppo.minibatch_size=8", "ppo.rollout_steps=16")
@@ -134,7 +134,7 @@ def test_a_hundredth_of_it_trains_to_the_end(run, tmp_path):
 
 
 @pytest.mark.parametrize("run", slow_but(IN_EVERY_TEST_RUN, THREE_PHASES))
-def test_three_phases_at_a_hundredth(run, tmp_path, capsys):
+def test_three_phases_at_one_hundredth(run, tmp_path, capsys):
     """With rollouts in which matches end; exploration begins elsewhere than at the -1 that events set it back to.
 
     A small entropy bonus leaves it there.
@@ -176,7 +176,7 @@ def check_pool(config, folder, rows):
 
 
 @pytest.mark.slow
-def test_promotion_is_tested_at_a_hundredth(tmp_path):
+def test_promotion_is_tested_at_one_hundredth(tmp_path):
     """The learner has hardly learned, so that a test of few games may refuse it; nothing else may keep it out.
 
     Half of the hundredth has tests enough.
@@ -203,7 +203,7 @@ def test_other_observations_train_and_meet_themselves(options, tmp_path):
 
 
 @pytest.mark.filterwarnings("error")
-def test_the_large_run_says_once_on_a_cpu_what_it_does_instead_of_fp16(tmp_path, capfd):
+def test_large_run_explains_fp16_fallback_once_on_cpu(tmp_path, capfd):
     final = train(load(["+run=unified_dr_gpu_v3", *SMALL, f"checkpoint_dir={tmp_path}", "max_updates=1"]))
     words = "ppo.precision=fp16 is made for CUDA; this device is cpu, and trains in "
     streams = capfd.readouterr()

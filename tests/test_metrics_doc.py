@@ -201,7 +201,7 @@ def grpo_rows(tmp_path_factory):
     return [json.loads(line) for line in (folder / "documented" / "metrics.jsonl").read_text().splitlines()]
 
 
-def test_the_page_lists_keys_of_every_group():
+def test_page_lists_keys_of_every_group():
     assert {key.split("/")[0] for key in of_ppo()} == {
         *("rollout", "train", "time", "curriculum", "league", "guard", "eval", "exploit"),
         *("styles", "exploiter"),
@@ -232,13 +232,13 @@ def test_every_documented_key_is_written(
     assert [known for known in of_ppo() if not any(matches(known, key) for key in written)] == []
 
 
-def test_the_updates_of_an_exploiter_have_few_keys(population_rows):
+def test_exploiter_updates_have_few_keys(population_rows):
     learner, exploiter, again = ({key.partition("/")[0] for key in row} for row in population_rows)
     assert exploiter == {"exploiter", "guard", "time", "env_steps"}
     assert {"styles", "train", "rollout", "league"} <= learner & again
 
 
-def test_what_the_page_says_of_other_games(gymnasium_rows, diplomacy_rows):
+def test_documented_metrics_of_other_games(gymnasium_rows, diplomacy_rows):
     """Which keys of the groups that a table lists for the dogfight are there in the others."""
     shared = {"curriculum", "league", "eval"}
     written = set().union(*diplomacy_rows)
@@ -255,7 +255,7 @@ def test_what_the_page_says_of_other_games(gymnasium_rows, diplomacy_rows):
     assert "They do not have `curriculum/`, `league/` or `eval/`" in text
 
 
-def test_what_the_page_says_of_imported_games(imported_rows):
+def test_documented_metrics_of_imported_games(imported_rows):
     written = set().union(*imported_rows)
     itself = {key for key in written if key.startswith("rollout/itself/")}
     assert itself == {f"rollout/itself/{name}" for name in ("matches", "length", "draw_rate")}
@@ -270,7 +270,7 @@ def test_what_the_page_says_of_imported_games(imported_rows):
     assert [row["env_steps"] for row in imported_rows] == [512, 1024]  # moves of matches
 
 
-def test_trap_30_grpo_writes_every_key_that_an_analysis_may_read(grpo_rows):
+def test_trap_30_grpo_writes_every_key_analysis_can_read(grpo_rows):
     settings = load(["+run=diplomacy_quickstart", "grpo.baseline=role", "grpo.scale_advantages=false"])
     by_role = role_advantages(torch.ones(2), torch.tensor([0, 1]), torch.zeros(2, dtype=torch.float64), settings.grpo)
     written = set(by_role.metrics).union(*grpo_rows)
@@ -278,7 +278,7 @@ def test_trap_30_grpo_writes_every_key_that_an_analysis_may_read(grpo_rows):
 
 
 @pytest.mark.parametrize(("keys", "run"), [(of_ppo, "rows"), (of_grpo, "grpo_rows")], ids=["ppo", "grpo"])
-def test_keys_without_a_condition_stand_in_every_row(keys, run, request):
+def test_unconditional_keys_are_in_every_row(keys, run, request):
     always = [known for known, in_every_row in keys().items() if in_every_row]
     assert always
     rows = request.getfixturevalue(run)

@@ -63,7 +63,7 @@ SMALL = {
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_block_of_a_page_runs(page, tmp_path, monkeypatch, capsys):
+def test_every_block_of_page_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     if page == "language_model.md":
@@ -90,7 +90,7 @@ def test_every_block_of_a_page_runs(page, tmp_path, monkeypatch, capsys):
         _check_showdown(tmp_path / "checkpoints" / "duel", capsys.readouterr().out)
 
 
-def test_the_game_of_the_tutorial_is_short():
+def test_tutorial_game_is_short():
     blocks = [code for _, code in BLOCK.findall(PAGES["your_game.md"]) if code.startswith("# showdown.py")]
     assert [len(code.splitlines()) <= 52 for code in blocks] == [True]
 

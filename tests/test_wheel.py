@@ -60,7 +60,7 @@ def call(installed, module, *arguments, cwd):
     return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
 
 
-def test_it_holds_code_data_models_and_scripts(wheel):
+def test_wheel_holds_code_data_models_and_scripts(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     kinds = (".py", ".yaml", ".txt", ".json", ".html", ".css", ".js")
     tracked = [path.relative_to(ROOT) for room in ROOMS for path in (ROOT / room).rglob("*") if path.suffix in kinds]
@@ -72,7 +72,7 @@ def test_it_holds_code_data_models_and_scripts(wheel):
     assert "sparring = sparring.__main__:main" in text
 
 
-def test_checkout_without_symbolic_links_imports_its_folders(unlinked, tmp_path):
+def test_checkout_without_symlinks_imports_its_folders(unlinked, tmp_path):
     code = "import sparring, sparring.envs.dogfight, sparring.train as train; print(sparring.envs.__file__, train.main)"
     (tmp_path / "probe.py").write_text(code)
     done = call(unlinked, "probe", cwd=tmp_path)
@@ -80,7 +80,7 @@ def test_checkout_without_symbolic_links_imports_its_folders(unlinked, tmp_path)
     assert done.stdout.startswith(str(unlinked / "envs" / "__init__.py"))
 
 
-def test_runs_go_to_the_working_directory_and_meet_released_models(installed, tmp_path):
+def test_runs_use_working_directory_and_find_released_models(installed, tmp_path):
     """Commands of one process, which loads torch once."""
     played = "--ckpt first --opponents released/dogfight_bots_only --games 2"
     small = "max_updates=1 evaluation.every=0 threads=1 env.num_envs=16 ppo.rollout_steps=16 ppo.minibatch_size=64"
@@ -107,7 +107,7 @@ for module, *words in json.loads(sys.argv[1]):
 """
 
 
-def test_its_texts_name_its_own_commands_and_a_run_file_lies_in_any_folder(installed, tmp_path):
+def test_texts_name_own_commands_and_run_file_can_be_anywhere(installed, tmp_path):
     """Each command as `python -m` runs it, all in one process."""
     (tmp_path / "mine.yaml").write_text("max_updates: 3\n")
     (tmp_path / "each.py").write_text(EACH)
@@ -149,7 +149,7 @@ def output_kinds(cells):
 
 
 @pytest.mark.slow
-def test_notebooks_run_from_the_wheel_without_the_repository(installed, tmp_path):
+def test_notebooks_run_from_wheel_without_repository(installed, tmp_path):
     """As a hosted notebook would, each in an empty folder, in one process; they make the outputs that they show."""
     paths = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
     texts = [path.read_text("utf-8") for path in paths]
@@ -171,7 +171,7 @@ def test_notebooks_run_from_the_wheel_without_the_repository(installed, tmp_path
         assert sum(map(len, shown)) >= 4
 
 
-def test_every_pinned_package_runs_on_the_oldest_python():
+def test_every_pinned_package_runs_on_oldest_python():
     """Debian 12 has Python 3.11.2: a pin that needs 3.11.5 cannot be installed there."""
     oldest = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"].removeprefix(">=")
     pins = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line)

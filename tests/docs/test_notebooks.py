@@ -19,14 +19,14 @@ def hook():
     return module
 
 
-def test_a_cell_that_fails_is_not_passed_over(hook):
+def test_failing_cell_is_reported(hook):
     cells = [{"cell_type": "code", "source": ["1 / 0"]}]
     with pytest.raises(ZeroDivisionError):
         hook.run({"cells": cells})
 
 
 @pytest.mark.parametrize("name", sorted(NOTEBOOKS))
-def test_a_notebook_has_the_format_that_jupyter_opens(name):
+def test_notebook_has_jupyter_format(name):
     """What the schema of format 4.5 demands; files stay small, and tell nothing of the machine that made them."""
     notebook = NOTEBOOKS[name]
     assert set(notebook) == {"cells", "metadata", "nbformat", "nbformat_minor"}
@@ -42,7 +42,7 @@ def test_a_notebook_has_the_format_that_jupyter_opens(name):
     assert str(Path.home()) not in text
 
 
-def test_the_page_of_a_notebook_has_its_cells_and_outputs(hook):
+def test_notebook_page_has_cells_and_outputs(hook):
     output = {"output_type": "stream", "name": "stdout", "text": ["1\n"]}
     picture = {"output_type": "display_data", "data": {"image/png": "aGk="}}
     cells = [

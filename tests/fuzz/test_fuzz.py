@@ -38,11 +38,11 @@ def _main(arguments):
     sys.exit(import_module("tests.fuzz.__main__").main(arguments))
 
 
-def test_a_few_changes_of_every_file(material):
+def test_few_mutations_of_every_file(material):
     fuzz(material, CASES, *READERS)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("reader", READERS)
-def test_many_changes_of_every_file(material, reader):
+def test_many_mutations_of_every_file(material, reader):
     fuzz(material, MANY, reader)

@@ -62,7 +62,7 @@ def compare(pair, renames=None, **options):
     return report(*map(Recording, pair), renames or Renames(), **options)
 
 
-def test_equal_recordings_pass_although_times_and_places_differ(pair, capsys):
+def test_equal_recordings_pass_with_other_times_and_paths(pair, capsys):
     assert compare(pair) == 0
     assert "equal, 14 files" in capsys.readouterr().out
 
@@ -112,7 +112,7 @@ PLANTED = {
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_a_planted_difference_is_found_and_named(name, pair, capsys):
+def test_planted_difference_is_found_and_named(name, pair, capsys):
     file, change, expected = PLANTED[name]
     both_runs(pair[1], file, change)
     assert compare(pair) == 1
@@ -121,7 +121,7 @@ def test_a_planted_difference_is_found_and_named(name, pair, capsys):
     assert " of whole and cut" not in out  # the runs agree with each other
 
 
-def test_a_resumed_run_that_went_another_way_is_found_in_either_recording(pair, capsys):
+def test_diverging_resumed_run_is_found_in_either_recording(pair, capsys):
     for folder in pair:
         change_tensor(folder / PART / "cut" / STATE, lambda state: state["learner"]["weight"].zero_())
     assert compare(pair) == 1
@@ -131,19 +131,19 @@ def test_a_resumed_run_that_went_another_way_is_found_in_either_recording(pair, 
 
 
 @pytest.mark.parametrize(("messages", "wrong"), [(True, 1), (False, 0)])
-def test_wording_counts_unless_it_is_ignored(messages, wrong, pair):
+def test_wording_counts_unless_ignored(messages, wrong, pair):
     both_runs(pair[1], "events.jsonl", lambda file: replace_text(file, "2 updates", "two updates"))
     assert compare(pair, messages=messages) == wrong
 
 
-def test_a_failed_part_does_not_count_as_equal(pair, capsys):
+def test_failed_part_does_not_count_as_equal(pair, capsys):
     for folder in pair:
         replace_text(folder / FILE, '"failed": ""', '"failed": "python train.py: exit code 2: no such option"')
     assert compare(pair) == 1
     assert "first: python train.py: exit code 2: no such option" in capsys.readouterr().out
 
 
-def test_a_missing_part_does_not_count_as_equal(pair, capsys):
+def test_missing_part_does_not_count_as_equal(pair, capsys):
     replace_text(pair[1] / FILE, PART, "another")
     assert compare(pair) == 2
     assert "is not in the second recording" in capsys.readouterr().out
@@ -160,7 +160,7 @@ def rename_key(file):
         change_tensor(file, lambda content: content["training"]["config"].update(ppo=new))
 
 
-def test_only_declared_renames_of_config_keys_are_ignored(pair, capsys):
+def test_only_declared_config_key_renames_are_ignored(pair, capsys):
     for file in ("config.yaml", "final.pt"):
         both_runs(pair[1], file, rename_key)
     assert compare(pair) == 1
@@ -173,7 +173,7 @@ def test_only_declared_renames_of_config_keys_are_ignored(pair, capsys):
     assert compare(pair, Renames({"ppo": "ppo", "ppo.clip": "ppo.clipping.ratio"}, added=("ppo.rate",))) == 1
 
 
-def test_options_are_spelled_as_a_checkout_knows_them():
+def test_options_are_spelled_for_each_checkout():
     renames = Renames({"env.rules": "env.dogfight.rules", "grpo.old": None, "clone": "cloning"})
     old, new = {"env.rules", "grpo.old", "clone.bot"}, {"env.dogfight.rules", "cloning.bot"}
     for option, spelled in {
@@ -187,7 +187,7 @@ def test_options_are_spelled_as_a_checkout_knows_them():
         assert renames.option(option, lambda: old) == option
 
 
-def test_parts_are_selected_by_the_beginning_of_their_name():
+def test_parts_are_selected_by_prefix():
     assert [part.name for part in select(["grpo"])] == [part.name for part in PARTS if part.name.startswith("grpo_")]
     assert [part.name for part in select(["ppo_challenge"])] == ["ppo_challenge"]
     assert select([]) == list(PARTS)
