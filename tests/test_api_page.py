@@ -1,4 +1,4 @@
-"""docs/api.md: every example runs, in order and small; every public name is on the page; importing is light."""
+"""docs/api.md: every example runs, every public name is on the page, and importing is light."""
 
 import inspect
 import json

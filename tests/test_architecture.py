@@ -1,4 +1,4 @@
-"""Structure of the code: allowed imports, the core and its parts, and the size of files and folders."""
+"""Code structure: allowed imports, the core and its parts, and sizes of files and folders."""
 
 import ast
 import json

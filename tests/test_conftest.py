@@ -1,4 +1,4 @@
-"""What leaves the machine is refused, and nothing else; captured streams stay open."""
+"""Network access is blocked except loopback; captured streams stay open."""
 
 import logging.config
 import os

@@ -1,4 +1,4 @@
-"""Every page: paths in backticks exist, links lead to files and headings, and the language is plain."""
+"""Every page: paths exist, links lead to files and headings, and the language is plain."""
 
 import importlib.util
 import re

@@ -1,4 +1,4 @@
-"""Every run file of GRPO trains: a step of each with a toy model, at a size for a test, on a CPU.
+"""Every GRPO run file trains one step with a toy model at test size on a CPU.
 
 Those for a CPU, `_quick`, differ from these in sizes alone, which no step of a test has.
 """

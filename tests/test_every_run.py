@@ -1,4 +1,4 @@
-"""Every run file trains: a hundredth of each to its end, and two updates with networks of the real size, on a CPU."""
+"""Every run file trains at one hundredth of its length, and for two updates with full-size networks."""
 
 import json
 from itertools import groupby

@@ -1,4 +1,4 @@
-"""docs/metrics.md, its pages and the code agree: a short run writes the keys that they list, and no others."""
+"""docs/metrics.md matches the code: a short run writes exactly the documented keys."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Ways in which such a project has gone wrong before without anyone noticing, where no other test would notice.
+"""Mistakes that such projects have made unnoticed and that no other test would catch.
 
 Work per environment in Python, answers read back from the device in every step, a device or an action repeat that is
 the same whatever was asked for, and an evaluation that reports a number although nothing was played.

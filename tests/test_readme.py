@@ -1,4 +1,4 @@
-"""Commands on the first pages are understood, and the README's Python runs."""
+"""Commands in the README and on the first pages are valid, and the README's Python runs."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""The documentation site: it builds without warnings, its links lead somewhere, and it asks the network for nothing."""
+"""The documentation site builds without warnings, has valid links, and loads nothing from the network."""
 
 import json
 import os

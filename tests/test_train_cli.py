@@ -1,4 +1,4 @@
-"""The command line: exit codes, one line for bad input, help, and independence of the working directory."""
+"""The command line: exit codes, one-line errors, help, and independence of the working directory."""
 
 import os
 import re

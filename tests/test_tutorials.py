@@ -1,4 +1,4 @@
-"""Every tutorial is a script, and so are training.md and scaling.md: blocks run in order at a small size, as read.
+"""Tutorials, training.md and scaling.md run as scripts: blocks in order, at a small size.
 
 Python blocks share one namespace; a block that begins with `# NAME.py` is added to that file instead, and one of YAML
 becomes a run file in a copy of configs/. Commands of `sh` blocks run in this process, to load torch once, in a folder

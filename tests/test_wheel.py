@@ -1,4 +1,4 @@
-"""The wheel: everything the package needs is in it, and without the repository runs lie in the working directory."""
+"""The wheel contains everything the package needs, and runs go to the working directory."""
 
 import json
 import os

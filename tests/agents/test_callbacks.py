@@ -1,4 +1,4 @@
-"""Callbacks see every update, evaluation and policy, may stop a run, and never change its numbers."""
+"""Callbacks see every update, evaluation and policy, can stop a run, and never change its numbers."""
 
 import pytest
 

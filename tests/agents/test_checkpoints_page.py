@@ -1,4 +1,4 @@
-"""checkpoints/README.md and the code agree: the format, the contract, and what lies in a run's folder."""
+"""checkpoints/README.md matches the code: file format, contract, and files in a run folder."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Every script in benchmarks/ answers bad input in one line with exit code 2, its own as well as its children's."""
+"""Every script in benchmarks/ reports bad input, its own or a child's, in one line with exit code 2."""
 
 import ast
 import re

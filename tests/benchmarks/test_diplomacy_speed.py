@@ -1,4 +1,4 @@
-"""The Diplomacy measurements run and print whole tables; no figure is judged here."""
+"""The Diplomacy speed scripts run and print complete tables; no figure is asserted."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""A merged network plays each of its members, by the members' own networks."""
+"""A merged network plays each member exactly."""
 
 import pytest
 import torch

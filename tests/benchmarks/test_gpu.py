@@ -1,4 +1,4 @@
-"""`benchmarks/gpu.py`: a part that breaks stops no other, what is wrong is found, and the whole keeps its time."""
+"""`benchmarks/gpu.py`: a failing part stops no other, errors are found, and the time limit holds."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""The parts of `benchmarks/gpu.py` on a CPU: each finds nothing wrong there, and finds what is planted."""
+"""The parts of `benchmarks/gpu.py` on a CPU pass without faults and find planted ones."""
 
 import math
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Both trainers run on the same work and account for their time; shares and ratios are what they are said to be."""
+"""Language-model benchmarks: both trainers do the same work and account for their time."""
 
 import argparse
 import sys

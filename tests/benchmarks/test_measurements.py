@@ -1,4 +1,4 @@
-"""The measurements run, print whole tables, and compute the shares they claim; no figure is judged here."""
+"""The measurement scripts run, print complete tables and compute their ratios; no figure is asserted."""
 
 import sys
 

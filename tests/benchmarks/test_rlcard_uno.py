@@ -1,4 +1,4 @@
-"""UNO as a game of OpenSpiel: rlcard's own game, followed card by card, and its rule model."""
+"""UNO as an OpenSpiel game, compared with rlcard card by card, and rlcard's rule model."""
 
 import random
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Agents of sb3-contrib as tutorials train them: the board that they see, and their own choices."""
+"""Agents of sb3-contrib trained as in its tutorials: their board and their choices."""
 
 from importlib import import_module
 

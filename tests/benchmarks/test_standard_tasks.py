@@ -1,4 +1,4 @@
-"""The table of standard tasks: its statistics over seeds, and options that every task accepts."""
+"""The table of standard tasks: statistics over seeds, and options that every task accepts."""
 
 import gymnasium
 import numpy as np

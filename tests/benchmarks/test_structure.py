@@ -1,4 +1,4 @@
-"""benchmarks/structure.py counts what it says, on a checkout of a few lines."""
+"""benchmarks/structure.py counts correctly on a tiny checkout."""
 
 import pytest
 

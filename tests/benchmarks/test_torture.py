@@ -1,4 +1,4 @@
-"""`make torture` in small: a kill, a flipped bit, a canary; and that its verdicts notice what does not hold."""
+"""A small `make torture`: a kill, a flipped bit, a canary, and verdicts that detect failures."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Tables of messages: what a command answers to words that it refuses, whole, in a text file of rows.
+"""Message tables: the exact answers of commands to invalid arguments, one row each in a text file.
 
 A row is `$ ` and the words after the command, then a line with the exit code and the message. `{tmp}` is the folder of
 the test. SPARRING_WRITE_MESSAGES=1 writes what the commands say now into the rows that a test run meets; a change of

@@ -1,4 +1,4 @@
-"""Configurations composed once in a process, since each takes as long as an update of a small run. Tests share them."""
+"""Configurations composed once per process and shared by tests, since composing is slow."""
 
 from copy import deepcopy
 from functools import cache

@@ -1,4 +1,4 @@
-"""Help of a section: each option with its default, what it may be, and what it means."""
+"""Help of a section: each option with default, allowed values and meaning."""
 
 import re
 

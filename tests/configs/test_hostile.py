@@ -1,4 +1,4 @@
-"""Values meant to do harm: each is refused in one line with exit code 2; nothing is run, and nothing is made on disk.
+"""Hostile values are rejected in one line with exit code 2, without running code or creating files.
 
 A stored configuration is as hostile as a command line: people resume runs that others gave them.
 """

@@ -1,4 +1,4 @@
-"""Options that would be ignored beside others are refused by both names, and what the line says helps."""
+"""Inactive options are rejected by the names of both options, and the suggested fixes work."""
 
 from dataclasses import replace
 

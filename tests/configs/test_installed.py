@@ -1,4 +1,4 @@
-"""A script started where the packages are missing says so in one line; and the list is pyproject's."""
+"""A script without its packages prints one line, and the package list matches pyproject."""
 
 import ast
 import json

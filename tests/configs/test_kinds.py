@@ -1,4 +1,4 @@
-"""Kinds of run: which one a configuration is, what each has, and what --help says of it."""
+"""Kinds of run: how a configuration determines its kind, and what --help prints about it."""
 
 import subprocess
 import sys

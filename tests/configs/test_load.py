@@ -1,4 +1,4 @@
-"""Composing: overrides, run files, and one readable line for everything that is wrong."""
+"""Composing configurations: overrides, run files, and one-line errors."""
 
 import inspect
 import logging

@@ -1,4 +1,4 @@
-"""Sweeps and experiments beside the values of the system that they follow: each difference is named in the file.
+"""Sweeps and experiments against the values of the original system: every difference is named in its file.
 
 The values are facts of github.com/bglick13/diplomacy-v2 at commit e6e2d33 (28 December 2025): the defaults of its
 configuration, the differences in its sweep files, and those of the commands in its log of experiments; options have the

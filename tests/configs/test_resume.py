@@ -1,4 +1,4 @@
-"""What may change when a run is continued."""
+"""Options that may change when a run is resumed."""
 
 from dataclasses import replace
 

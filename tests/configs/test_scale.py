@@ -1,4 +1,4 @@
-"""One dial for size: a shrunk run does what the whole one does, in its order, and is shrunk once."""
+"""`scale`: a shrunk run keeps the order of events, and is scaled once."""
 
 import re
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The schema's own promises: every option says what it may hold, and names agree with the rooms that own them."""
+"""Schema consistency: every option states its allowed values, and names match their owners."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""The line on general-sum rewards: by the weights of every run file, and by hand."""
+"""The note on general-sum rewards: weights of every run file, and hand cases."""
 
 from dataclasses import replace
 

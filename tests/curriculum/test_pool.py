@@ -1,4 +1,4 @@
-"""The pool: files on disk, who leaves, what is refused, and reopening."""
+"""The snapshot pool: files on disk, eviction, rejected content, and reopening."""
 
 import json
 from pathlib import Path

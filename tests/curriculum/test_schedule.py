@@ -1,4 +1,4 @@
-"""Schedules as tables: what each run trains against, and when, looked up update by update; ranges of physics."""
+"""Curriculum schedules as tables: opponents and physics of every run, update by update."""
 
 import functools
 import itertools

@@ -1,4 +1,4 @@
-"""Score, decided share and the interval of the score: hand computations and measured coverage."""
+"""Score, decided share and score interval: hand calculations and measured coverage."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Pages of algorithms: options have the defaults stated, and names in equations are options."""
+"""Algorithm pages: documented defaults match, and names in equations are options."""
 
 import re
 from dataclasses import MISSING

@@ -1,4 +1,4 @@
-"""docs/grpo_traps.md and the tests agree: every mistake has a row, every row names tests that there are."""
+"""docs/grpo_traps.md matches the tests: every mistake has a row, and every row names existing tests."""
 
 import re
 from fnmatch import fnmatch

@@ -1,4 +1,4 @@
-"""The notebooks of the documentation are files that Jupyter opens; tests/test_wheel.py runs them, from the wheel."""
+"""The documentation notebooks are valid Jupyter files; tests/test_wheel.py runs them from the wheel."""
 
 import importlib.util
 import json

@@ -1,4 +1,4 @@
-"""The report on exploitability reads recorded rows, so the files and the fields that it reads must be there."""
+"""The exploitability report reads recorded rows: the files and fields it needs exist."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A folder of small untrained checkpoints that stands in for checkpoints/, and the browser that tests share."""
+"""A folder of small untrained checkpoints in place of checkpoints/, and the shared browser."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Copies of every registered interface, new, reset or in a match, continue like the original and apart from it."""
+"""Copies of every registered interface continue identically and independently."""
 
 import copy
 import pickle

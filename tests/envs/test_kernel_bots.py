@@ -1,4 +1,4 @@
-"""Every scripted player of a kernel's table has a branch of its own there; otherwise the game does not load."""
+"""Every scripted player in a kernel's table has its own branch; otherwise the game does not load."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A game of another distribution, docs/examples/hill: found, trained and evaluated by the program."""
+"""A game of another distribution, docs/examples/hill: found, trained and evaluated."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Observations and actions of every kind of space, held against Gymnasium's own flattening."""
+"""Observations and actions of every kind of space, against Gymnasium's own flattening."""
 
 import gymnasium
 import numpy as np

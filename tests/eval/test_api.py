@@ -1,4 +1,4 @@
-"""`sparring.load`, `evaluate` and `record` do what the command lines do, with the same numbers."""
+"""`sparring.load`, `evaluate` and `record` match the command lines."""
 
 import json
 from pathlib import Path

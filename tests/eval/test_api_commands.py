@@ -1,4 +1,4 @@
-"""The commands of `eval/` as functions of `sparring`: the data, files and errors of the command lines."""
+"""The commands of `eval/` as functions of `sparring`: same data, files and errors."""
 
 import inspect
 import json

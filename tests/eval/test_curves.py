@@ -1,4 +1,4 @@
-"""Learning curves: what is read, smoothed, averaged, refused and printed, and what the picture shows."""
+"""Learning curves: reading, smoothing, averaging, rejected input, tables and pictures."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""An evaluation that is cut keeps what is finished; the same command goes on, with the results of an uncut one."""
+"""An interrupted evaluation keeps finished results, and the same command resumes it."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A package called agents, eval or envs that is installed or lies about must not be taken for ours."""
+"""Installed or nearby packages called agents, eval or envs are not imported in place of ours."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Who is meant by a name: found from any folder, or answered at once with the choices and the nearest match."""
+"""Resolving names: from any folder, or an error with choices and the nearest match."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Which game a command line is about, and policies of another game refused by the dogfight's commands at once."""
+"""Detecting the game of a command line, and rejecting policies of other games."""
 
 import subprocess
 import sys

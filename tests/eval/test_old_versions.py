@@ -1,4 +1,4 @@
-"""Policies of an old version of the environment: refused unless asked for, and then named in the table."""
+"""Policies of old environment versions: rejected unless requested, then named in the table."""
 
 import json
 

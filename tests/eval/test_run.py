@@ -1,4 +1,4 @@
-"""The command line of evaluation: what it prints and writes, its exit codes, and bad input in one line."""
+"""The evaluation command: output, files, exit codes, and one-line errors."""
 
 import json
 import os

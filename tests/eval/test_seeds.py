@@ -1,4 +1,4 @@
-"""Several runs as one result: what is read, refused, printed and written."""
+"""Several runs as one result: reading, rejecting, printing and writing."""
 
 import json
 

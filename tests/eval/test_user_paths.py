@@ -1,4 +1,4 @@
-"""Paths that no file can have are refused in one line with the key and the value, wherever a user gives one."""
+"""Impossible paths are rejected in one line with key and value, wherever a user gives one."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Changed files of every kind: read as they are now, or refused in one line; never a traceback, much memory or time.
+"""Mutated files of every kind: read as they are, or rejected in one line, within memory and time limits.
 
 `python -m tests.fuzz FOLDER CASES READER` repeats one reader's cases, `material.make(FOLDER)` having made the files.
 """

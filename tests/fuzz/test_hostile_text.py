@@ -1,4 +1,4 @@
-"""Text of strangers' files reaches terminals and pages escaped: escapes of terminals, HTML, and turned directions."""
+"""Text from untrusted files is escaped in terminals and pages: escape codes, HTML, and bidi controls."""
 
 import json
 import sqlite3

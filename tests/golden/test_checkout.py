@@ -1,4 +1,4 @@
-"""A checkout is run with its own packages, however they are named and whatever else is installed."""
+"""A checkout runs with its own packages, whatever else is installed."""
 
 import subprocess
 import sys

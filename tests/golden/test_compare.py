@@ -1,4 +1,4 @@
-"""Equal recordings pass, and a planted difference of any kind is found and named."""
+"""Equal recordings pass, and planted differences of any kind are found and named."""
 
 import json
 

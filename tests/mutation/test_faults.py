@@ -1,4 +1,4 @@
-"""The list of planted faults fits the code as it is, and trials tell caught from survived."""
+"""Planted faults match the current code, and trials separate caught from survived."""
 
 import ast
 import shutil

@@ -1,4 +1,4 @@
-"""Stable-Baselines3 trains on our matches, its policies become networks of ours, and its files cannot run code."""
+"""Stable-Baselines3 as a baseline: training on our matches, converting its policies, rejecting unsafe files."""
 
 import signal
 import tempfile

@@ -1,4 +1,4 @@
-"""Every game that Stable-Baselines3 can play is a `VecEnv` in one line, with the numbers of its own interface."""
+"""`VecEnv` for Stable-Baselines3: every supported game, compared with its native interface."""
 
 import gymnasium
 import numpy as np

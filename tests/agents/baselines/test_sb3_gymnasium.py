@@ -1,4 +1,4 @@
-"""SB3 on Gymnasium's environments: the same observations and actions, and a policy that our evaluation plays."""
+"""SB3 on Gymnasium environments: same observations and actions, and policies that our evaluation plays."""
 
 import gymnasium
 import pytest

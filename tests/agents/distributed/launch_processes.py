@@ -1,4 +1,4 @@
-"""A run in several processes on this machine, told of each other as torchrun does, forked from a loaded one."""
+"""Run training in several local processes connected like torchrun's, forked from a preloaded process."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""GRPO in two processes: the numbers of one, with a whole or a divided model; resumed by one; a process may be lost."""
+"""GRPO in two processes: same numbers as in one, sharded models, resuming in one, losing a process."""
 
 import os
 import pickle

@@ -1,4 +1,4 @@
-"""One of two processes is killed or asked to stop: the run ends at once, saved, and goes on in one process."""
+"""One of two processes is killed or signalled: the run saves, stops, and resumes in one process."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Rollouts of GRPO and runs of a sweep on a Ray cluster: the numbers of this machine, also if a node is lost."""
+"""GRPO rollouts and sweeps on a Ray cluster: same results as locally, also after losing a node."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A worker ends with the process that started it, however that ends."""
+"""A worker exits when its parent process ends, for whatever reason."""
 
 import os
 import signal

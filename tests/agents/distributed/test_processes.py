@@ -1,4 +1,4 @@
-"""Processes share matches and random numbers; generators come back on another device; two halves run in parallel."""
+"""Distributed processes: sharded matches and random numbers, generator states, two halves in parallel."""
 
 import copy
 import json

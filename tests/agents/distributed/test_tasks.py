@@ -1,4 +1,4 @@
-"""Tasks of an executor: the same results from any number of processes, deaths made good, Ray with a node that dies."""
+"""Executor tasks: same results with any number of processes, worker deaths, Ray with a lost node."""
 
 import os
 import pickle

@@ -1,4 +1,4 @@
-"""What is done to victims: saving over and over, and whole small runs with a fault at a chosen place.
+"""Code that victim processes run: repeated saves, and small runs with a fault planted at a chosen place.
 
 Every function here is called in a process of its own (`victims.start`) and changes the code it meets as it likes.
 """

@@ -1,4 +1,4 @@
-"""Files made to run code when they are opened: it never runs, and the error names the file.
+"""Malicious files never run code, and the error names the file.
 
 A crafted file comes with the right SHA-256 beside it, so that only the reader protects.
 """

@@ -1,4 +1,4 @@
-"""Files cut short and flipped bit by bit, of every kind a run leaves: named by an error, or the content is the same.
+"""Truncated and bit-flipped files of every kind: rejected by name, or read with unchanged content.
 
 A listed file is checked as a whole, so a sample of places would do; the others depend on what is checked inside them,
 and their samples are larger. A seed of its own for every kind of file makes a failure come again.

@@ -1,4 +1,4 @@
-"""Start and end of a run on a bad disk: one line at the start, the last training state whatever fails at the end."""
+"""Start and end of a run on a failing disk: one-line errors and a saved last state."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""A bit of a listed file flips while a run rests: resuming it notices."""
+"""Resuming detects a flipped bit in any listed file of a run."""
 
 import json
 from hashlib import sha256

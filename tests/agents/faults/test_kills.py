@@ -1,4 +1,4 @@
-"""Killed at any moment: what was saved before is there and whole, and a run goes on as if nothing had happened."""
+"""Kills at any moment: saved files stay valid and the run resumes identically."""
 
 import itertools
 import random

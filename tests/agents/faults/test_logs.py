@@ -1,4 +1,4 @@
-"""Logs harmed between two sessions of a run: an alert names the file and what is wrong, and training goes on."""
+"""Logs damaged between two sessions: an alert names the file and the damage, and training continues."""
 
 import importlib.util
 import json

@@ -1,4 +1,4 @@
-"""A run's folder can be moved or copied: no path in it leads out of it, and a copy reads its own adapters."""
+"""A run folder can be moved or copied: it stores no absolute path, and a copy reads its own adapters."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""A disk that is full or gone: training goes on as long as it can, says so, and nothing saved before is harmed."""
+"""A full or missing disk: training continues as long as possible, reports it, and keeps saved files."""
 
 import json
 

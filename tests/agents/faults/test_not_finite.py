@@ -1,4 +1,4 @@
-"""A number that is not finite, put anywhere: the policy that comes out is finite, or the run ends and says why.
+"""A non-finite number at any place: the policy stays finite, or the run stops with a report.
 
 One update gets it, at the place where it would arise; what is done about it must be counted under `guard/`. What each
 rung of the guard does, and the places of samples and of the simulator, are tested in `test_guard`.

@@ -1,4 +1,4 @@
-"""Asked to stop at any place: exit codes, what is saved, and a run that goes on bit for bit afterwards.
+"""Signals at any point of a run: exit codes, saved files, and bit-for-bit resuming.
 
 Real signals in a process of its own, delivered while it collects, learns, checks and saves.
 """

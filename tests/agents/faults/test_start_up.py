@@ -1,4 +1,4 @@
-"""SIGTERM while a run starts, or just after: exit code 75 at any moment, and no traceback; Ctrl-C in the imports."""
+"""SIGTERM during or just after startup: exit code 75 and no traceback. Ctrl-C during imports."""
 
 import os
 import signal

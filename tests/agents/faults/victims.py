@@ -1,4 +1,4 @@
-"""Processes to be harmed: forked from one that has torch, Warp and the trainer loaded already.
+"""Processes to be killed or broken, forked from one that has already loaded torch, Warp and the trainer.
 
 So a hundred of them cost seconds, and no test process is ever forked, whatever threads it has.
 """

@@ -1,4 +1,4 @@
-"""A run that earlier code has left is continued by today's; one of a format that is not read is refused, not lost.
+"""Runs written by earlier code resume; a run in an unsupported format is rejected and kept.
 
 tests/agents/golden holds a run of the present format of training states, written by the code of its time
 (`record_golden_state.py`). What another machine computes may differ in the last digits, so nothing here compares

@@ -1,4 +1,4 @@
-"""Endpoints and requests for tests, with waits between tries that are over at once."""
+"""Endpoints and requests for tests, without waiting between retries."""
 
 import time
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Bots as backends give the orders of the same bots in the kernels, and are not trained on."""
+"""Bot backends give the orders of the same bots in the kernels, and cannot be trained on."""
 
 import pytest
 

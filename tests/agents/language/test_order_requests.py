@@ -1,4 +1,4 @@
-"""Who is asked: games that stand alike are asked the same thing, and what is made of it is made once."""
+"""Order requests: identical games share their request and trie."""
 
 import torch
 

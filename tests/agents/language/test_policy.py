@@ -1,4 +1,4 @@
-"""A language model plays whole games through the environment, and its actions are what it wrote."""
+"""A language model plays whole games in the environment, and its actions are the orders it wrote."""
 
 import numpy as np
 import pytest

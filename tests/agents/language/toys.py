@@ -1,4 +1,4 @@
-"""A tokenizer of whole words, models too small to be good, and choices from random games."""
+"""A whole-word tokenizer, toy models, and choices from random games."""
 
 from functools import cache
 

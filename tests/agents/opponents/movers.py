@@ -1,4 +1,4 @@
-"""Chess players that the tests name."""
+"""Chess players named in tests."""
 
 seen = []
 

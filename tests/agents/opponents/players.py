@@ -1,4 +1,4 @@
-"""Opponents in Python that the tests name: one that never fires and falls, one that flies a policy, and wrong ones."""
+"""Python opponents named in tests: one that dives without firing, one that plays a policy, invalid ones."""
 
 import numpy as np
 import torch

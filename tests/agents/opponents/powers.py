@@ -1,4 +1,4 @@
-"""Opponents in Diplomacy that the tests name."""
+"""Diplomacy opponents named in tests."""
 
 views = []
 

@@ -1,4 +1,4 @@
-"""Policies of other programs in every game of plain numbers, by one mechanism: the same actions as in their own."""
+"""Policies of other libraries in every numeric game act as in their own library."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Anything as an opponent: a bot, a checkpoint, an ONNX file, a Python object, in every interface, by one resolver."""
+"""Opponents of every kind in every interface: bots, checkpoints, ONNX files and Python objects."""
 
 import re
 from pathlib import Path

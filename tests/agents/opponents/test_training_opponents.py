@@ -1,4 +1,4 @@
-"""Training against named opponents: labels, metrics, exact resumption, and what a stored configuration may not do."""
+"""Training against named opponents: labels, metrics, exact resuming, and limits of stored configurations."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""One learner's view of a batch: who sits where, whose observation is whose, what counts and what is thrown away."""
+"""The learner's view of a batch: seats, observations, and which results count."""
 
 import numpy as np
 import pytest

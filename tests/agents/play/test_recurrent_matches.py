@@ -1,4 +1,4 @@
-"""Memory in the dogfight: one state for each match and seat, empty on the very step on which a match begins."""
+"""Recurrent policies in the dogfight: one memory per match and seat, reset on the first step."""
 
 import copy
 from operator import attrgetter

@@ -1,4 +1,4 @@
-"""Games of an imported game: everyone sits everywhere, memory lasts as long as an episode, results are those played."""
+"""Matches of imported games: balanced seats, memory per episode, and results."""
 
 import numpy as np
 import pytest

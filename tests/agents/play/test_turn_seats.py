@@ -1,4 +1,4 @@
-"""Who decides, who remembers what, and where results end up, counted again beside the environment."""
+"""Turn-based seats: decisions, memories and results, counted independently of the environment."""
 
 import copy
 from operator import attrgetter

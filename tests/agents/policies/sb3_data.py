@@ -1,4 +1,4 @@
-"""The `data` of a zip of Stable-Baselines3, made without it: JSON whose values are pickles."""
+"""The `data` member of an SB3 zip, written without SB3: JSON with pickled values."""
 
 import base64
 import pickle

@@ -1,4 +1,4 @@
-"""The actor-critic: its layers, its densities against torch.distributions, and its seeds."""
+"""The actor-critic: layers, densities against torch.distributions, and seeds."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Policies without torch: what is read and how it acts, against torch; and files that are refused."""
+"""Policies without torch: same actions as with torch, and rejected files."""
 
 import io
 import json

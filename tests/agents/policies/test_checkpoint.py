@@ -1,4 +1,4 @@
-"""Policies in files: what is written comes back, damage, other contents are refused; old versions play on request."""
+"""Checkpoints: round trips, damage, foreign content, and old versions on request."""
 
 import json
 import os

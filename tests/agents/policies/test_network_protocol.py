@@ -1,4 +1,4 @@
-"""One protocol for the networks of all games: memory, masks and roles as options, and families found by their names."""
+"""One interface for the networks of all games: memory, masks, roles, and families found by name."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Zips of Stable-Baselines3 as players: the actions are those of its own `predict`, or the zip is refused in a line."""
+"""SB3 zips as players: same actions as SB3's `predict`, or rejection in one line."""
 
 import json
 import warnings

@@ -1,4 +1,4 @@
-"""Networks of seats: exact masks, roles, pictures and memory, against plain references."""
+"""Seat networks: exact masks, roles, images and memory, against plain references."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Stacked actors answer exactly as each actor alone."""
+"""Stacked actors act exactly like each actor alone."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""gSDE held against Stable-Baselines3's `StateDependentNoiseDistribution`, given the same weights and noise."""
+"""gSDE against Stable-Baselines3's `StateDependentNoiseDistribution` with the same weights and noise."""
 
 import pytest
 import torch

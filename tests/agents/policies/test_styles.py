@@ -1,4 +1,4 @@
-"""Networks with styles: a style as a plain network, and the style that a policy draws for a match."""
+"""Networks with styles: a style as a plain network, and the style drawn per match."""
 
 import pytest
 import torch

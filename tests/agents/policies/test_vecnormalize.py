@@ -1,4 +1,4 @@
-"""SB3's VecNormalize: the numbers are those of SB3, the file is found, and nothing in it runs."""
+"""SB3's VecNormalize: same numbers as SB3, finding the file, and no code execution."""
 
 import copy
 import os

@@ -1,4 +1,4 @@
-"""A population: who meets whom, what is counted, exploiters, and a cut run that goes on bit for bit."""
+"""Populations: opponents, counts, exploiters, and bit-for-bit resuming."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What a population deals, counts and keeps, and what exploiters begin with, without matches."""
+"""Opponent allocation of a population and initial weights of exploiters, without matches."""
 
 from copy import deepcopy
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""A whole run in small, for the tests of training: three phases with self-play, a few seconds each."""
+"""A complete small run for the training tests: three phases with self-play, a few seconds each."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Averaged weights: their mean by hand, what a run saves, a continued run; and a bonus that falls late."""
+"""Averaged weights: their mean by hand, saving, resuming; and a late decay of the entropy bonus."""
 
 from dataclasses import replace
 

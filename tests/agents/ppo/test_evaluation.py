@@ -1,4 +1,4 @@
-"""Evaluations that are due in training, and the metrics of rollouts and of the curriculum."""
+"""Evaluations during training, and metrics of rollouts and the curriculum."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""The update's parts by hand, its stops, its determinism, and that it learns."""
+"""Parts of the PPO update by hand, early stopping, determinism, and learning."""
 
 import math
 from functools import partial

@@ -1,4 +1,4 @@
-"""A small run of PPO: its setup, what it leaves behind, and that it repeats."""
+"""A small PPO run: setup, output files, and reproducibility."""
 
 import itertools
 import signal

@@ -1,4 +1,4 @@
-"""One whole update, epochs and minibatches and Adam, against a plain implementation that shares nothing with it."""
+"""One complete update against a plain implementation that shares no code with it."""
 
 import numpy as np
 import pytest

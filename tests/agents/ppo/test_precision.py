@@ -1,4 +1,4 @@
-"""Which precision is chosen where, what is said of it, and the state of fp16's scaler."""
+"""Choice of precision, its messages, and the state of the fp16 scaler."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The progress line names each figure: rates and shares are percentages alike, and something moves in every game."""
+"""The progress line names every figure, and changes in every game."""
 
 import itertools
 import json

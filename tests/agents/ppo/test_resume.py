@@ -1,4 +1,4 @@
-"""A run that was cut goes on bit for bit, from the newest good state, and never silently from the beginning."""
+"""An interrupted run resumes bit for bit from its newest valid state, never silently from the start."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Rollouts of seats that act in turn: every lane's samples against sums over its episodes, written out."""
+"""Rollouts of turn-based seats: samples of every lane against explicit sums over episodes."""
 
 from dataclasses import dataclass, field
 

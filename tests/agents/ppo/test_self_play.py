@@ -1,4 +1,4 @@
-"""The league: when snapshots are taken and drawn, who gets how many matches, and where results end up."""
+"""Self-play: snapshot schedule, allocation of matches, and results."""
 
 import errno
 import json

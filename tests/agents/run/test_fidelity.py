@@ -1,4 +1,4 @@
-"""Whether a resumed run is exact: the words for every difference, the fixed minibatch, and another processor."""
+"""Exactness of a resumed run: reported differences, the fixed minibatch, other processors."""
 
 import json
 import os

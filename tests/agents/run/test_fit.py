@@ -1,4 +1,4 @@
-"""The training loop with a toy trainer, without network or game: what is called and written, in which order."""
+"""The training loop with a toy trainer: order of calls and of written files."""
 
 import math
 import signal

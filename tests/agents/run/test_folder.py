@@ -1,4 +1,4 @@
-"""Run folders: names, what they hold, and links, FIFOs and folders in place of files, refused by name at the start."""
+"""Run folders: names, content, and rejected links, FIFOs and folders in place of files."""
 
 import os
 import re

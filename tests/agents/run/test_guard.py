@@ -1,4 +1,4 @@
-"""The guard's answers to broken updates, and the detectors of failing training on made and on recorded metrics."""
+"""The guard's reaction to broken updates, and failure detectors on synthetic and recorded metrics."""
 
 import itertools
 import json

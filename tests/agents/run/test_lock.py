@@ -1,4 +1,4 @@
-"""One trainer in a run folder: its lock, and two starts at once."""
+"""Run folder locks, and two concurrent starts."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Logs of a run on full disks, after resumes and rollbacks; videos and hyperparameters, read back from its files."""
+"""Logging on full disks and after resumes and rollbacks; videos and hyperparameters read back from files."""
 
 import json
 import resource

@@ -1,4 +1,4 @@
-"""What a run would begin with is looked for before it has a folder; a refused start leaves room for another command."""
+"""Preflight checks run before the run folder exists; a rejected start can be repeated with other options."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a person is told while a run trains."""
+"""Messages shown while a run trains."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The first signal asks, the second stops, time runs out, and afterwards everything is as it was."""
+"""The first signal requests a stop, the second stops, time-outs apply, and handlers are restored."""
 
 import signal
 import threading

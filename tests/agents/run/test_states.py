@@ -1,4 +1,4 @@
-"""Training states: whole or not there, a readable manifest, the last few kept. Reading: see the resume tests."""
+"""Training states: atomic writes, a readable manifest, and retention. For reading see the resume tests."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Training on games of other packages: contestants have equal networks and samples, and the table divides rightly."""
+"""Training benchmarks on imported games: equal networks and samples for all, and correct ratios."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Phantom games: rows and rules against OpenSpiel, and values on four cells against a plain search of the histories."""
+"""Phantom games: rows and rules against OpenSpiel, and 2x2 values against a plain search of histories."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""Seconds to a result: what is measured of a policy, and when a training has reached it."""
+"""Time to a result: what is measured, and when training has reached it."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Files of strangers that are too large, or nested too deep: refused in one line, before they are parsed."""
+"""Oversized or deeply nested files are rejected in one line before parsing."""
 
 import json
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""What a machine is asked, where the system does not answer too."""
+"""Machine properties, also where the operating system does not report them."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Only regular files are opened, others are refused by name; a write leaves the old file or the new one, no part."""
+"""Only regular files are opened; a write leaves the old file or the new one, never a partial one."""
 
 import os
 import socket

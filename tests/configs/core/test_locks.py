@@ -1,4 +1,4 @@
-"""The lock: one holder, waiting for it, and none when its process is dead, whatever that process had forked."""
+"""Locks: one holder, waiting, and release when the holder dies, whatever it had forked."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The manifest of policies: size and SHA-256 of each, verified when one is read."""
+"""The policy manifest: size and SHA-256 of each file, verified on read."""
 
 import hashlib
 import json

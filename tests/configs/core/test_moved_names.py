@@ -1,4 +1,4 @@
-"""Names at their old import paths: they work for one release and say the new path."""
+"""Old import paths work for one release and name the new path."""
 
 import re
 import subprocess

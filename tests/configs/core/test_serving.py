@@ -1,4 +1,4 @@
-"""Local servers on loopback: foreign hosts and pages, silent and greedy clients, clients that leave, the end."""
+"""Local servers on loopback: foreign hosts, silent or greedy clients, disconnects, shutdown."""
 
 import asyncio
 import contextlib

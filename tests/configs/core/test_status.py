@@ -1,4 +1,4 @@
-"""What is said while one waits: only where it takes long, and only where it is to be shown."""
+"""Waiting messages: only for slow stages, and only where enabled."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Tensor files: content decides the bytes, damage is noticed, code is never run."""
+"""Tensor files: deterministic bytes, damage detection, no code execution."""
 
 import io
 import pickle

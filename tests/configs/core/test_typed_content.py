@@ -1,4 +1,4 @@
-"""Typed reading of stored content: one line with place, value and what is allowed; sizes before anything is built."""
+"""Typed reading of stored content: one-line errors with path, value and allowed range; sizes checked first."""
 
 import io
 import zipfile

@@ -1,4 +1,4 @@
-"""Every file that the product writes goes through `configs/core/files.py`: in one step, and never through a link."""
+"""Every file the product writes goes through `configs/core/files.py`: atomically, and never through a link."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""A league for tests: six bots, the base model, a challenger and two checkpoints, with the Elos one asks for."""
+"""A small league for tests: six bots, the base model, a challenger and two checkpoints, with given Elos."""
 
 from __future__ import annotations
 

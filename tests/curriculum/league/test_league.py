@@ -1,4 +1,4 @@
-"""The league as data: initial agents, effects of games, new members, and how fast recent results fade."""
+"""The league: initial agents, results of games, new members, and decay of earlier results."""
 
 import numpy as np
 import pytest

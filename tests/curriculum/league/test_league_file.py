@@ -1,4 +1,4 @@
-"""A league on disk: what is written comes back, a killed writer loses nothing, damage and other versions are named."""
+"""League files: round trips, killed writers, damage and unknown versions."""
 
 import json
 import subprocess

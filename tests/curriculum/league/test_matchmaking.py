@@ -1,4 +1,4 @@
-"""Prioritized fictitious self-play: weights by hand, and the draws."""
+"""Prioritized fictitious self-play: weights by hand, and draws."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Equilibria of games solved by hand, of random ones by their definition, and the game of styles."""
+"""Equilibria of games solved by hand and of random games, and the game of styles."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Bayesian ratings: published updates by hand and from another implementation, properties, batches in any order."""
+"""Bayesian ratings: published updates by hand and from another implementation, properties, batches."""
 
 import math
 

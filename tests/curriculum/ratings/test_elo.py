@@ -1,4 +1,4 @@
-"""Elo ratings: the formula by hand, zero sum, batches in any order, and convergence to a known difference."""
+"""Elo ratings: the formula by hand, zero sum, order-independent batches, convergence."""
 
 import itertools
 

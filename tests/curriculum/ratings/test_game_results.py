@@ -1,4 +1,4 @@
-"""Games of any number of players: comparisons, ranks and counts by hand; what is no game is refused."""
+"""Games of any number of players: comparisons, ranks and counts by hand, and invalid games."""
 
 import pytest
 

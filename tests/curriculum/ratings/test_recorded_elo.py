@@ -1,4 +1,4 @@
-"""Elo against the original's: its examples, and 200 matches recorded from its functions outside this repository."""
+"""Elo against the original system: its examples and 200 matches recorded from its functions."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The sequential test: by hand, its error rates in simulation, and on real games."""
+"""The sequential probability ratio test: by hand, simulated error rates, and real games."""
 
 import math
 

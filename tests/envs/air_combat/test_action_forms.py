@@ -1,4 +1,4 @@
-"""Continuous, discrete and manoeuvre actions, each flown by a bot that reads observations only and wins with it."""
+"""Continuous, discrete and manoeuvre actions, each with a bot that wins from observations alone."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Matches of air combat: starts, guns, ends, observations, and independence of everything but seed, id and actions."""
+"""Air combat matches: starts, guns, endings, observations, and dependence on seed, id and actions only."""
 
 import numpy as np
 import pytest

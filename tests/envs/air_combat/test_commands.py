@@ -1,4 +1,4 @@
-"""Commands of heading, altitude and speed: what the autopilot flies, by each number alone, and its spaces."""
+"""Heading, altitude and speed commands: the autopilot's flight and the spaces."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Drawn physics: ranges, flight with other masses, wind, gusts, what is seen, what is observed, and resuming."""
+"""Randomized physics: ranges, mass, wind, gusts, sensors, observations, and resuming."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The F-16 against the figures printed in the textbook, in float64 and in the kernel, and its inner loop."""
+"""The F-16 against the textbook's figures, in float64 and in the kernel, and its inner loop."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The F-4 as a point mass: closed forms of its published tables for level flight, stall and turns; a speed record."""
+"""The F-4 as a point mass: closed forms of its published tables, and a speed record."""
 
 import numpy as np
 import pytest

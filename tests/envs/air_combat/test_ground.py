@@ -1,4 +1,4 @@
-"""Near the ground: where low matches begin, what is observed of it, its part of the reward, and the limit."""
+"""Low flight: starts, ground observations, ground reward, and the limiter."""
 
 from dataclasses import replace
 

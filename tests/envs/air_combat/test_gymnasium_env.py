@@ -1,4 +1,4 @@
-"""The Gymnasium environment of air combat: bounds over many steps, opponents, rendering, and a learner of SB3."""
+"""The Gymnasium environment of air combat: bounds, opponents, rendering, and SB3 training."""
 
 from types import SimpleNamespace
 

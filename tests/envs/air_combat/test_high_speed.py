@@ -1,4 +1,4 @@
-"""Drag and thrust near and above the speed of sound: by hand, against published speeds, and in the kernels."""
+"""Transonic drag and thrust: by hand, against published speeds, and in the kernels."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Both seats of a start have the same chances: what one pilot does in seat 0, it does in seat 1 of the same start."""
+"""Both seats of a start have equal chances: matches mirror exactly."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The PettingZoo interface, flight files, and the seams that trainers use."""
+"""The PettingZoo interface, flight files, and the interfaces used by trainers."""
 
 import re
 

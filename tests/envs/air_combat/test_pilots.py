@@ -1,4 +1,4 @@
-"""The scripted pilots do what their lines in `rules.BOTS` say, and form a ladder."""
+"""The scripted pilots behave as described in `rules.BOTS` and form a ladder."""
 
 import numpy as np
 import pytest

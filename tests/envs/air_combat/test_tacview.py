@@ -1,4 +1,4 @@
-"""Recorded missiles and flares, and matches as Tacview files; docs/results/air_combat_flight.md has other readers."""
+"""Recorded missiles and flares, and Tacview files; docs/results/air_combat_flight.md lists other readers."""
 
 import re
 

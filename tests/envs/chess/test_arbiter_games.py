@@ -1,4 +1,4 @@
-"""The A task against python-chess over random games (400, in `make slow` 2,000), every kind of move and ending counted.
+"""The A task against python-chess over random games (400; 2,000 in `make slow`), counted by move and ending.
 
 The expected answer comes from the game itself: its board, played on with all its moves, not from the FEN alone.
 """

@@ -1,4 +1,4 @@
-"""Hostile FENs: both rewards and the environments answer every one of them, and no engine is asked about most."""
+"""Hostile FENs: rewards and environments handle all of them, mostly without asking an engine."""
 
 import string
 

@@ -1,4 +1,4 @@
-"""Without python-chess, Sparring can be imported, and playing chess says how to get it."""
+"""Sparring imports without python-chess, and chess prints how to install it."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The rewards of both tasks against numbers recorded from the original's scoring functions, branch by branch."""
+"""Rewards of both tasks against records of the original scoring functions, branch by branch."""
 
 import chess
 import pytest

@@ -1,4 +1,4 @@
-"""Games that the package `diplomacy` plays and saves, with random legal orders, drawn alike or to fit each other."""
+"""Games played and saved by the `diplomacy` package, with independent or coordinated random orders."""
 
 import json
 import random

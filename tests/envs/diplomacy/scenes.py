@@ -1,4 +1,4 @@
-"""Phases played from positions and orders written as text, for tests of what is told and drawn of them."""
+"""Phases played from text positions and orders, for tests of records and drawings."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The code on docs/diplomacy_batch.md runs as printed and does what the page says."""
+"""The code on docs/diplomacy_batch.md runs as printed with the stated results."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What pictures show of a match: the camera on the fight, rolling aircraft, bullets with tails, short names."""
+"""Match pictures: camera, rolling aircraft, bullet trails, and short names."""
 
 import numpy as np
 import pytest

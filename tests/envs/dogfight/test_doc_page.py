@@ -1,4 +1,4 @@
-"""The docstring of `DogfightEnv` is the documentation page: its tables must say what the code does."""
+"""The `DogfightEnv` docstring is the documentation page: its tables match the code."""
 
 import dataclasses
 import importlib.util

@@ -1,4 +1,4 @@
-"""Seen in the mirror, a match is another legal match: the same game, and the same actions with the turn reversed."""
+"""A mirrored match is a legal match with the turn reversed."""
 
 import gc
 import weakref

@@ -1,4 +1,4 @@
-"""Results of every pair of scripted opponents against those recorded from runs of the original simulator.
+"""Results of every pair of scripted opponents against records of the original simulator.
 
 Matches start at random (x = -+U(100, 300), y in [150, 450), any heading, 35 to 80 m/s), seats are exchanged in half of
 them, and the physics are the default. Each pair's wins, draws and losses are shares of samples of two sizes, ours and

@@ -1,4 +1,4 @@
-"""The picture of a moment: what is where, and what changes it."""
+"""Rendered frames: positions, colours and changes."""
 
 import subprocess
 import sys

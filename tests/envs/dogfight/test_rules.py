@@ -1,4 +1,4 @@
-"""Rules of the game by cases worked out by hand, each on one match set up for it.
+"""Rules of the game, each worked out by hand on one prepared match.
 
 Unless a test says otherwise, seat 0 at (-200, 300) heading right, seat 1 at (200, 300) heading left.
 """

@@ -1,4 +1,4 @@
-"""Options that a batch and its interfaces refuse before they reach a kernel, and wide seeds that stay apart."""
+"""Options rejected by the batch and its interfaces, and wide seeds."""
 
 import errno
 

@@ -1,4 +1,4 @@
-"""Matches in text: equal to direct play, seeded, every seat; illegal, incomplete and truncated answers told apart."""
+"""Text matches: equal to direct play, seeded, all seats; illegal, missing and truncated answers."""
 
 import random
 

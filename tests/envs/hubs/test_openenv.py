@@ -1,4 +1,4 @@
-"""The OpenEnv server by the package's own client and validator; numbers are those of the match itself."""
+"""The OpenEnv server with the package's client and validator; numbers equal the match itself."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""TextArena's form by its own loop, `make`, `get_observation`, `step`, `close`; numbers are those of the match."""
+"""The TextArena interface with its own loop; numbers equal the match itself."""
 
 import subprocess
 import sys

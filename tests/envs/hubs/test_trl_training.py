@@ -1,4 +1,4 @@
-"""TRL's environment: the rollouts are matches of the core; ten steps on the tiny model, by the command (slow)."""
+"""TRL's environment: rollouts equal core matches; ten training steps of the tiny model (slow)."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""The verifiers package by the hub's own loader and command; replies come from a stand-in or a server."""
+"""The verifiers package with the hub's loader and command; replies come from a stub or a server."""
 
 import asyncio
 import json

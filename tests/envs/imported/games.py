@@ -1,4 +1,4 @@
-"""Small games with the traps of PettingZoo's interfaces, played by random legal actions; not a test."""
+"""Small games that exercise PettingZoo's pitfalls, played by random legal actions; not a test."""
 
 import functools
 import itertools

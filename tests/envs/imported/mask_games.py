@@ -1,4 +1,4 @@
-"""Games whose masks or rewards have the traps of public reports; not a test."""
+"""Games with mask or reward pitfalls from public reports; not a test."""
 
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete

@@ -1,4 +1,4 @@
-"""A game of one's own for PettingZoo, sound or with a fault, as a user might write it.
+"""A custom PettingZoo game, valid or with one fault, as a user might write it.
 
 Two players choose a card in each of three rounds; the larger one takes a point. A card is played once, and the mask
 says which are left.

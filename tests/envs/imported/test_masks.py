@@ -1,4 +1,4 @@
-"""Masks and rewards of PettingZoo's games as public reports have them: read right, or refused in a line."""
+"""Masks and rewards of PettingZoo games as in public reports: read correctly, or rejected in one line."""
 
 import numpy as np
 import pytest

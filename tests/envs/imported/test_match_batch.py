@@ -1,4 +1,4 @@
-"""Batches against single matches, their results, worker processes, states, and games that break the rules."""
+"""Batches against single matches: results, worker processes, states, and invalid games."""
 
 import numpy as np
 import pytest

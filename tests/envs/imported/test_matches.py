@@ -1,4 +1,4 @@
-"""Matches against the same games stepped by hand through their own interfaces, as their documentation does."""
+"""Matches against the same games stepped through their own interfaces."""
 
 import numpy as np
 import pytest

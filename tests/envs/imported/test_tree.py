@@ -1,4 +1,4 @@
-"""Values, best responses and exploitability of games, against OpenSpiel's own algorithms and published numbers."""
+"""Values, best responses and exploitability against OpenSpiel's algorithms and published numbers."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Twins of OpenSpiel: which games are equal, by what the others differ, and runs that play them."""
+"""OpenSpiel twins of PettingZoo games: equality, differences, and runs on them."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What free text says by its last line: legal actions in any form, and the three kinds of others."""
+"""Free-text answers are read by their last line: legal actions in any form, and three kinds of others."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Games of OpenSpiel by the names of their actions: which are refused, menus, and draws of chance."""
+"""OpenSpiel games by action names: rejected games, menus, and chance draws."""
 
 import pytest
 

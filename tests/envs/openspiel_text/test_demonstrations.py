@@ -1,4 +1,4 @@
-"""Cloning in OpenSpiel's text games: whose moves are demonstrated, and a run that ends with a model of its own."""
+"""Cloning in OpenSpiel text games: demonstrated players, and a run that saves its model."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Exact policies in text: published figures, hand computation, and OpenSpiel's own algorithms as referees."""
+"""Exact policies in text: published figures, hand calculation, and OpenSpiel's algorithms."""
 
 import numpy as np
 import pytest

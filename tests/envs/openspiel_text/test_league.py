@@ -1,4 +1,4 @@
-"""Opponents in OpenSpiel's text games: policies of PPO, OpenSpiel's players, random players and snapshots."""
+"""Opponents in OpenSpiel text games: PPO policies, OpenSpiel players, random players and snapshots."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Prompts of decisions: by hand, functions of the information state alone, and of every listed game."""
+"""Decision prompts: by hand, determined by the information state, and available for every listed game."""
 
 import pytest
 

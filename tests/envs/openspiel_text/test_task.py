@@ -1,4 +1,4 @@
-"""Games of a plan in text: seats, seeds, rewards, fallbacks, and a whole run of GRPO."""
+"""Text games of a plan: seats, seeds, rewards, fallbacks, and a whole GRPO run."""
 
 import json
 from collections import Counter

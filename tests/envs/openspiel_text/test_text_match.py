@@ -1,4 +1,4 @@
-"""Matches of OpenSpiel's games for hubs: seats, seeds, answers; exploitability from answers at every state."""
+"""OpenSpiel matches for hubs: seats, seeds, answers, and exploitability from a survey of all states."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The W&B cloud against a server of ours on loopback, through the real `wandb.Api`."""
+"""The W&B cloud with a loopback server and the real `wandb.Api`."""
 
 import json
 

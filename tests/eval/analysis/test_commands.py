@@ -1,4 +1,4 @@
-"""The command line: the seed's calls as written, JSON, exit codes."""
+"""The command line: documented calls, JSON, exit codes."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Damaged and cut files: nothing raises, what is whole is read, and the damage is named."""
+"""Damaged and truncated files: nothing raises, valid parts are read, and damage is named."""
 
 import random
 import shutil

@@ -1,4 +1,4 @@
-"""Attacks by files of a stranger: links out of a folder, databases that never end, names that steer a terminal."""
+"""Hostile files: links out of a folder, endless databases, terminal escapes in names."""
 
 import json
 import sqlite3

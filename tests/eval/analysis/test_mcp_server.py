@@ -1,4 +1,4 @@
-"""The MCP server of recorded runs, asked by the package's own client; bounds of its answers without the package."""
+"""The MCP server of recorded runs, queried by the package's client; answer bounds without the package."""
 
 import asyncio
 import json

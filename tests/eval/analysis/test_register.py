@@ -1,4 +1,4 @@
-"""The register: rows derived from folders, planned ones from files, and a page that is up to date."""
+"""The register: rows derived from folders, planned runs from files, and an up-to-date page."""
 
 import json
 import re

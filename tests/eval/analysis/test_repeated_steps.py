@@ -1,4 +1,4 @@
-"""Steps that a log holds more than once, and names that several runs have: nothing is lost or chosen silently."""
+"""Repeated steps in a log and names shared by several runs: nothing is lost or chosen silently."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Runs of other trainers that were resumed: every row once, whatever counts the steps and which counters restart."""
+"""Resumed runs of other trainers: every row once, for any step counter and restart."""
 
 import json
 import sqlite3

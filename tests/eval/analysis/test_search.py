@@ -1,4 +1,4 @@
-"""Search expressions: what they select, and where they are wrong."""
+"""Search expressions: what they select, and error positions."""
 
 import pytest
 

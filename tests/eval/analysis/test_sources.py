@@ -1,4 +1,4 @@
-"""The same run from its folder, from W&B's file and from TensorBoard's; expected values are those that were logged."""
+"""The same run from its folder, W&B file and TensorBoard files, against the logged values."""
 
 import json
 import os

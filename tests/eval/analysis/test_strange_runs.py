@@ -1,4 +1,4 @@
-"""Run folders of strangers: damage is named per run, the rest is read, and no text of theirs is interpreted."""
+"""Untrusted run folders: damage is named per run, the rest is read, and no text is interpreted."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Analysis of sweeps on written run folders: hand-computed columns, ranking, criteria, and the command."""
+"""Sweep analysis on synthetic run folders: columns by hand, ranking, criteria, and the command."""
 
 import csv
 import io

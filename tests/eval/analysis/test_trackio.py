@@ -1,4 +1,4 @@
-"""Runs in trackio's files: converted, read back, damaged; and by the package's own logger and reader where it is."""
+"""Trackio files: conversion, reading, damage, and the package itself where it is installed."""
 
 import importlib.util
 import json

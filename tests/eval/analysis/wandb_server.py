@@ -1,4 +1,4 @@
-"""A small W&B server on loopback: GraphQL answers as `wandb.Api` 0.31 asks for them, and faults on demand."""
+"""A small W&B server on loopback: GraphQL answers for `wandb.Api` 0.31, and faults on demand."""
 
 import json
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

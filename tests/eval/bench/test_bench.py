@@ -1,4 +1,4 @@
-"""`sparring bench`: published figures are those of the pages, and every piece of work counts what it does."""
+"""`sparring bench`: published figures match the pages, and work is counted correctly."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The command `sparring`: its list, pages without torch, what is missing, and that it calls what the files do."""
+"""The command `sparring`: command list, pages without torch, missing packages, and equal calls."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""ONNX agents whose weights are outside of their file, as a stranger's can be, in each part of the format that has any.
+"""ONNX agents with weights outside their file, in every part of the format that allows it.
 
 The agents are of the classic rules: a matrix float32 [59, 3], whose values are elsewhere.
 """

@@ -1,4 +1,4 @@
-"""Small ONNX models made by hand: agents, and models that are none."""
+"""Small ONNX models built by hand: agents and other models."""
 
 import numpy as np
 import onnx

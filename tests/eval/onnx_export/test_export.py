@@ -1,4 +1,4 @@
-"""The exported model decides as torch does, for every observation size and network of the family."""
+"""Exported models act like torch, for every observation size and network of the family."""
 
 import json
 import sys

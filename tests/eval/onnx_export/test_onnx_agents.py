@@ -1,4 +1,4 @@
-"""ONNX agents: what is accepted, what is refused and in which words, and the same actions in batches of any size."""
+"""ONNX agents: accepted and rejected models, messages, and batch-independent actions."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""ONNX agents on the command lines: they play wherever a checkpoint does, and as the checkpoint they come from."""
+"""ONNX agents on the command lines play wherever a checkpoint does, with the same results."""
 
 import json
 

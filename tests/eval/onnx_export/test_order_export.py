@@ -1,4 +1,4 @@
-"""Exported policies of Diplomacy order as torch does, in positions of games that bots or random choices reached."""
+"""Exported Diplomacy policies order like torch, in positions from bot and random games."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Exported policies of air combat and of Gymnasium's environments act as torch does."""
+"""Exported policies of air combat and Gymnasium environments act like torch."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Exported policies of seats act as torch does: legal, by role, from pictures, and with memory."""
+"""Exported seat policies act like torch: legal, by role, from images, and with memory."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What pairs of players do alike in every game: payoff matrices, ladders and sequential tests, against brute force."""
+"""Comparisons in every game: payoff matrices, ladders and sequential tests, against brute force."""
 
 import json
 import math

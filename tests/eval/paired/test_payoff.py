@@ -1,4 +1,4 @@
-"""A run against its own past, in every game: its saved policies, how they are thinned, and the files of the matrix."""
+"""A run against its own past in every game: saved policies, thinning, and matrix files."""
 
 import json
 import re

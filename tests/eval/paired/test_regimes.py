@@ -1,4 +1,4 @@
-"""Regimes in every game: kinds of matches that one evaluation compares, or a line that says why there are none."""
+"""Regimes in every game: match conditions compared in one evaluation, or a one-line reason for none."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The picture of a payoff matrix: colours, numbers and ratings, and the same bytes each time."""
+"""The payoff matrix picture: colours, numbers, ratings, and reproducible bytes."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""Interquartile mean, its bootstrap and the probability of improvement: by hand and in simulation."""
+"""Interquartile mean, bootstrap and probability of improvement: by hand and in simulation."""
 
 import numpy as np
 import pytest

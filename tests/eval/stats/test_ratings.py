@@ -1,4 +1,4 @@
-"""Ratings: against numbers worked out by hand, an independent fit, and the truth of simulated tournaments."""
+"""Ratings: hand-computed numbers, an independent fit, and simulated tournaments."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Requirements on win rates: reading, names, and when they fail."""
+"""Requirements on win rates: parsing, names, and failures."""
 
 import pytest
 

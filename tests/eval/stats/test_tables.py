@@ -1,4 +1,4 @@
-"""Intervals against published values, counts, and what the tables and the JSON say."""
+"""Intervals against published values, counts, tables and JSON."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""What a run that learns nothing, random play or an empty file gets from each verdict of the product: no PASS.
+"""Idle runs, random play and empty files pass none of the product's verdicts.
 
 The overfit check is in tests/agents/language/grpo/overfit, the verdicts of `compare` in tests/eval/analysis/reports.
 """

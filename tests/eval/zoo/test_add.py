@@ -1,4 +1,4 @@
-"""`sparring policies add`: the card says what the run's files say, and what is missing is said to be missing."""
+"""`sparring policies add`: the card states what the run's files contain and what is missing."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Each file operation of a run fails once, or the process is killed before it, as SQLite tests its own.
+"""Every file operation of a run fails once, or the process is killed before it.
 
 The session survives, with an alert where something is missing, or ends with one line and exit code 2. What was saved
 before is whole, and the next session ends as an undisturbed run does, bit for bit: states, rows and policies. Every

@@ -1,4 +1,4 @@
-"""Files that the disk does not give this time: they may be whole, so none is renamed, replaced or thought damaged."""
+"""Unreadable files may still be valid: they are not renamed, replaced or treated as damaged."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Games between bots: legal answers, the same ones for the same seed, and all years side by side."""
+"""Games between bots as training data: legal answers, reproducible by seed, all years at the same time."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A small language model clones a bot: it learns, it is saved, and a run that was cut goes on bit for bit."""
+"""Cloning a bot with a small language model: learning, saving, and bit-for-bit resuming."""
 
 import json
 import signal

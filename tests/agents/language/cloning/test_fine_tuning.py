@@ -1,4 +1,4 @@
-"""Imitation from a given model: its weights and tokenizer are the start, and the result is a base of GRPO."""
+"""Fine-tuning a given model by imitation: its weights and tokenizer are used, and GRPO starts from the result."""
 
 import json
 

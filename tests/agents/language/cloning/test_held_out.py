@@ -1,4 +1,4 @@
-"""What a check of a clone says: of models that know nothing, and of one that knows the answers."""
+"""Held-out accuracy of a clone: untrained models and a model that knows the answers."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The learning rate's way, the loss by hand, and steps that are left out."""
+"""Imitation learning: learning-rate schedule, loss by hand, skipped steps."""
 
 from copy import deepcopy
 

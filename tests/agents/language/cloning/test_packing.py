@@ -1,4 +1,4 @@
-"""Packed examples are computed as if each stood alone, and what is learned is the answers, their ends included."""
+"""Packed examples score as if alone, and the loss covers answers and their end tokens."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""A whole game over a server that fails in every way, and words of others that are meant as instructions."""
+"""A whole game over a server with every kind of failure, and prompt injection by other players."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Trap: tokens that do not spell what the text spells. Lines joined are the joined lines, in every tokenizer we use."""
+"""Canonical tokenization: joined lines encode to the same tokens as the joined text, in every tokenizer used."""
 
 from importlib.util import find_spec
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The constraint lets through every legal joint order by exactly one path, and nothing else."""
+"""The constraint allows every legal joint order by exactly one token path, and nothing else."""
 
 import itertools
 

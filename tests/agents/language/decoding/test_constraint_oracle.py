@@ -1,4 +1,4 @@
-"""The constraint beside llguidance, an engine for grammars: the same tokens are allowed at each step."""
+"""The constraint compared with llguidance: the same tokens are allowed at every step."""
 
 import re
 

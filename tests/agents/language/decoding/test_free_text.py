@@ -1,4 +1,4 @@
-"""Free text against transformers: nucleus, greedy answers, log-probabilities; and against counts of draws."""
+"""Free-text sampling against transformers: nucleus, greedy decoding, log-probabilities, draw frequencies."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Reading by pieces, dropping and multiplying texts changes no hidden state; models that cannot do so are refused."""
+"""KV cache: chunked reading, dropping and repeating texts keep hidden states; unsupported models are rejected."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The probabilities of a line's options: exact, against scores of whole answers that differ in that line alone."""
+"""Exact probabilities of the options of a line, compared with scores of whole answers."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The levels spell the texts, read no more than without them, and find what powers and forks share."""
+"""Prefix levels reproduce the texts and share what powers and forks have in common."""
 
 import numpy as np
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Decisions are legal, reproducible request by request, drawn as is stated, and fresh after an update."""
+"""Sampled decisions are legal, reproducible per request, correctly distributed, and fresh after an update."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Scores are a function of weights and text alone: padding, neighbours and dropout change nothing."""
+"""Scores depend on weights and text only, not on padding, batch or dropout."""
 
 import copy
 import dataclasses

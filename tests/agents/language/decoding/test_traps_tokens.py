@@ -1,4 +1,4 @@
-"""Traps 6, 8 and 21: token ids from one machine to the next, room for the longest answer, and what a cache finds."""
+"""Traps 6, 8 and 21: token ids shared by sampler and trainer, room for the longest answer, prefix cache hits."""
 
 from contextlib import contextmanager
 from functools import cache

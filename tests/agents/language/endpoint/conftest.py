@@ -1,4 +1,4 @@
-"""What libraries log while an endpoint is asked."""
+"""Silence library logging while endpoints are tested."""
 
 import io
 import logging

@@ -1,4 +1,4 @@
-"""What a loopback server answers with: a model of made-up logits, masked and sampled as vLLM does it.
+"""Answers of the loopback server: a model with made-up logits, masked and sampled like vLLM.
 
 A choice or a regex lets through every spelling in tokens of what it says, as in vLLM with xgrammar; llguidance reads
 grammars of token ids, as there. Quirks make it another kind of server.

@@ -1,4 +1,4 @@
-"""A server of ours on the loopback address, in a thread, in place of an endpoint: it checks, obeys, and fails on order.
+"""A loopback server in a thread in place of an endpoint: it validates requests and fails on demand.
 
 Requests are recorded, those that vLLM would refuse are refused. `faults` are used up one a request, in order; `always`
 is the fault of all those that follow.

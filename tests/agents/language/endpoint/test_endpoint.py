@@ -1,4 +1,4 @@
-"""A server as a backend: legal decisions in order, and the exact ones are as this process would score them."""
+"""A server as a backend: legal decisions in order, and exact ones match local scoring."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Answers are read with nothing taken for granted: a wrong type is missing, and only without a text all is wrong."""
+"""Parsing of server answers: nothing is assumed, invalid fields are missing, and an answer needs text."""
 
 import pytest
 

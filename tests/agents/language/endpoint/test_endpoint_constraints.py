@@ -1,4 +1,4 @@
-"""What servers are told lets through every legal answer and nothing else, as text and as token ids."""
+"""Constraints sent to servers match exactly the legal answers, as text and as token ids."""
 
 import itertools
 import re

@@ -1,4 +1,4 @@
-"""A server's distribution is taken for ours only if it is: some by hand, and servers that each differ in one thing."""
+"""A server's distribution is trusted only if it equals ours: hand cases and servers with one difference each."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""A server that fails: the run goes on with a fallback that is counted by its cause, or stops and names it."""
+"""Failing servers: the run continues with counted fallbacks, or stops and names the cause."""
 
 import pytest
 

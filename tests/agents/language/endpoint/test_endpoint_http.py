@@ -1,4 +1,4 @@
-"""One request: every way a server can fail has a name, and none takes longer or more memory than is allowed."""
+"""A single HTTP request: every failure has a name, and time and memory are bounded."""
 
 import socket
 import threading

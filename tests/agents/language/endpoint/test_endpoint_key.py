@@ -1,4 +1,4 @@
-"""The key goes into one header of requests to one host, and nowhere else."""
+"""The API key is sent in one header to one host, and nowhere else."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""A server that repeats the key, wherever it can and however it spells it: nothing that leaves a run holds it."""
+"""A server that echoes the API key in any place or spelling: no output of a run contains it."""
 
 import html
 import json

@@ -1,4 +1,4 @@
-"""The options of an endpoint: what is refused before anything is asked, and with which words."""
+"""Endpoint options: validation before the first request, and its messages."""
 
 from dataclasses import fields
 from pathlib import Path

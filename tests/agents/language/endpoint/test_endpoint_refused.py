@@ -1,4 +1,4 @@
-"""Servers that refuse a parameter: it is renamed or left out from then on, and said; a task is never changed.
+"""Servers that reject a parameter: it is renamed or dropped with a note, and the task is unchanged.
 
 The errors are those of OpenAI, of pydantic (Mistral, vLLM), of LiteLLM, and plain text.
 """

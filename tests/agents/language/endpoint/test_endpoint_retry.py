@@ -1,4 +1,4 @@
-"""Waits double, spread out, repeat for the same seed, give way to what the server asks, and end in time."""
+"""Retry delays: exponential backoff with seeded jitter, Retry-After, and time limits."""
 
 import time
 from threading import Event, Thread

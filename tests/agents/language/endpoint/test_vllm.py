@@ -1,4 +1,4 @@
-"""vLLM itself, not a stand-in: its token ids and masked log-probabilities against our own scoring of the same weights.
+"""vLLM itself: its token ids and masked log-probabilities against local scoring of the same weights.
 
 `make slow` installs it into an environment of its own and runs this; SPARRING_VLLM names the Python of another one.
 """

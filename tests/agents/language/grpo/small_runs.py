@@ -1,4 +1,4 @@
-"""Whole GRPO runs of a toy model, and what they leave behind."""
+"""Whole GRPO runs of a toy model and their files."""
 
 import json
 import multiprocessing

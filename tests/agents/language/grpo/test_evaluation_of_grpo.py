@@ -1,4 +1,4 @@
-"""Checks while GRPO trains: what they measure, by hand; that they repeat; and that they change nothing else."""
+"""Checks during GRPO training: measures by hand, reproducibility, and no effect on training."""
 
 import json
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Runs that cannot go on: they end with one line that says why, and lose nothing that was learned."""
+"""GRPO runs that cannot continue end with a one-line reason and lose nothing learned."""
 
 import json
 

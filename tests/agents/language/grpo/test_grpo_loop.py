@@ -1,4 +1,4 @@
-"""The whole of GRPO at toy size: it runs, it reproduces, it resumes bit for bit, and its workers may die."""
+"""GRPO at toy size: it runs, reproduces, resumes bit for bit, and survives dying workers."""
 
 import os
 import random

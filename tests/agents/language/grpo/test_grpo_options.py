@@ -1,4 +1,4 @@
-"""Whole runs of a toy: who learns, what a run begins from, and that the number of workers changes nothing."""
+"""Whole toy runs: who learns, where a run starts, and independence of the number of workers."""
 
 import json
 import multiprocessing

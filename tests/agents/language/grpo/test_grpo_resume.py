@@ -1,4 +1,4 @@
-"""A run that is continued: what it was trained on must be there, and what is different from then is said."""
+"""Resuming a GRPO run: its base must exist, and differences are reported."""
 
 import shutil
 from dataclasses import replace

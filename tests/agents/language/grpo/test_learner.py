@@ -1,4 +1,4 @@
-"""The learner on real decisions of a toy model: ratios of 1, a reference that is used, steps that are refused."""
+"""The learner on decisions of a toy model: initial ratios of 1, a reference in use, rejected steps."""
 
 from dataclasses import replace
 

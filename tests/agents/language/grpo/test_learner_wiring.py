@@ -1,4 +1,4 @@
-"""The learner uses what it is given: the reference follows, beta weighs the KL, rate and clip bound its moves."""
+"""The learner's options take effect: reference, KL weight, learning rate and clipping."""
 
 from dataclasses import replace
 from functools import cache

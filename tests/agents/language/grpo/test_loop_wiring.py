@@ -1,4 +1,4 @@
-"""Between the rollout and the learner: rewards become advantages of the same sign within the groups that are chosen."""
+"""From rollout to learner: rewards become advantages within the configured groups."""
 
 from types import SimpleNamespace
 

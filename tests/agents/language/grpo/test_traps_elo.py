@@ -1,4 +1,4 @@
-"""Trap 18: ratings reach the reward in their own unit, and conditioning says something only where opponents differ."""
+"""Trap 18: ratings reach the reward in Elo points, and conditioning matters only where opponents differ."""
 
 import torch
 

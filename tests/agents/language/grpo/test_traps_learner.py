@@ -1,4 +1,4 @@
-"""Traps 9, 13, 22 and 24 in the learner: the KL, micro-batches, the ratio to who played, arithmetic."""
+"""Traps 9, 13, 22 and 24 in the learner: KL, micro-batches, ratio to the sampling weights, arithmetic."""
 
 from dataclasses import replace
 

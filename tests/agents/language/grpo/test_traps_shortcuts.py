@@ -1,4 +1,4 @@
-"""Trap 27: nothing is to be won without playing: not by answers of no use, and not by one answer to every position."""
+"""Trap 27: no reward without playing, by useless answers or by one answer to every position."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A toy model in a folder, as `model.name` takes it."""
+"""A toy model in a folder for `model.name`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Adapters come back to the bit, play without touching the learner, and averages are averages."""
+"""LoRA adapters: bit-for-bit storage, playing without touching the learner, averages."""
 
 import copy
 import hashlib

@@ -1,4 +1,4 @@
-"""Models come from folders, the package or the cache, never from the network; what cannot be trusted is refused."""
+"""Models load from folders, the package or the local cache, never from the network; unsafe ones are rejected."""
 
 import json
 import os

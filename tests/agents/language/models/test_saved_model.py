@@ -1,4 +1,4 @@
-"""A saved model is the model, in a folder that is there whole or not at all, and damage is noticed."""
+"""Saved models load identically, are written atomically, and damage is detected."""
 
 import json
 

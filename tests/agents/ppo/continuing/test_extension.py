@@ -1,4 +1,4 @@
-"""A finished run made longer: bit for bit the longer run where nothing is annealed to the end, and said otherwise."""
+"""Extending a finished run: equal to the longer run unless options are annealed, which is reported."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A new run that begins with a policy: its weights and statistics, everything else new; what does not match refused."""
+"""Starting a run from a policy: weights and statistics only, and rejected policies."""
 
 import shutil
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Matches with missiles and flares: symmetries, independence of what is off, pilots that use them, and resuming."""
+"""Missiles and flares: symmetries, disabled options, pilots that use them, and resuming."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Endings that are options: collisions, loads beyond the structure, and a hard deck, on both sides of each bound."""
+"""Optional endings: collisions, overload and a hard deck, on both sides of each bound."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The missile's flight: closed forms in the float64 reference, and the kernel beside it."""
+"""Missile flight: closed forms in the float64 reference, and the kernel against it."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Radar: who is found where, the notch, the memory of a track, sharing within a side, and what is unknown."""
+"""Radar: detection, the notch, track memory, sharing within a side, and unknown values."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Two and four aircraft a side: starts, losses, results, observations, and the PettingZoo interface."""
+"""Two and four aircraft per side: starts, losses, results, observations, and the PettingZoo interface."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Flying air combat in the browser: a match tick by tick, its messages, and the page."""
+"""Air combat in the browser: a match tick by tick, its messages, and the page."""
 
 import asyncio
 import threading

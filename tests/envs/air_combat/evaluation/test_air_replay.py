@@ -1,4 +1,4 @@
-"""The replay of air combat in three dimensions: recorder, encoding, events, and the page in a browser."""
+"""The three-dimensional air combat replay: recorder, encoding, events, and the page in a browser."""
 
 import base64
 import json

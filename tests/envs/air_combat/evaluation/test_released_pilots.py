@@ -1,4 +1,4 @@
-"""The released policies of air combat still do what their cards say, here and now, in the simulator as it is."""
+"""The released air combat policies perform as their cards state in the current simulator."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Air combat as a game of the suite: its record, a few updates, a cut run, an evaluation, and who is held out."""
+"""Air combat as a task: its record, short training, resuming, evaluation, and held-out pilots."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Policies of air combat's earlier versions, which observe and act alike: they play with a note, and begin runs."""
+"""Policies of earlier air combat versions: they play with a note, and can start runs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The chess page in a browser, with real mouse and key events: one page load from a first game to a second."""
+"""The chess page in a browser with real mouse and key events, through two games in one page load."""
 
 import threading
 from contextlib import contextmanager

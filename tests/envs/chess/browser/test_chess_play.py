@@ -1,4 +1,4 @@
-"""Chess for people: one game's moves, the shared game of a server with its messages, and the page in a browser."""
+"""Chess for people: moves of a game, the server's shared game and messages, and the page."""
 
 import asyncio
 import json

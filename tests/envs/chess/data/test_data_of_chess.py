@@ -1,4 +1,4 @@
-"""Positions and samples: deterministic, split by game, validated, and the same after writing and reading."""
+"""Positions and samples: deterministic, split by game, validated, and round-tripped."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The engine of the chess tasks: what it answers, the cache, crashes, and the built-in search in its place."""
+"""The engine of the chess tasks: answers, cache, crashes, and the built-in fallback search."""
 
 import random
 import sqlite3

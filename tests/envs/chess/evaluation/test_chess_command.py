@@ -1,4 +1,4 @@
-"""`eval/run.py` for chess: which game, files, names of engines, language models, failures and bad input."""
+"""`eval/run.py` for chess: game selection, files, engines, language models, failures and bad input."""
 
 import asyncio
 import io

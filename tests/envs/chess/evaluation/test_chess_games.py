@@ -1,4 +1,4 @@
-"""Games of a chess evaluation with players that follow a script: openings, illegal moves, endings, counts and PGN."""
+"""Chess evaluation games with scripted players: openings, illegal moves, endings, counts and PGN."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Language models that read chess in English, on a server: what they read, and that their answers are played."""
+"""Chess language models on a server: their English prompts, and their answers as moves."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Best responses in chess: moves chosen by the player's own answers, and returns of both colours."""
+"""Best responses in chess: moves chosen from the player's own answers, and returns of both colours."""
 
 from dataclasses import dataclass
 from types import SimpleNamespace

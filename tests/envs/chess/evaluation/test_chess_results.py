@@ -1,4 +1,4 @@
-"""Games read again from PGN: the answers of a language model, positions of their own, and files that hold no game."""
+"""Games read back from PGN: language-model answers, custom positions, and invalid files."""
 
 import io
 import json

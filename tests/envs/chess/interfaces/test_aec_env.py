@@ -1,4 +1,4 @@
-"""The PettingZoo game of chess: its API, endings by outside knowledge, illegal moves, and bad input."""
+"""The PettingZoo chess environment: API, endings, illegal moves, and bad input."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""`sparring/ChessArbiter-v0`: Gymnasium's checker, seeds, rewards, positions of one's own, and bad input."""
+"""`sparring/ChessArbiter-v0`: Gymnasium's checker, seeds, rewards, custom positions, and bad input."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""Chess runs from their run files at the size of a test: all train, and one that was cut continues bit for bit."""
+"""Chess run files at test size: all train, and an interrupted run resumes bit for bit."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The chess tasks for language models: prompts, rewards, schedule, evaluation, imitation and the dry run."""
+"""Chess tasks for language models: prompts, rewards, schedule, evaluation, imitation and dry run."""
 
 from functools import cache
 

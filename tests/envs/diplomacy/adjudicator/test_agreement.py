@@ -1,4 +1,4 @@
-"""The same orders given to the `diplomacy` package, for a few hundred phases."""
+"""Agreement with the `diplomacy` package on the same orders over a few hundred phases."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""Every DATC case, phase by phase: the position afterwards, who was dislodged, and how the orders ended."""
+"""Every DATC case, phase by phase: resulting position, dislodgements, and order results."""
 
 import numpy as np
 import pytest

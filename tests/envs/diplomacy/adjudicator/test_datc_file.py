@@ -1,4 +1,4 @@
-"""`datc.txt` has all cases, and positions after moves that follow from the results of its orders."""
+"""`datc.txt` contains all cases, with positions that follow from the results of their orders."""
 
 import re
 from collections import Counter

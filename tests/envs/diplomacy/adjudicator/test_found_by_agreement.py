@@ -1,4 +1,4 @@
-"""Faults that playing against other adjudicators brought to light, each as the position that shows it."""
+"""Bugs found by comparison with other adjudicators, each as a minimal position."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Kernels are loaded when they are first used, and all at once by those who ask for it, as a batch on a GPU does."""
+"""Kernels load on first use, or all at once on request, as a batch on a GPU does."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The kernels against `benchmarks.diplomacy_peers.plain_adjudicator`, where convoys, rings and paradoxes meet."""
+"""The kernels against `benchmarks.diplomacy_peers.plain_adjudicator` for convoys, rings and paradoxes."""
 
 import numpy as np
 import pytest

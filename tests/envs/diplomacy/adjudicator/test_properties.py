@@ -1,4 +1,4 @@
-"""Properties of every phase under any orders: random games from the opening, and crowded seas."""
+"""Properties of every phase under any orders: random games and crowded seas."""
 
 import numpy as np
 import pytest

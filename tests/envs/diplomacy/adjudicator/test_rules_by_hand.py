@@ -1,4 +1,4 @@
-"""Rules for which DATC has no case that decides them, each as a position worked out by hand."""
+"""Rules that no DATC case decides, as positions worked out by hand."""
 
 import numpy as np
 import pytest

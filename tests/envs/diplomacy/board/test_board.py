@@ -1,4 +1,4 @@
-"""The standard board against the published game: counts, homes, and every adjacency that people get wrong.
+"""The standard board against the published game: counts, homes, and commonly mistaken adjacencies.
 
 `ARMY_DEGREES` and `FLEET_DEGREES` say how many neighbours each place has, counted by hand place by place, and not from
 the file, which writes every adjacency once.

@@ -1,4 +1,4 @@
-"""Valid content of a map file, and the errors, with their line, for invalid content."""
+"""Map files: valid content, and errors with line numbers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Positions that no game can be in: refused whole, whatever else is right about them."""
+"""Impossible positions are rejected without changes."""
 
 import numpy as np
 import pytest

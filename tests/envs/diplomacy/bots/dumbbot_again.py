@@ -1,4 +1,4 @@
-"""DumbBot once more in plain Python, from the words of its modules and nothing of their code."""
+"""DumbBot in plain Python, written from its documentation without its code."""
 
 from functools import cache
 

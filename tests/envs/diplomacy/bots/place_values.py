@@ -1,4 +1,4 @@
-"""The values that DumbBot gives to places, read out of its kernels."""
+"""DumbBot's place values, read out of its kernels."""
 
 import torch
 import warp as wp

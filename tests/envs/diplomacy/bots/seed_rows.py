@@ -1,4 +1,4 @@
-"""The facts recorded from the bots of the seed's system (docs/original_bots.md says how), read for the tests."""
+"""Records of the original system's bots (see docs/original_bots.md), loaded for tests."""
 
 import json
 import lzma

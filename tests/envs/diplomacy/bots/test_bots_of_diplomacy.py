@@ -1,4 +1,4 @@
-"""The scripted bots: what each is known for, that its orders are legal, and that chance belongs to a game alone."""
+"""The scripted bots: characteristic behaviour, legal orders, and randomness per game."""
 
 from collections import Counter
 from random import Random

@@ -1,4 +1,4 @@
-"""The variants of the bots against what the bots of the seed's system were seen to choose from, in all its rows."""
+"""Bot variants against the recorded choices of the original system's bots."""
 
 from collections import Counter
 from itertools import islice, permutations, product

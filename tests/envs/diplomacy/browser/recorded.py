@@ -1,4 +1,4 @@
-"""Phases as the kernels play them, for the page's script to repeat."""
+"""Phases played by the kernels, for the page's script to reproduce."""
 
 import torch
 

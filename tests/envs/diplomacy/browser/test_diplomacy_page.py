@@ -1,4 +1,4 @@
-"""Diplomacy on the page: a game by real mouse and key events in Chromium, saved and gone on with from its file."""
+"""Diplomacy on the page: a game played in Chromium with real events, saved and resumed."""
 
 import json
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Diplomacy with a person: drafts, illegal orders and hostile messages, opponents of every kind, save and resume."""
+"""Diplomacy with a person: drafts, illegal orders, hostile messages, every opponent kind, save and resume."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The page of Diplomacy without a server: its rules against the kernels, its network against torch, a game on it."""
+"""The serverless Diplomacy page: rules against the kernels, network against torch, and a game."""
 
 import json
 import shutil

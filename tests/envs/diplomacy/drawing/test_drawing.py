@@ -1,4 +1,4 @@
-"""The drawing against the board: what touches on it, and along which shores, and where things stand."""
+"""The drawn map against the board: borders, coasts and positions of pieces."""
 
 from collections import Counter
 from itertools import pairwise

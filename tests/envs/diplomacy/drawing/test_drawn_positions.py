@@ -1,4 +1,4 @@
-"""Pictures of positions: what stands where in which colours, the marks that orders leave, and a game as a GIF."""
+"""Drawn positions: units, colours, order marks, and a game as a GIF."""
 
 import importlib.util
 import subprocess

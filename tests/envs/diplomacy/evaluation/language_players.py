@@ -1,4 +1,4 @@
-"""A toy language model, and a run's adapter on it that plays otherwise than the model does."""
+"""A toy language model, and a run's adapter that plays differently."""
 
 import torch
 import yaml

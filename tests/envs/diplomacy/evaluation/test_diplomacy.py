@@ -1,4 +1,4 @@
-"""One power against six: what the command refuses, plays and writes."""
+"""One power against six: rejected arguments, games and output."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Ladders with ratings, sequential tests and policies that draw their orders, against games played by hand."""
+"""Ladders, sequential tests and sampling policies against games played by hand."""
 
 import json
 import re

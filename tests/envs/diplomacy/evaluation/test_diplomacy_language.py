@@ -1,4 +1,4 @@
-"""Language models in Diplomacy: who they are, what is played and written, the replay with odds, the league's table."""
+"""Language models in Diplomacy: names, games, output, replay odds, and the league table."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Exported models of Diplomacy as players: they order as the checkpoints that they were exported from."""
+"""Exported Diplomacy models play like the checkpoints they came from."""
 
 import json
 from functools import partial

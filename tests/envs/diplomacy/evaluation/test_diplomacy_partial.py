@@ -1,4 +1,4 @@
-"""An evaluation of a language model that is ended early: whole rounds are written and marked, as if asked for alone."""
+"""An interrupted evaluation of a language model writes complete rounds, marked as partial."""
 
 import json
 from functools import partial

@@ -1,4 +1,4 @@
-"""Payoff matrix of Diplomacy: pairs of games of one power against six, either way, against games played by hand."""
+"""Diplomacy payoff matrix: pairs of games of one power against six, against games played by hand."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Games of several seeds as one table: its figures are those of all games, and parts that do not fit are refused."""
+"""Results of several seeds pooled in one table, and incompatible parts rejected."""
 
 import json
 from functools import partial

@@ -1,4 +1,4 @@
-"""A player and a reference in the same games: estimates by least squares, their intervals, and the option."""
+"""A player and a reference in the same games: least-squares estimates, intervals, and the option."""
 
 import json
 from functools import partial

@@ -1,4 +1,4 @@
-"""The page of a game of Diplomacy, and the page in a real browser."""
+"""The Diplomacy replay page, also in a real browser."""
 
 import json
 import re

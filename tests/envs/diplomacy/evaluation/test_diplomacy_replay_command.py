@@ -1,4 +1,4 @@
-"""The command that plays or reads a game of Diplomacy and shows it: what it refuses, writes, and never loses."""
+"""The replay command of Diplomacy: rejected arguments, output, and kept files."""
 
 import json
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Adapters of one base model in one evaluation: who they are, that each plays as itself, and who cannot meet."""
+"""Several adapters of one base model in one evaluation: each plays as itself; incompatible ones are rejected."""
 
 import json
 import shutil

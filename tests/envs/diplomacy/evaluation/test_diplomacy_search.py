@@ -1,4 +1,4 @@
-"""The search player by its name: in evaluations, replays, training, the browser and the PettingZoo environment."""
+"""The search player in evaluations, replays, training, the browser and the PettingZoo environment."""
 
 import json
 from dataclasses import fields

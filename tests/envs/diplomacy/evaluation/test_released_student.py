@@ -1,4 +1,4 @@
-"""The released student of the search still plays as its card says, here and now, without a search."""
+"""The released student of the search performs as its card states, without a search."""
 
 import re
 from pathlib import Path

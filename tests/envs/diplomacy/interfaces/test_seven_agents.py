@@ -1,4 +1,4 @@
-"""The seven-seat environment: slots and masks, actions refused by name, endings, text, and what the docstring says."""
+"""The seven-seat environment: slots, masks, invalid actions, endings, text, and the docstring."""
 
 import inspect
 import re

@@ -1,4 +1,4 @@
-"""The batched observation: own slots are the listed orders', all powers see one board, and no game sees another."""
+"""The batched observation: own slots, one shared board, and independent games."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Every joint order has exactly one sequence of lines, and a sequence's orders are what the adjudicator carries out."""
+"""Every joint order has exactly one sequence of lines, which the adjudicator carries out."""
 
 import numpy as np
 import torch

@@ -1,4 +1,4 @@
-"""What a model writes is read as what it meant, whatever it is, and always comes to a legal answer."""
+"""Completions are read as intended in any wording, and always give a legal answer."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The listed orders are the legal ones: every order one can write is tried against the adjudicator."""
+"""Listed orders are exactly the legal ones: every writable order is tried against the adjudicator."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""Orders as people write them: what is understood, what comes back, and what is said of the rest."""
+"""Order notation: accepted spellings, round trips, and errors."""
 
 from itertools import product
 

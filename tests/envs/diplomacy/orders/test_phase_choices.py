@@ -1,4 +1,4 @@
-"""Choices in all phases against the engine's own lists of legal orders, in positions of games between bots."""
+"""Choices in all phases against the engine's lists of legal orders, in games between bots."""
 
 import pytest
 import torch

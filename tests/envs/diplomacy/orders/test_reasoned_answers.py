@@ -1,4 +1,4 @@
-"""Orders in answers with reasoning: marks of many models, headings, and marks in no table.
+"""Orders in answers with reasoning: marks of many models, headings, and unknown marks.
 
 The marks are those of vLLM's and SGLang's reasoning parsers and of the models' chat templates. The orders expected are
 those that stand outside of the reasoning, by hand.

@@ -1,4 +1,4 @@
-"""Brackets beside an order: a part of it, a remark, or a reason not to read the line. Values by hand."""
+"""Brackets beside an order: part of it, a remark, or a reason to skip the line. Values by hand."""
 
 import pytest
 

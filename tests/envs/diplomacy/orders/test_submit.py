@@ -1,4 +1,4 @@
-"""Orders of a power as text, line by line: entries in the game, and answers."""
+"""Orders of a power as text, line by line: accepted orders and answers."""
 
 import numpy as np
 import pytest

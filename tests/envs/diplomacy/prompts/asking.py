@@ -1,4 +1,4 @@
-"""What powers may order in positions written as text and in games of bots, for tests of prompts and answers."""
+"""Legal orders of positions written as text and of bot games, for tests of prompts and answers."""
 
 import numpy as np
 

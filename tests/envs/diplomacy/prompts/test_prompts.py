@@ -1,4 +1,4 @@
-"""Prompts say what they are meant to, word for word, and depend on nothing but the position and the rules.
+"""Prompts match expected texts and depend on the position and rules only.
 
 Windows hold what the board says lies around a unit, checked by hand on a few places.
 """

@@ -1,4 +1,4 @@
-"""Impossible games are refused in saved games, ours and the package's, with the field named."""
+"""Impossible saved games, ours and the package's, are rejected with the field named."""
 
 import copy
 import json

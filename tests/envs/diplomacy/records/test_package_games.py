@@ -1,4 +1,4 @@
-"""Saved games as the package `diplomacy` writes them: nothing is lost in reading, and they come out as it says.
+"""Games saved by the `diplomacy` package are read without loss and replay with the stored results.
 
 `package_game.json` is a file by hand; these are played. Where our rules differ from the package's, the reason is one of
 `benchmarks/diplomacy_peers/readings.py`, which has to lead to exactly what the file says.

@@ -1,4 +1,4 @@
-"""Results that a file lacks are adjudicated or unknown, void orders are left out, and differences are told."""
+"""Missing results are adjudicated or unknown, void orders dropped, and differences reported."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""Saved games: read back exactly as they were, and refused whole, with the field named, where they make no sense."""
+"""Saved games round-trip exactly; inconsistent ones are rejected with the field named."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""Saved games adjudicated again: the first difference is named, and `via` says how moves VIA are read."""
+"""Saved games adjudicated again: the first difference is named, and `via` selects how VIA moves are read."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""Recording of one game of a batch while other code plays it, and saving it with the players' names."""
+"""Recording one game of a batch while other code plays it, and saving it with player names."""
 
 import pytest
 import torch

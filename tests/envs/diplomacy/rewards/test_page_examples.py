@@ -1,4 +1,4 @@
-"""Examples computed by the original's own functions, rounded there; powers in alphabetical order, Austria to Turkey."""
+"""Examples computed and rounded by the original functions; powers alphabetical, Austria to Turkey."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Rewards against sums done by hand."""
+"""Rewards against hand calculations."""
 
 import numpy as np
 import pytest

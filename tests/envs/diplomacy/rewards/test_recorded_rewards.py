@@ -1,4 +1,4 @@
-"""Rewards against rows recorded from the original's functions, outside this repository.
+"""Rewards against rows recorded from the original functions.
 
 The positions are from random games of the package `diplomacy`; each row also has the rewards of the phase that follows.
 Two things differ by intent. The neighbour lists of the original are in mixed case, so that it misses coastal pairs that

@@ -1,4 +1,4 @@
-"""Rewards of a language model's decisions, and scores of a position at the end, against sums done by hand."""
+"""Rewards of language-model decisions and final scores, against hand calculations."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Labelled positions: what is played and what is written, resumption, and files that are not whole."""
+"""Labelled positions: games, labels, resuming, and damaged files."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a search believes of the others: by hand, from games of known players, and from the start in a new game."""
+"""Beliefs of the search about other players: by hand, from games of known players, and in new games."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The search finds known best moves, keeps its budget, repeats by seed, and misses nothing that two units can do."""
+"""The search finds known best moves, keeps its budget, and is reproducible."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""Seven players in one game of Diplomacy: who gives which orders."""
+"""Seven players in one game of Diplomacy: which player gives which orders."""
 
 from itertools import pairwise
 

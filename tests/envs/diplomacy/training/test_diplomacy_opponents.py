@@ -1,4 +1,4 @@
-"""Opponents in Diplomacy: `act(view) -> orders` in the PettingZoo environment, in evaluation and in training."""
+"""Opponents with `act(view) -> orders` in the PettingZoo environment, evaluation and training."""
 
 import json
 import re

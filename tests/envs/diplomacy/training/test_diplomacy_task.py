@@ -1,4 +1,4 @@
-"""Diplomacy as a task: choices that are always legal, densities that add up, a run that resumes bit for bit."""
+"""Diplomacy as a task: legal choices, consistent densities, and bit-for-bit resuming."""
 
 import json
 

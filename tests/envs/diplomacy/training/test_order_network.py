@@ -1,4 +1,4 @@
-"""The order network with units in turn: what a unit knows, and that both ways of computing it agree.
+"""The order network with sequential units: visible information, and agreement of both computations.
 
 In all phases: sets of adjustments have the probabilities of the formula, by enumeration.
 """

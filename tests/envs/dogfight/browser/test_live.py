@@ -1,4 +1,4 @@
-"""The server for playing: matches in the process, access, the page in a browser, replays, and errors."""
+"""The play server: matches in the process, access, the page in a browser, replays, and errors."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The page without a server: its simulator against the Warp kernel, its network against torch, and a match on it."""
+"""The serverless page: simulator against the Warp kernel, network against torch, and a match."""
 
 import json
 import re

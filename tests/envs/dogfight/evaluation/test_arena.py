@@ -1,4 +1,4 @@
-"""Cells of an evaluation: seats, seeds, regimes, recordings, and games that do not count."""
+"""Evaluation cells: seats, seeds, regimes, recordings, and void games."""
 
 from dataclasses import replace
 

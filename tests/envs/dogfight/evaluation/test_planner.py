@@ -1,4 +1,4 @@
-"""The planner: its plans hold against a deterministic policy and break with noise, and it says whom it cannot meet."""
+"""The planner: its plans hold against deterministic policies only, and unsupported opponents are rejected."""
 
 import pytest
 import torch

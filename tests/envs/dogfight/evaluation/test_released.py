@@ -1,4 +1,4 @@
-"""The released policies still do what their pages say: they beat the bots, here and now, in the simulator as it is."""
+"""The released policies beat the bots in the current simulator, as documented."""
 
 from pathlib import Path
 

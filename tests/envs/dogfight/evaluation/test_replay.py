@@ -1,4 +1,4 @@
-"""Recording matches, the page made of them, and that page in a real browser."""
+"""Match recordings and the replay page, also in a real browser."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""The gymnasium and PettingZoo faces show the native batch's matches, one to one, from the right seat."""
+"""The Gymnasium and PettingZoo interfaces show the native batch's matches from the right seat."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Observation bounds at the corners of the game, where random play seldom gets."""
+"""Observation bounds in corners of the game that random play seldom reaches."""
 
 import numpy as np
 import torch

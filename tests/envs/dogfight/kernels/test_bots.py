@@ -1,4 +1,4 @@
-"""The scripted opponents against the NumPy implementation over many states; rows recorded of them are in `recorded`.
+"""The scripted opponents against the NumPy implementation over many states; `recorded` has recorded rows.
 
 The differential part plays a bot of each kind in both seats from thousands of random situations and, before every
 tick, copies the simulator's state into the NumPy peer. Both then choose an action from the same state. The simulator's

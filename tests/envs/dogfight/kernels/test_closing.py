@@ -1,4 +1,4 @@
-"""The closing arena: what it costs, whom and when, against numbers worked out by hand, and where it is refused.
+"""The closing arena: lost hp against hand calculation, and where the option is rejected.
 
 With `closing=45` the circle has its full radius, sqrt(500^2 + 300^2) = 583.0952 m, at tick 5,400 and none at 10,800. At
 tick 8,040, the 22nd second after, 1 - 2,640 / 5,400 = 0.511111 of it are left: 298.0264 m.

@@ -1,4 +1,4 @@
-"""Observations of a player: all values against the NumPy implementation, stacked frames, and an ended match."""
+"""Player observations: all values against the NumPy implementation, stacked frames, and ended matches."""
 
 import math
 

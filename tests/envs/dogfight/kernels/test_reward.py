@@ -1,4 +1,4 @@
-"""The reward: shaping by hand, then the sum against the NumPy implementation over whole matches."""
+"""The reward: shaping by hand, and the sum against the NumPy implementation over whole matches."""
 
 import math
 

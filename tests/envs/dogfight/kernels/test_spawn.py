@@ -1,4 +1,4 @@
-"""Starts of matches: randomized physics and spawns within their ranges, uniform, seeded and independent.
+"""Match starts: randomized physics and spawns are in range, uniform, seeded and independent.
 
 Frequencies are checked on 20,000 draws with a fixed seed, so the tests are exact repeats; limits are at about five
 standard deviations.

@@ -1,4 +1,4 @@
-"""Rewards that add up to zero, in random matches, and the time limit as an ending."""
+"""Zero-sum rewards in random matches, and the time limit as an ending."""
 
 import numpy as np
 import pytest

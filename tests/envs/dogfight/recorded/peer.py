@@ -1,4 +1,4 @@
-"""The NumPy peer as the recorded rows ask for it; the same few calls as in `simulator.py`."""
+"""The NumPy peer for recorded rows, with the same interface as `simulator.py`."""
 
 from __future__ import annotations
 

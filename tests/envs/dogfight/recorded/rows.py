@@ -1,4 +1,4 @@
-"""The recorded rows as states of a match, and what was decided or came of each; the arrays are explained in README.md.
+"""Recorded rows as match states, decisions and outcomes; README.md explains the arrays.
 
 States are those of the NumPy peer (`State`), which both implementations can be given. Every function makes new ones, so
 that a test may change them. `seat` is where the deciding bot, or the first fighter of a row, is put.

@@ -1,4 +1,4 @@
-"""The kernels as the recorded rows ask for them: decisions of the bots, and matches played by actions."""
+"""The kernels for recorded rows: bot decisions, and matches played from actions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rewards that tests name as a module."""
+"""Reward functions that tests name as a module."""
 
 
 def events(view):

@@ -1,4 +1,4 @@
-"""Matches between two contestants: pairs from both seats, first results only, and policies that do not fit."""
+"""Matches between two contestants: seat pairs, first results, and incompatible policies."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Held-out opponents: their actions by hand, in every layout and from both seats, and that no run names them."""
+"""Held-out opponents: actions by hand in every layout and seat, and no run names them."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A reward of one's own: what the function is shown, that training goes on as before, and what is refused."""
+"""Custom rewards: the function's view, unchanged training, and rejected functions."""
 
 import copy
 import sys

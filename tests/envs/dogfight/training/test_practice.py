@@ -1,4 +1,4 @@
-"""Practice opponents: their actions by hand, and that runs may name them, unlike held-out ones."""
+"""Practice opponents: actions by hand, and runs may name them, unlike held-out ones."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Games of OpenSpiel for a person: what the page is told, and the page in a browser."""
+"""OpenSpiel games for people: information on the page, and the page in a browser."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""`eval/check.py` on a sound game and on games with a fault each."""
+"""`eval/check.py` on a valid game and on games with one fault each."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A budget that several attacks share: what is left out, stops on the way, mixtures and earlier responses."""
+"""A budget shared by several attacks: omitted attacks, interruption, mixtures and earlier responses."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""Policies of Gymnasium's environments: played as they were trained, summed up, written, and shown."""
+"""Policies of Gymnasium environments: played as trained, summarized, written, and rendered."""
 
 import json
 

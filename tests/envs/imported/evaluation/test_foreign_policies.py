@@ -1,4 +1,4 @@
-"""Policies of Stable-Baselines3 and ONNX models in Gymnasium's environments, against SB3's own `predict` and torch."""
+"""SB3 policies and ONNX models in Gymnasium environments, against SB3's `predict` and torch."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Games that a stranger's file names: those of this installation, never another callable, and no module is imported."""
+"""Files cannot name code: only installed games are trusted, and no module is imported."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Responses that are kept as players."""
+"""Saved responses as players."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The attack by sampling during training: what it measures, that it changes nothing, and where it is refused."""
+"""The sampling attack during training: measures, no effect on training, and where it is rejected."""
 
 import json
 

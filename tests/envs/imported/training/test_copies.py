@@ -1,4 +1,4 @@
-"""Other people's environments: transitions by hand from single copies and vector environments, and odd ones refused."""
+"""Third-party environments: transitions by hand for single and vector environments, and rejected ones."""
 
 import gymnasium
 import numpy as np

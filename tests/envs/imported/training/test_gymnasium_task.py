@@ -1,4 +1,4 @@
-"""Environments of Gymnasium as a task, also those that a module registers."""
+"""Gymnasium environments as a task, including those registered by a module."""
 
 import math
 import sys

@@ -1,4 +1,4 @@
-"""Runs of games of other packages: resumed bit for bit, self-play of all seats, promotion, what is refused."""
+"""Runs of imported games: resuming, self-play of all seats, promotion, and rejected options."""
 
 import json
 

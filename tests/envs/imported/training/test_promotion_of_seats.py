@@ -1,4 +1,4 @@
-"""A sequential test for promotion is refused in games of other than two seats, before anything is loaded or written."""
+"""Sequential promotion tests are rejected early in games with other than two seats."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Players of imported games: which names become one, and what they answer."""
+"""Players of imported games: resolving names, and their actions."""
 
 import json
 from types import SimpleNamespace

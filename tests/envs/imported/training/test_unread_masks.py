@@ -1,4 +1,4 @@
-"""Masks of Gymnasium's environments are not read, and a line says so, whenever and wherever they are."""
+"""Unread masks of Gymnasium environments are reported wherever they appear."""
 
 import gymnasium
 import numpy as np

@@ -1,4 +1,4 @@
-"""The command `eval/run.py --env openspiel_text --exact`: its report, its errors, and the price of a server."""
+"""`eval/run.py --env openspiel_text --exact`: report, errors, and server price."""
 
 import json
 from collections import Counter

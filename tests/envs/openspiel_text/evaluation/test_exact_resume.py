@@ -1,4 +1,4 @@
-"""An exact policy of a model on a server goes on after a cut, and its table has tokens and cost."""
+"""An exact policy of a served model resumes after interruption, and its table has tokens and cost."""
 
 import json
 

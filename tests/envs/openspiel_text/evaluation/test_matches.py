@@ -1,4 +1,4 @@
-"""Matches of a model against references: values by hand, games too large for an exact policy, servers, bad input."""
+"""Matches of a model against references: values by hand, large games, servers, bad input."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Probabilities of a language model's actions, against the model's own logits and a server's, and as a target."""
+"""Action probabilities of a language model against local and server logits, and as an attack target."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The league of a run over time, from files as a run of GRPO and one of PPO leave them."""
+"""The league page of a run over time, from files as GRPO and PPO runs write them."""
 
 import json
 

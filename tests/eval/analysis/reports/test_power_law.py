@@ -1,4 +1,4 @@
-"""Power laws: exponents known in advance, scipy's regression, and the coverage of the interval."""
+"""Power laws: known exponents, scipy's regression, and interval coverage."""
 
 import numpy as np
 import pytest

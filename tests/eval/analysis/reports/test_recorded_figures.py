@@ -1,4 +1,4 @@
-"""Figures that people recorded of their runs, as curves with those figures: which rule tells each, or that none does.
+"""Figures from public run reports, as curves: which rule fires for each, or none.
 
 The six that were not told at first, and what surrounds them, are in test_symptoms.py.
 """

@@ -1,4 +1,4 @@
-"""`analyze` and `compare` on recorded runs: content, files, exit codes, and texts that must not be interpreted."""
+"""`analyze` and `compare` on recorded runs: content, files, exit codes, and untrusted text."""
 
 import csv
 import json

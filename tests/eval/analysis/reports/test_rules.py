@@ -1,4 +1,4 @@
-"""Rules on recorded runs: none fires on a healthy one, the right ones on each sick one."""
+"""Rules on recorded runs: none fires on a healthy run, and the right ones fire on faulty runs."""
 
 import re
 

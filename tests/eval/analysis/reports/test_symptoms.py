@@ -1,4 +1,4 @@
-"""What `analyze` finds in synthetic runs: faults that the original analysis names, and figures of its log."""
+"""`analyze` on synthetic runs: faults named by the original analysis, and figures of its log."""
 
 import json
 

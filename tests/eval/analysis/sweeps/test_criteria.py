@@ -1,4 +1,4 @@
-"""Measures and criteria of sweep files: what they compute, and where an error points."""
+"""Measures and criteria of sweep files: values and error positions."""
 
 import numpy as np
 import pytest

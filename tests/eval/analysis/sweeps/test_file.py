@@ -1,4 +1,4 @@
-"""Sweep files: those of the original log compose, and faults are one line with key, value and fix."""
+"""Sweep files: the original sweeps compose, and faults give one line with key, value and fix."""
 
 import copy
 import re

@@ -1,4 +1,4 @@
-"""Sweeps on the executor and through Hydra's launchers: every combination a run, failures apart, a table at the end."""
+"""Sweeps on the executor and Hydra's launchers: every combination is a run, failures are isolated."""
 
 import json
 import shlex

@@ -1,4 +1,4 @@
-"""Sweeps of a file: finished runs are skipped, interrupted ones continue, a failure stops no other; searches."""
+"""Sweep files: finished runs are skipped, interrupted ones resume, failures are isolated; searches."""
 
 import json
 

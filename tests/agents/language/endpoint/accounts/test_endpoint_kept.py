@@ -1,4 +1,4 @@
-"""Answers that are kept: not asked for again, of the same configuration alone, and with what the games went on from."""
+"""Stored answers: not requested again, tied to one configuration, and consistent with the games played."""
 
 import json
 from contextlib import contextmanager

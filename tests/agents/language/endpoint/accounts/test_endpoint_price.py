@@ -1,4 +1,4 @@
-"""Tokens and cost: what a server counts, in every form, what it does not count, and the price of both."""
+"""Tokens and cost: every usage format, missing usage, and the price of both."""
 
 import pytest
 

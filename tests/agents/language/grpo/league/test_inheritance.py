@@ -1,4 +1,4 @@
-"""A league that begins with another run's: who comes along, with what, under which name; and what is refused."""
+"""A league inherited from another run: members, ratings, names, and rejected sources."""
 
 import shutil
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The table of players that do not change, by hand, and the league's metrics."""
+"""The reference table of fixed players by hand, and the league's metrics."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Matchmaking: exact probabilities in every mode, missing categories, schedules, frequencies of draws."""
+"""Matchmaking: exact probabilities in every mode, missing categories, schedules, draw frequencies."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Batches for the tests of the loss, with numbers like those of a run."""
+"""Batches with realistic numbers for the loss tests."""
 
 import torch
 

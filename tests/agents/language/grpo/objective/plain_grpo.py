@@ -1,4 +1,4 @@
-"""The objective once more, in plain Python with one loop inside another, written from the papers' formulas."""
+"""The GRPO objective in plain Python loops, written from the papers' formulas."""
 
 import math
 from dataclasses import dataclass, field

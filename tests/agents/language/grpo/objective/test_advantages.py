@@ -1,4 +1,4 @@
-"""Advantages by hand, and what is refused."""
+"""Advantages by hand, and rejected input."""
 
 import math
 

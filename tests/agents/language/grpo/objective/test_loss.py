@@ -1,4 +1,4 @@
-"""The loss by hand, and against the plain one, for every kind of ratio, weighting and clipping."""
+"""The loss by hand and against the plain implementation, for every ratio, weighting and clipping."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""Options that the overfit runs of RookWorld need, against formulas written out: std, start of beta, form of the KL."""
+"""Options for the RookWorld overfit runs against explicit formulas: std, start of beta, form of the KL."""
 
 import math
 from dataclasses import replace

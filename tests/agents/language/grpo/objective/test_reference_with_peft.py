@@ -1,4 +1,4 @@
-"""Traps 1 and 11 once more with real adapters: LoRA of peft's on a small Llama, both kinds of reference."""
+"""Traps 1 and 11 with real PEFT LoRA adapters on a small Llama, for both kinds of reference."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The running mean of each seat, by hand, and what it is subtracted from."""
+"""The running mean baseline of each seat, by hand."""
 
 import pytest
 import torch

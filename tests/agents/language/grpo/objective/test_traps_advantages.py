@@ -1,4 +1,4 @@
-"""Traps 14, 15 and 17: what an advantage must not depend on, and what is left out of a batch."""
+"""Traps 14, 15 and 17: invariances of advantages, and groups dropped from a batch."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Trap 32: beta in every step as it should be, to the step; and the controller by hand."""
+"""Trap 32: beta is exact in every step, and the controller matches hand calculation."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Trap 16: a group is made from what was known before the move, and compares what can be compared."""
+"""Trap 16: groups depend on what was known before the move, and compare comparable decisions."""
 
 import ast
 import dataclasses

@@ -1,4 +1,4 @@
-"""Traps 9 and 28: which estimates of the KL are right, enumerated; and no NaN where something is not allowed.
+"""Traps 9 and 28: KL estimators checked by enumeration, and no NaN under a mask.
 
 A policy and its reference over six ids, small enough that every expectation is a sum.
 """

@@ -1,4 +1,4 @@
-"""Traps 1, 4, 5, 10, 13, 23, 29 and 31, as far as they concern the loss alone."""
+"""Traps 1, 4, 5, 10, 13, 23, 29 and 31 in the loss."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Traps 11 and 12: the reference is really used, comes back bit for bit, and is never another model.
+"""Traps 11 and 12: the reference is used, restored bit for bit, and never replaced by another model.
 
 The model is one linear layer with an adapter of low rank, small enough to see what is going on.
 """

@@ -1,4 +1,4 @@
-"""TRL's loss and ours are the same numbers, and the same gradients, on the same random completions.
+"""Loss and gradients equal TRL's on the same random completions.
 
 TRL's trainer is never built: its loss is called with a stand-in for the trainer, and padded tensors with masks.
 """

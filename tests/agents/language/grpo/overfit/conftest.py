@@ -1,4 +1,4 @@
-"""The model of the overfit checks, trained once, and checks that draw no picture."""
+"""The model of the overfit checks, trained once, without plotting."""
 
 import pytest
 

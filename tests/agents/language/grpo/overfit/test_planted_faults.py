@@ -1,4 +1,4 @@
-"""The overfit check passes as it is, and catches five faults planted in the trainer, each by its own criterion."""
+"""The overfit check passes without faults and catches five planted faults by their own criteria."""
 
 from importlib.util import find_spec
 

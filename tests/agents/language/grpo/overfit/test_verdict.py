@@ -1,4 +1,4 @@
-"""Criteria of the overfit check, each on rows that break it alone."""
+"""Criteria of the overfit check, each on rows that violate only it."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Rollout players without a model: what a worker's process does, and how it ends.
+"""Rollout players without a model, for tests of worker processes.
 
 Kept apart from the tests, because a new process imports the module of its player: this one needs no language model.
 """

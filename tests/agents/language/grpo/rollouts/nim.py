@@ -1,4 +1,4 @@
-"""Nim as a text task, with a menu of moves or with free text: a game that nothing but tests knows."""
+"""Nim as a text task with menus or free text, defined only for tests."""
 
 import re
 from dataclasses import dataclass

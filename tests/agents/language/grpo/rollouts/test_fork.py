@@ -1,4 +1,4 @@
-"""What is played before the fork: by a bot in the kernels, or by the base model, which decides as any other player."""
+"""Play before the fork: by a bot in the kernels, by the base model, or by league players."""
 
 from dataclasses import replace
 from functools import partial

@@ -1,4 +1,4 @@
-"""A player that cannot answer: its games are given up, counted and told of, and the others are as they would be."""
+"""Players that cannot answer: their games are dropped and reported, and other games are unchanged."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Players of the league that are no language models: a policy orders for its own seats, for which nobody is asked."""
+"""League players that are not language models: policies order their own seats without requests."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What a plan says of who plays, where its games begin and how long they go on: every option decides what it names."""
+"""Rollout plans: who plays, where games start and how long they last, for every option."""
 
 from collections import Counter
 from dataclasses import replace

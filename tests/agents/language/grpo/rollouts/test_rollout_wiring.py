@@ -1,4 +1,4 @@
-"""A rollout pays each decision by its own phase, game and power, under the rules that the options say.
+"""Rollout rewards: each decision is paid for its own phase, game and power, under the configured rules.
 
 The games are recorded by the simulator itself while they are played, all seven powers by a bot that is asked like a
 language model; what they should have been paid is then worked out from the recording.

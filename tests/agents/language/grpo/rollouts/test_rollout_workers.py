@@ -1,4 +1,4 @@
-"""Worker processes: they compute as the trainer does, and whatever they die or fail of is named."""
+"""Worker processes compute like the trainer, and their failures are reported."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""GRPO learns a game that it does not know: Nim, from a menu of moves and from free text."""
+"""GRPO learns an unknown game: Nim, from menus and from free text."""
 
 import numpy as np
 import pytest

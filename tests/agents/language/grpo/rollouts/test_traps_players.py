@@ -1,4 +1,4 @@
-"""Traps 19, 20 and 22 in the rollout: who stays the same, what is forgotten after an update, how old a batch is."""
+"""Traps 19, 20 and 22 in the rollout: fixed players, caches after an update, age of a batch."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Traps 3 and 24, and the weights for a sampler that is not the trainer."""
+"""Traps 3 and 24, and importance weights for a sampler that differs from the trainer."""
 
 import math
 

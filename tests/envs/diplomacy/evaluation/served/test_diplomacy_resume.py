@@ -1,4 +1,4 @@
-"""A benchmark of a model on a server survives kill -9: no answer is paid for twice, and the table is equal."""
+"""A benchmark of a served model survives kill -9: no answer is paid twice, and the table is equal."""
 
 import json
 import signal

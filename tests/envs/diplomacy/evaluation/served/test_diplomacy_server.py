@@ -1,4 +1,4 @@
-"""A language model on a server plays in the evaluation: by its address, with a run's options, its failures counted."""
+"""A served language model in the evaluation: addressed by URL, with run options and counted failures."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Prompts that only evaluations have: orders of the past, and instructions from a file."""
+"""Evaluation-only prompts: past orders, and instructions from a file."""
 
 import json
 from functools import partial

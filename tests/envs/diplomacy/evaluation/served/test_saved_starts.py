@@ -1,4 +1,4 @@
-"""Games that begin in a phase of a saved game: prompts and tables follow it, and what cannot be begun is refused."""
+"""Games started from a phase of a saved game: prompts, tables and rejected starts."""
 
 import json
 import re

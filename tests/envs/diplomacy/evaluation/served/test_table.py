@@ -1,4 +1,4 @@
-"""Several language models at one table: seats, what is counted for each, a cut, and files that are refused."""
+"""Several language models in one game: seats, counts, interruption, and rejected files."""
 
 import json
 from functools import partial

@@ -1,4 +1,4 @@
-"""Distillation: it learns its teacher's orders, resumes exactly, and refuses what it cannot use."""
+"""Distillation: learning the teacher's orders, exact resuming, and rejected input."""
 
 import json
 from dataclasses import fields

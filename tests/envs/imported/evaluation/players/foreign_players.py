@@ -1,4 +1,4 @@
-"""Players of others, as a user's module has them."""
+"""Third-party players as in a user's module."""
 
 import itertools
 import time

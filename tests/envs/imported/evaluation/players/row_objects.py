@@ -1,4 +1,4 @@
-"""Players of others in PettingZoo's games, as a user's module has them."""
+"""Third-party players of PettingZoo games as in a user's module."""
 
 import itertools
 

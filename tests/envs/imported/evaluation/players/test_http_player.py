@@ -1,4 +1,4 @@
-"""A player behind HTTP, on loopback: what is asked, what it answers, and servers that fail."""
+"""Players behind HTTP on loopback: requests, answers, and failing servers."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Policies of this project and models of ONNX as players of OpenSpiel's states, beside any other player."""
+"""Policies and ONNX models as players of OpenSpiel states, combined with other players."""
 
 import numpy as np
 import pytest

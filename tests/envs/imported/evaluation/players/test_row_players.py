@@ -1,4 +1,4 @@
-"""Players of others in PettingZoo's games: what they are shown, what they answer, and attacks on them."""
+"""Third-party players in PettingZoo games: views, answers, and attacks on them."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Zips of SB3 as players of OpenSpiel's games: their probabilities are those of SB3's own policy."""
+"""SB3 zips as players of OpenSpiel games: probabilities equal SB3's own policy."""
 
 import io
 import json

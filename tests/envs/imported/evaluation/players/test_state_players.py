@@ -1,4 +1,4 @@
-"""Attacks on players that are not policies of this project, against values of OpenSpiel and by hand."""
+"""Attacks on third-party players, against OpenSpiel's values and hand calculation."""
 
 import json
 
