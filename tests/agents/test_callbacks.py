@@ -10,7 +10,7 @@ from tests.agents.ppo.small_run import config, flat, long, metrics, state_of, un
 
 
 class Recorder(Callback):
-    """Keeps all calls; stops after `stop_at` updates, and raises after `raise_at`."""
+    """Record all calls; stop after `stop_at` updates, and raise after `raise_at`."""
 
     def __init__(self, *, stop_at=0, raise_at=0, error=None):
         self.stop_at, self.raise_at, self.error, self.calls = stop_at, raise_at, error, []

@@ -27,7 +27,7 @@ NOT_IN_EVERY_RUN = LATER | {"guard_report.json", "notes.md", "wandb_id"}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The folder of a small run with everything that leaves a file."""
+    """Return the folder of a small run with every possible file."""
     root = tmp_path_factory.mktemp("runs")
     return train(config(root, evaluation=EvaluationConfig(every=1, games=2))).parent
 

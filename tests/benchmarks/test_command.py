@@ -23,7 +23,7 @@ SCRIPTS = [path.name for path in sorted(FOLDER.glob("*.py")) if "\nif __name__ =
 
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_every_script_runs_from_any_folder(script):
-    """From any folder: it finds the packages beside its own; tests/benchmarks/test_gpu.py starts one so."""
+    """Packages beside the script are found from any folder; tests/benchmarks/test_gpu.py covers another."""
     whole = ast.parse((FOLDER / script).read_text()).body
     guarded = [[ast.unparse(line) for line in block.body] for block in whole if isinstance(block, ast.If)]
     assert guarded[0] == ["sys.path[0] = str(Path(__file__).resolve().parents[1])"]
@@ -68,7 +68,7 @@ def test_measurement_exit_codes_are_passed_on():
 
 @pytest.fixture
 def programs(tmp_path):
-    """A folder of programs with one, which is this Python."""
+    """Create a folder of programs that contains only this Python."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "python").symlink_to(sys.executable)
     return tmp_path / "bin"

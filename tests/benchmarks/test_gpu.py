@@ -21,7 +21,7 @@ without_cuda = pytest.mark.skipif(torch.cuda.is_available(), reason="this machin
 
 
 def python(code):
-    """A command that runs `code`, where sys.argv[1] is the file for the result."""
+    """Return a command that runs `code`, where sys.argv[1] is the result file."""
     return [sys.executable, "-c", f"import json, os, signal, subprocess, sys, time\n{code}"]
 
 
@@ -64,7 +64,7 @@ def test_hanging_part_is_killed_with_its_children(tmp_path):
 
 
 def outcomes_of(monkeypatch, statuses):
-    """Have the parts end as `statuses` says, the others pass."""
+    """Make the parts end with `statuses`, and the others pass."""
     monkeypatch.setattr(gpu, "check_device", lambda device: None)
     monkeypatch.setattr(gpu, "one_part", lambda part, args, left: Outcome(part.name, statuses.get(part.name, PASSED)))
 

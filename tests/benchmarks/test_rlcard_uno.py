@@ -16,7 +16,7 @@ from benchmarks.exploited_agents import rlcard_uno as uno  # noqa: E402
 
 
 def state_with(own, target, other="r-9"):
-    """A state in which player 0 decides."""
+    """Return a state in which player 0 decides."""
     state = pyspiel.load_game("rlcard_uno").new_initial_state()
     state.hands = tuple(bytes(map(uno.CARDS.index, hand.split())) for hand in (own, other))
     state.target, state.played, state.chance = uno.CARDS.index(target), bytes([uno.CARDS.index(target)]), ()
@@ -24,7 +24,7 @@ def state_with(own, target, other="r-9"):
 
 
 def follow(state, popped, round_):
-    """Let chance do in `state` what it did in rlcard's game."""
+    """Apply to `state` the chance outcomes of rlcard's game."""
     while state.is_chance_node():
         event = state.chance[0]
         if event == uno.COLOR:
@@ -38,7 +38,7 @@ def follow(state, popped, round_):
 
 
 def test_every_position_matches_rlcard(monkeypatch):
-    """150 random games: hands in their order, the card on the table, who is next, what is legal, who won."""
+    """150 random games: hands in order, the card on the table, next player, legal actions, winner."""
 
     class Deck(list):
         def pop(self):
@@ -93,7 +93,7 @@ def test_rule_model_has_rlcard_draw_probabilities(hand, target, expected):
 
 
 def test_player_remembers_own_cards_and_public_events():
-    """After the same public events another hand of the opponent looks the same, another own card does not."""
+    """After equal public events, another opponent hand looks the same, and another own card does not."""
 
     def seen(own, other, player):
         state = pyspiel.load_game("rlcard_uno").new_initial_state()

@@ -14,7 +14,7 @@ from sparring.eval.exploit import exploit_policy  # noqa: E402
 
 
 def games(count):
-    """Positions of random games, in PettingZoo and in OpenSpiel."""
+    """Return positions of random games, in PettingZoo and in OpenSpiel."""
     draws, env = np.random.default_rng(0), import_module(tutorials.CONNECT_FOUR).env()
     for _ in range(count):
         env.reset(seed=0)

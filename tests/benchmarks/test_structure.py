@@ -51,7 +51,7 @@ def test_figures_of_small_checkout_by_hand(checkout):
 
 
 def test_files_entered_by_run_are_counted(checkout, tmp_path_factory, monkeypatch):
-    """With empty packages of other projects, whose import takes seconds."""
+    """Other packages are replaced by empty ones, since importing them takes seconds."""
     packages = tmp_path_factory.mktemp("packages")
     for name in PACKAGES:
         (packages / f"{name}.py").touch()

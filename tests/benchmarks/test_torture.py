@@ -23,7 +23,7 @@ LINE = "train.py: final.pt: is damaged\n"
 
 @pytest.fixture(scope="module", autouse=True)
 def light():
-    """Load only what PPO needs into the process that commands are forked from."""
+    """Load only what PPO needs into the process that forks commands."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(commands, "WARM", LOADED)
         patch.setattr(files, "NAME", "diplomacy")
@@ -45,7 +45,7 @@ def test_killed_run_ends_like_undisturbed_run(place):
 
 @pytest.mark.slow
 def test_only_run_killed_before_first_state_may_restart(place, monkeypatch):
-    """And only such a run."""
+    """No other run may restart."""
     victim = kills.Victim(RUNS["diplomacy"], place, random.Random(1))
     begun = victim.folder / "config.yaml"
     monkeypatch.setattr(victim, "_until_the_moment", lambda running, _: kills._wait(running, begun.exists))

@@ -17,7 +17,7 @@ def test_each_option_has_description():
 
 
 def test_description_is_self_contained():
-    """`--help SECTION` and an error show one option: none leans on the one above it, and each says what it counts."""
+    """`--help SECTION` and errors show single options, so no description refers to another one."""
     leaning = re.compile(
         r"^(The same|As for|Such|Also|Of|Per|For|At|Added|0|Above 0)\b|\b(that case|such tokens|they hold)\b"
     )

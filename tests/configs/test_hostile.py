@@ -85,7 +85,7 @@ COMMAND_LINE = {
 
 @pytest.fixture(autouse=True)
 def watched(tmp_path, monkeypatch):
-    """An empty working directory, a secret in the environment, and a trainer that must not be reached."""
+    """Set up an empty working directory, a secret in the environment, and a trainer that must not be called."""
     monkeypatch.setattr(train, "train", lambda config: pytest.fail(f"a run of {config} was started"))
     monkeypatch.setattr(os, "system", lambda command: pytest.fail(f"{command} was run"))
     monkeypatch.setenv("SPARRING_CANARY", SECRET)
@@ -93,7 +93,7 @@ def watched(tmp_path, monkeypatch):
 
 
 def refused(capsys, *arguments):
-    """The one line that a command line is answered with."""
+    """Return the one-line error for a command line."""
     assert train.main(arguments) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -183,7 +183,7 @@ def test_error_names_external_run_file(tmp_path, capsys, name):
 
 
 def test_run_resumes_in_found_folder_ignoring_stored_path(tmp_path):
-    """A copied folder would otherwise lead into the one it was copied from, or restart elsewhere."""
+    """A copied folder would otherwise write into its original, or restart elsewhere."""
     (tmp_path / "mine").mkdir()
     plain = to_plain(DogfightRunConfig()) | {"checkpoint_dir": "/elsewhere"}
     (tmp_path / "mine" / "config.yaml").write_text(yaml.safe_dump(plain))

@@ -56,7 +56,7 @@ def grpo(*options):
 
 
 def either(*options):
-    """A run of the trainer whose options are given."""
+    """Run the trainer with the given options."""
     if {"env=pettingzoo", "env=openspiel", "env=openspiel_text"} & {*options}:
         return load([*options])
     if options[0].startswith(("ppo.", "self_play.", "evaluation.", "phases.", "network.", "env.")):

@@ -75,7 +75,7 @@ for line in sys.stdin:
 
 @pytest.fixture(scope="module")
 def base_install(tmp_path_factory):
-    """Return what runs a command in a Python without the packages of the extra `train`: its exit code and output."""
+    """Return a function that runs a command without the packages of the extra `train`."""
     folder = tmp_path_factory.mktemp("base")
     (folder / "sitecustomize.py").write_text(BLOCKER.format(names={PACKAGES[name] for name in TRAIN}))
     path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -99,7 +99,7 @@ SCRIPTS = {"train": "train.py", "eval": "eval/run.py"} | {
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_script_works_in_base_install_like_its_command(name, base_install, tmp_path):
-    """With --help every one does; otherwise those that need the extra say so."""
+    """With --help every script works; otherwise those that need the extra report it."""
     for words in (["--help"], ["list", "--dir", tmp_path] if name == "runs" else ["x"]):
         code, _ = by_name = base_install("-m", "sparring", name, *words)
         script_code, output = script = base_install(SCRIPTS[name], *words)
@@ -119,7 +119,7 @@ def test_old_python_prints_required_version(monkeypatch, capsys):
 
 
 def test_old_python_can_parse_version_check():
-    """Every script with the check, and the check itself, as far as a Python reads them before it is told."""
+    """Parses every script with the check, and the check itself, as an old Python would."""
     scripts = [ROOT / "train.py", *(ROOT / "eval").glob("*.py")]
     told = [path for path in scripts if "check_installed" in path.read_text("utf-8")]
     assert len(told) > 8

@@ -126,7 +126,7 @@ def everything():
 
 @pytest.mark.parametrize("run", runs())
 def test_file_with_sections_of_all_kinds_is_read_as_its_kind(run, everything):
-    """As every config.yaml was written once."""
+    """Every config.yaml was once written this way."""
     config, old = run_config(run), deepcopy(everything)
     for key, value in to_plain(config).items():
         old[key] = {**old[key], **value} if isinstance(value, dict) else value

@@ -165,7 +165,7 @@ def test_every_translation_targets_option():
 
 
 def test_sb3_option_names_are_translated():
-    """Every argument of its PPO that is no option of ours by the same name, but for those without a counterpart."""
+    """Every SB3 PPO argument with another name here, except those without a counterpart."""
     stable_baselines3 = pytest.importorskip("stable_baselines3")
     ours = {key.rpartition(".")[2] for kind in run_kinds() for key in declared(kind)}
     none = {"policy", "env", "normalize_advantage", "rollout_buffer_class", "rollout_buffer_kwargs", "self"}
@@ -315,7 +315,7 @@ def test_same_command_line_gives_same_configuration():
 
 @pytest.fixture
 def started(tmp_path):
-    """The configuration of a run called mine, stored where `checkpoint_dir` points to."""
+    """Store the configuration of a run called mine in `checkpoint_dir`."""
     config = load(["+run=quickstart", "seed=9", f"checkpoint_dir={tmp_path}", "name=mine"])
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "config.yaml").write_text(yaml.safe_dump(to_plain(config)))

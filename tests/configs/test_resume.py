@@ -37,7 +37,7 @@ def test_harmless_changes_are_listed(changes, expected):
 
 
 def test_stored_options_of_other_kinds_are_not_changes():
-    """Every run once stored the sections of all: what means nothing to it is dropped, whatever its value."""
+    """Runs once stored the sections of all kinds; irrelevant ones are dropped with any value."""
     others = {"model": {"lora_rank": 8}, "grpo": {"steps": 7}}
     env = {**to_plain(DogfightRunConfig())["env"], "last_year": 1905, "normalize_obs": False}
     assert drift(from_stored({**to_plain(DogfightRunConfig()), **others, "env": env}), DogfightRunConfig()) == {}
@@ -66,7 +66,7 @@ def test_changes_that_affect_learning_are_rejected_by_name(changes, words):
 
 
 def test_run_with_annealed_shares_cannot_be_extended():
-    """At step 299 of 300 they are not what a run of 300 steps had at step 249, and went back to an earlier value."""
+    """At step 299 of 300 they differ from step 249 of a shorter run, and would jump back."""
     fading = grpo(name="mine", league=LeagueConfig(final_self_play=0.4, final_baseline=0.05, final_peer=0.2))
     words = r"grpo\.steps=300: the run was started with 200, at which league\.final_self_play is reached; .*final\.pt"
     with pytest.raises(ConfigError, match=words):

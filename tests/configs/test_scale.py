@@ -55,7 +55,7 @@ def bare(key):
 
 
 def course(config):
-    """What a run comes to, in order: phase, stage, level and events, with repetitions left out."""
+    """Return the order of phases, stages, levels and events of a run, without repetitions."""
     schedule = Schedule(config.phases)
     total = min(schedule.total_updates, config.max_updates or schedule.total_updates)
     plans = [schedule.plan(update, {}) for update in range(total)]
@@ -74,7 +74,7 @@ def test_every_integer_option_is_scaled_or_excluded():
 
 
 def scaled(run, scale):
-    """What `load` comes to with scale=, without composing three times."""
+    """Return what `load` gives for scale=, without composing three times."""
     small = shrink(replace(run_config(run), scale=scale))
     validate(small)
     return small
@@ -222,7 +222,7 @@ def test_typed_value_conflicting_with_scale_is_explained():
 
 @pytest.fixture
 def started(tmp_path):
-    """A run called mine, started at a tenth."""
+    """Start a run called mine at scale 0.1."""
     config = load(["+run=unified_dr_cpu", "scale=0.1", f"checkpoint_dir={tmp_path}", "name=mine"])
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "config.yaml").write_text(yaml.safe_dump(to_plain(config)))
@@ -267,5 +267,5 @@ def test_page_and_help_list_scaled_options():
 
 @pytest.mark.parametrize(("run", "updates"), [("self_play", 100), ("population", 38)])
 def test_scaling_leaves_inactive_options_unchanged(run, updates):
-    """120 updates times the root of a tenth where exploiters train; otherwise the default, which is not refused."""
+    """120 updates times the square root of 0.1 where exploiters train; otherwise the default."""
     assert load([f"+run={run}", "scale=0.1"]).self_play.exploiter_updates == updates

@@ -19,7 +19,7 @@ def dogfight(reward, own=""):
 
 
 def test_constant_sum_reward_is_zero_sum():
-    """Shaping by a potential changes no best response. Constant sums count: 3 - 1 for a result is 1 + 1 for a draw."""
+    """Potential-based shaping changes no best response. Constant sums count: 3 - 1 for a win equals 1 + 1."""
     assert general_sum_note(dogfight(ZERO)) == ""
     assert general_sum_note(dogfight(replace(ZERO, win=3.0, lose=1.0, draw=1.0))) == ""
 

@@ -70,7 +70,7 @@ def test_counts_by_largest_remainder():
 @example([1, 3, 6], 14)
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=5).filter(any), st.integers(1, 60))
 def test_counts_match_exact_fractions(parts, n):
-    """Decimal shares have no exact binary value; ties of their remainders go to the lower index all the same."""
+    """Decimal shares have no exact binary value; remainder ties still go to the lower index."""
     exact = [Fraction(part * n, sum(parts)) for part in parts]
     whole = [int(value) for value in exact]
     for place in sorted(range(len(parts)), key=lambda place: whole[place] - exact[place])[: n - sum(whole)]:
@@ -134,7 +134,7 @@ def test_dealing_again_changes_nothing(share, n):
 
 
 def fewest_changes(total, current):
-    """The smallest number of changes over every balanced way to divide the counts between even and odd matches."""
+    """Return the smallest number of changes over all balanced splits of the counts between even and odd matches."""
     held = [[int(np.sum(current[seat::2] == opponent)) for opponent in range(len(total))] for seat in (0, 1)]
     ways = itertools.product(*[sorted({count // 2, count - count // 2}) for count in total])
     kept = [

@@ -104,7 +104,7 @@ def flip_a_bit(path):
 
 
 def take_the_next_update(path):
-    """A whole file, of the same network."""
+    """Write a valid file of the same network."""
     path.write_bytes(path.with_name("snapshot_000100.pt").read_bytes())
 
 
@@ -153,7 +153,7 @@ def test_index_is_human_readable(tmp_path):
 
 
 def test_old_index_with_ratings_and_results_is_read(tmp_path):
-    """An index from before the league held ratings."""
+    """The index is from before the league stored ratings."""
     pool = filled(tmp_path, 1)
     rows = [row | {"rating": 1010.5, "wins": 1, "draws": 2, "losses": 3} for row in pool.rows()]
     (tmp_path / "index.json").write_text(json.dumps(rows))
@@ -161,7 +161,7 @@ def test_old_index_with_ratings_and_results_is_read(tmp_path):
 
 
 def test_full_disk_between_snapshot_and_index_keeps_pool(tmp_path, monkeypatch):
-    """Otherwise a snapshot without a rating would be drawn, and one that was evicted would be missing."""
+    """Otherwise an unrated snapshot could be drawn, and an evicted one would be missing."""
     pool = filled(tmp_path, 2, capacity=2)
     before, write = pool.rows(), sparring.curriculum.pool.write_atomically
 

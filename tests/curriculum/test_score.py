@@ -43,7 +43,7 @@ def test_opponent_interval_is_mirror_image():
 
 @pytest.mark.parametrize(("n", "mean", "lowest"), [(10, 0.973, 0.914), (20, 0.967, 0.925), (50, 0.959, 0.935)])
 def test_coverage_matches_docstring(n, mean, lowest):
-    """Exact: the probability of every outcome of n games, for 231 distributions over win, draw and loss."""
+    """Exact: probabilities of every outcome of n games, for 231 distributions over win, draw and loss."""
     outcomes = np.array([(lost, drawn, n - lost - drawn) for lost in range(n + 1) for drawn in range(n + 1 - lost)])
     low, high = np.array([score_interval(one) for one in outcomes.tolist()]).T
     covered = []

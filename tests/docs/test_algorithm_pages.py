@@ -32,7 +32,7 @@ def test_options_have_documented_defaults(page):
 
 @pytest.mark.parametrize("page", ["ppo", "grpo"])
 def test_names_in_equations_are_options(page):
-    """Such as `ppo_epsilon_low` and `value_coefficient`; other words with an underscore are quantities."""
+    """Such as `ppo_epsilon_low` and `value_coefficient`; other words with underscores are quantities."""
     quantities = {"pi_old", "pi_ref", "V_old", "V_near", "pi_trainer", "pi_sampler", "delta_t", "mean_t", "sum_y"}
     (equations,) = re.findall(r"```text\n(.*?)```", PAGES[page], re.DOTALL)
     words = {word for word in re.findall(r"\b[a-z]\w*_\w+", equations) if len(word) > 5} - quantities

@@ -27,7 +27,7 @@ def test_failing_cell_is_reported(hook):
 
 @pytest.mark.parametrize("name", sorted(NOTEBOOKS))
 def test_notebook_has_jupyter_format(name):
-    """What the schema of format 4.5 demands; files stay small, and tell nothing of the machine that made them."""
+    """The requirements of format 4.5; files stay small, and reveal nothing of the machine."""
     notebook = NOTEBOOKS[name]
     assert set(notebook) == {"cells", "metadata", "nbformat", "nbformat_minor"}
     assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)

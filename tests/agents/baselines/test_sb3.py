@@ -86,7 +86,7 @@ def test_callback_exception_saves_policy_and_stops(tmp_path):
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 128 + signal.SIGTERM), (signal.SIGINT, 130)])
 def test_signal_finishes_update_and_saves_policy(tmp_path, monkeypatch, capfd, number, code):
-    """The code does not ask a scheduler to start the run again, which would be refused."""
+    """The exit code must not ask the scheduler for a restart, because this baseline cannot resume."""
     steps = []
 
     def signalled(env, step=sb3.LearnerVecEnv.step_wait):
@@ -217,7 +217,7 @@ def test_unplayable_zip_is_rejected_with_reason(tmp_path, options, words):
 
 
 def test_existing_run_is_left_unchanged(trained):
-    """There are no states to go on from; the run restarted over its own metrics."""
+    """A baseline run has no resumable states; starting it again used to overwrite its metrics."""
     before = {path.name: path.read_bytes() for path in trained.iterdir() if path.is_file()}
     with pytest.raises(
         ConfigError, match="name=small: was started, and trainer=sb3 cannot resume; choose another name"

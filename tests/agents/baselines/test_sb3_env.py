@@ -67,7 +67,7 @@ def test_gymnasium_truncation_is_reported():
 
 
 class Reused(gymnasium.Env):
-    """Observes its step in one array that it reuses; its infos are of all kinds and lengths."""
+    """Return every observation in one reused array; infos have all kinds and lengths."""
 
     observation_space = gymnasium.spaces.Box(0, 10, (1,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)

@@ -17,7 +17,7 @@ ID = "test/Switches-v0"
 
 
 class Switches(gymnasium.Env):
-    """Rewards every switch that is on and both choices that are high; observes one of three places."""
+    """Reward each switch that is on and both high choices; observe one of three places."""
 
     def __init__(self, space=None):
         self.observation_space, self.action_space = Discrete(3), space or MultiDiscrete([2, 3])
@@ -47,7 +47,7 @@ def small(tmp_path, *options):
 
 
 def test_learns_multi_discrete_from_one_hot_observations(tmp_path):
-    """At best 1 + 2 a step; by chance 1.5."""
+    """The best return is 1 + 2 per step, random play gets 1.5."""
     checkpoint = load_checkpoint(train(small(tmp_path, "env=gymnasium", f"env.id={ID}", "phases.0.updates=25")))
     assert (checkpoint.contract["obs_dim"], checkpoint.contract["categorical"]) == (3, [2, 3])
     assert (play(checkpoint, 4, 1)[:, 0] == 15.0).all()

@@ -36,7 +36,7 @@ RATE = ("grpo.learning_rate=1e-3", "grpo.target_kl=0", "grpo.kl_beta=0.1")
 
 
 def learned(options, given, processes=ALONE, *, divided=False):
-    """Metrics and state after two steps of a learner on `given` samples, all processes the same."""
+    """Return metrics and state after two learner steps on `given` samples, with identical processes."""
     config = small_config(*RATE, *options)
     adapters = Adapters(llama(word_tokenizer()), LoraShape.of(config.model), seed=3)
     base = base_identity(adapters.model)
@@ -74,7 +74,7 @@ def _learn_in_two(environment, given, folder):
 
 @pytest.fixture(scope="module")
 def in_two(tmp_path_factory):
-    """What each of two processes has learned, by rank."""
+    """Return what each of two processes has learned, by rank."""
     folder = tmp_path_factory.mktemp("two")
     members = start(None, 2, folder, body=_learn_in_two, arguments=(samples(), folder))
     ended = end(members)
@@ -113,7 +113,7 @@ def _train_in_process(environment, config):
 
 
 def test_run_matches_in_two_processes_and_resumes_in_one(toy, tmp_path, monkeypatch, capsys):
-    """Batches of older weights, a checkpoint that joins the league, and unfinished plans in the state."""
+    """Covers batches of older weights, a checkpoint joining the league, and unfinished plans in the state."""
     options, (one, two) = ("grpo.buffer_depth=1", "grpo.steps=3"), (tmp_path / name for name in ("one", "two"))
     config = tiny_run(toy, two, *options, "max_updates=2")
     ended = succeed(start(config, 2, tmp_path, body=_train_in_process))
@@ -157,7 +157,7 @@ def test_wrong_number_of_processes_is_rejected():
 
 
 class Told(Processes):
-    """A process that hears of the others what is planted."""
+    """A process that receives planted messages from the others."""
 
     def __init__(self, rank, planted):
         super().__init__(rank, 2)

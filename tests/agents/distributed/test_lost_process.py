@@ -23,7 +23,7 @@ def endless(folder, **options):
 
 @pytest.fixture
 def two(tmp_path):
-    """Two processes in the middle of a long run."""
+    """Start two processes in the middle of a long run."""
     members = start(endless(tmp_path), 2, tmp_path)
     rows = tmp_path / "small" / "metrics.jsonl"
     while not rows.exists() or rows.read_text().count("\n") < 3:

@@ -17,7 +17,7 @@ from tests.agents.language.grpo.small_runs import in_process, rows
 
 
 def play_and_lose_a_node(toy, folder):
-    """Three steps here, and on two nodes, of which one is killed after the first step."""
+    """Play three steps locally and on two nodes, one of which is killed after the first step."""
     places = [f"model.name={toy}", f"checkpoint_dir={folder}", "threads=1", "grpo.steps=3", "grpo.buffer_depth=2"]
     options = [*places, "league.checkpoint_every=1", "league.cold_start_steps=1", "grpo.learning_rate=1e-2"]
     learn, new_players, learned = GRPOLearner.learn, GRPOTrainer._new_players, []
@@ -51,7 +51,7 @@ def test_cluster_rollouts_match_local_and_survive_node_loss(toy, tmp_path):
 
 
 def sweep_on_two_nodes(folder):
-    """Two runs here, one after the other, and on two nodes."""
+    """Train two runs locally, one after the other, and on two nodes."""
     tiny = ["threads=1", "max_updates=1", "env.num_envs=2", "ppo.rollout_steps=8", "ppo.minibatch_size=16"]
 
     def finals(name, *where):

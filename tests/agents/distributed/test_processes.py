@@ -45,7 +45,7 @@ def content(root, update):
 
 
 def compare(found, expected, key=""):
-    """Two states alike: tensors to 5e-6, numbers to 1e-6, text exactly; not the logs' sizes, nor hashes of files."""
+    """Compare two states: tensors to 5e-6, numbers to 1e-6, text exactly; ignore log sizes and file hashes."""
     if isinstance(expected, dict):
         assert found.keys() == expected.keys(), key
         for name in expected.keys() - {"bytes", "sha256"}:
@@ -63,7 +63,7 @@ def compare(found, expected, key=""):
 
 
 def without_bytes(state):
-    """The matches as the simulator keeps them are bytes, of floats as well; those are compared as what is observed."""
+    """Drop raw simulator bytes, which contain floats; the observed values are compared instead."""
     state = copy.copy(state)
     if "duel" in state:
         batch = {name: value for name, value in state["duel"]["batch"].items() if name != "arrays"}
@@ -87,7 +87,7 @@ def one(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory):
-    """Five updates of it in two processes: a curriculum, an event, snapshots, and self-play against them."""
+    """Run five updates in two processes: a curriculum, an event, snapshots, and self-play."""
     root = tmp_path_factory.mktemp("two")
     ended = succeed(start(long(root, max_updates=5), 2, root))
     assert "done after 5 updates" in ended[0][1]
@@ -121,7 +121,7 @@ if "RANK" in os.environ and os.path.isdir("/proc/self/task"):
 
 
 def test_torchrun_works_and_leaves_no_connection_thread(tmp_path):
-    """A thread of gloo that lives on can abort the process while its interpreter ends."""
+    """A surviving gloo thread can abort the process at interpreter exit."""
     sizes = ["env.num_envs=8", "ppo.rollout_steps=4", "ppo.minibatch_size=32", "max_updates=1", "device=cpu"]
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     command = [*torchrun, "train.py", "+run=quickstart", *sizes, "logger.progress=false", f"checkpoint_dir={tmp_path}"]
@@ -140,7 +140,7 @@ def test_torchrun_works_and_leaves_no_connection_thread(tmp_path):
 
 
 def cart_poles(root):
-    """Normalized by statistics that both processes share, with episodes that end within the rollout."""
+    """Observations are normalized by shared statistics, and episodes end within the rollout."""
     env = GymnasiumEnvConfig(id="CartPole-v1", num_envs=4, normalize_obs=True, normalize_reward=True)
     ppo = PPOConfig(rollout_steps=32, epochs=2, minibatch_size=48, precision="fp32")
     small, names = (
@@ -173,7 +173,7 @@ POKER = [
 
 
 def test_turn_based_games_are_split_between_processes(tmp_path):
-    """A random player, snapshots and the policy itself, by two processes, which continue what one began."""
+    """Two processes resume what one started, against a random player, snapshots and the policy itself."""
     pytest.importorskip("pyspiel")
     one, two = ([*POKER, f"checkpoint_dir={tmp_path / name}"] for name in ("one", "two"))
     train(load([*two, "max_updates=1"]))
@@ -233,7 +233,7 @@ def test_noise_shards_equal_noise_of_one_process(kind):
 
 
 def test_minibatch_shards_equal_minibatches_of_one_process():
-    """T = 5 steps of N = 6 matches: obs says which sample it is; advantages and means come out as over all of them."""
+    """T = 5 steps of N = 6 matches: obs identifies the sample, and advantages and means cover all samples."""
     generator = torch.Generator().manual_seed(0)
     advantage, value, returns = torch.randn(3, 30, generator=generator)
     every = Samples(torch.arange(30.0), returns, returns, value, advantage, returns)

@@ -22,7 +22,7 @@ def square(number):
 
 
 def fragile(task):
-    """Die at the first attempt at an odd number, which leaves a file."""
+    """Exit at the first attempt at an odd number, leaving a file behind."""
     number, folder = task
     mark = folder / str(number)
     if number % 2 and not mark.exists():
@@ -98,7 +98,7 @@ def test_unpicklable_task_is_rejected():
 
 
 def count(number, bar):
-    """Count in two halves, as a task that moves the bar, and fail at 3."""
+    """Count in two halves, as a task with a progress bar, and fail at 3."""
     bar.update(5)
     if number == 3:
         raise KeyboardInterrupt
@@ -116,7 +116,7 @@ def test_results_follow_task_order(packed_tasks, capsys):
 
 
 def test_results_are_buffered_until_all_tasks_finish(tmp_path):
-    """Cut at the third task; the next call does the third and fourth, and a line that was cut off again."""
+    """Interrupted at the third task; the next call runs the third and fourth, and one whose line was truncated."""
     file, played = tmp_path / "cells.jsonl", []
 
     def watched(number, bar):
@@ -160,7 +160,7 @@ def test_address_without_cluster_is_rejected_immediately(monkeypatch, address, m
 
 
 def lose_a_node():
-    """Eight tasks on a cluster of two nodes, of which one is killed after the second result."""
+    """Run eight tasks on two nodes, one of which is killed after the second result."""
     with two_nodes() as (address, lose):
         results = {}
         for number, result in run_tasks(slow_square, range(8), Executor(device.RAY, address)):

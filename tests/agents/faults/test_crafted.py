@@ -24,7 +24,7 @@ from tests.agents.policies.sb3_data import data_of
 
 
 class Call:
-    """Pickled, it is the call of a function."""
+    """An object whose pickle calls a function."""
 
     def __init__(self, function, *arguments):
         self.call = function, arguments
@@ -34,7 +34,7 @@ class Call:
 
 
 def in_archive(data):
-    """`data` as the one pickle of a file that torch would open."""
+    """Wrap `data` as the only pickle of a file that torch opens."""
     buffer = io.BytesIO()
     torch.save({"w": torch.zeros(2)}, buffer)
     crafted = io.BytesIO()
@@ -51,7 +51,7 @@ def saved(content):
 
 
 def payloads(canary):
-    """Ways to ask for a file `canary` to be made."""
+    """Return several ways to create a file `canary` on loading."""
     system, touch = Call(os.system, f"touch {canary}"), Call(open, str(canary), "w")
     protocol_0 = f"cposix\nsystem\n(S'touch {canary}'\ntR.".encode()
     named = f"c__builtin__\neval\n(S'open({str(canary)!r}, \"w\")'\ntR.".encode()
@@ -139,7 +139,7 @@ def test_code_in_file_never_runs(tmp_path, file):
 
 
 def test_payloads_run_when_unpickled_unsafely(tmp_path):
-    """Opened without care, those that hold a call make the canary: or nothing above shows anything."""
+    """Without this, the tests above would prove nothing."""
     canary = tmp_path / "canary"
     for kind in ("beside the weights", "as a weight", "instead of everything", "written by hand"):
         torch.load(io.BytesIO(payloads(canary)[kind]), weights_only=False)
@@ -148,7 +148,7 @@ def test_payloads_run_when_unpickled_unsafely(tmp_path):
 
 
 def test_pickled_zip_values_are_never_unpickled(tmp_path):
-    """Stable-Baselines3 would unpickle each of them on loading."""
+    """Stable-Baselines3 unpickles each of them on loading."""
     canary = tmp_path / "canary"
     call = pickletools.optimize(pickle.dumps(Call(open, str(canary), "w")))
     serialized = {":type:": "<class 'dict'>", ":serialized:": base64.b64encode(call).decode()}

@@ -21,7 +21,7 @@ from tests.agents.ppo.small_run import config
 
 
 def damaged(data, samples, name):
-    """Many wrong versions of `data`: one bit flipped, cut short, a stretch of zeros, a stretch twice, a tail."""
+    """Return many damaged versions of `data`: a flipped bit, truncation, zeros, a repeated stretch, extra bytes."""
     rng = random.Random(name)
     for _ in range(samples):
         at = rng.randrange(len(data))
@@ -35,7 +35,7 @@ def damaged(data, samples, name):
 
 
 def plain(value):
-    """The content exactly: tensors by type, shape and bits."""
+    """Return the exact content: tensors by type, shape and bits."""
     if isinstance(value, torch.Tensor):
         flat = value.detach().contiguous().view(-1).view(torch.uint8) if value.numel() else value
         return str(value.dtype), tuple(value.shape), flat.tolist()
@@ -92,7 +92,7 @@ def test_damaged_training_state_is_rejected_or_unchanged(states, name):
 
 
 def test_run_ignores_pool_index_and_league_files(tmp_path):
-    """A state holds both; what the files have instead is overwritten."""
+    """A state contains both; the content of these files is overwritten."""
     train(config(tmp_path, max_updates=3, checkpoint_every=1))
     files = [tmp_path / "small" / name for name in ("pool/index.json", "league.json")]
     before = [file.read_text() for file in files]
@@ -120,7 +120,7 @@ def test_run_ignores_pool_index_and_league_files(tmp_path):
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory):
-    """A run with one update done."""
+    """Return a run with one update done."""
     root = tmp_path_factory.mktemp("started")
     train(config(root, max_updates=1))
     return root
@@ -139,7 +139,7 @@ def test_run_is_not_resumed_with_other_configuration(started, tmp_path):
 
 
 def test_truncated_opponent_name_is_rejected_with_file_to_restore(started, tmp_path):
-    """It could be the name of a Python object, which the script that began the run registers."""
+    """A truncated name could be a Python object registered by the script that started the run."""
     shutil.copytree(started / "small", tmp_path / "small")
     stored = tmp_path / "small" / "config.yaml"
     text = stored.read_text()
@@ -150,7 +150,7 @@ def test_truncated_opponent_name_is_rejected_with_file_to_restore(started, tmp_p
 
 
 def test_truncated_configuration_is_named_instead_of_differences(started, tmp_path):
-    """Half of the file is a configuration, too, whose other options would have their defaults."""
+    """Half a configuration file is still a valid configuration with default values."""
     shutil.copytree(started / "small", tmp_path / "small")
     stored = tmp_path / "small" / "config.yaml"
     text, now = stored.read_text(), load(["resume=small", f"checkpoint_dir={started}"])
@@ -166,7 +166,7 @@ def test_truncated_configuration_is_named_instead_of_differences(started, tmp_pa
 
 
 def test_flipped_digit_in_number_of_matches_is_detected(started, tmp_path):
-    """With another number of matches they would restart, and the run would continue differently without a message."""
+    """With another number of matches they would restart, and the run would silently differ."""
     shutil.copytree(started / "small", tmp_path / "small")
     manifest = tmp_path / "small" / "state" / "update_000001" / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"num_envs": 8', '"num_envs": 9'))

@@ -31,7 +31,7 @@ def events(root):
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory):
-    """A run with two updates done of three."""
+    """Return a run with two of three updates done."""
     root = tmp_path_factory.mktemp("started")
     train(config(root, max_updates=2))
     return root
@@ -44,7 +44,7 @@ def half(started, tmp_path):
 
 
 def content(path):
-    """Weights and summary of a policy; its configuration names the folder."""
+    """Return weights and summary of a policy; its configuration names the folder."""
     policy = load_checkpoint(path)
     weights = {name: value.tolist() for name, value in policy.network.state_dict().items()}
     return weights, policy.training | {"config": None}

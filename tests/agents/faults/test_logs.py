@@ -45,7 +45,7 @@ DAMAGES = {
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """A run that was never cut."""
+    """Return an uninterrupted run."""
     root = tmp_path_factory.mktemp("whole")
     train(config(root))
     return root
@@ -53,7 +53,7 @@ def whole(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory):
-    """A run with two updates done of three."""
+    """Return a run with two of three updates done."""
     root = tmp_path_factory.mktemp("started")
     train(config(root, max_updates=2))
     return root
@@ -90,7 +90,7 @@ def test_lines_after_last_state_are_removed_without_alert(whole, started, tmp_pa
 
 
 def test_alert_is_raised_once(started, tmp_path):
-    """The next state holds the hash of the file as it is."""
+    """The next state stores the hash of the current file."""
     shutil.copytree(started / "small", tmp_path / "small")
     change_a_byte(tmp_path / "small" / METRICS)
     train(config(tmp_path))

@@ -31,7 +31,7 @@ def whole(toy, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def started(toy, tmp_path_factory):
-    """The folder of the same run after two of its steps, with unfinished plans that meet checkpoints."""
+    """Return the run's folder after two steps, with unfinished plans against checkpoints."""
     return run(toy, tmp_path_factory.mktemp("started"), "small", *OPTIONS, "max_updates=2").parent
 
 
@@ -104,7 +104,7 @@ def test_run_without_first_adapter_resumes_from_state(toy, started, tmp_path):
 
 
 def test_lost_checkpoints_leave_league_and_pending_plans(toy, started, tmp_path, capsys):
-    """Before, every game against them failed, and a step of such games alone ended the run, again at each start."""
+    """Without this, every game against them failed, and a step of such games ended the run at each start."""
     shutil.copytree(started, tmp_path / "small")
     damaged, missing = (tmp_path / "small" / f"step_00000{step}.pt" for step in (1, 2))
     plans = [job["plan"] for job in newest(started).content["tasks"]]

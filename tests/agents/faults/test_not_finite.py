@@ -75,7 +75,7 @@ def spoil(monkeypatch, seam, value, *, always=False):
 
 
 def ends_well(root):
-    """Train; whether there is a finite policy. Without one there must be a report."""
+    """Train, and return whether the policy is finite; otherwise there must be a report."""
     try:
         train(config(root, checkpoint_every=1))
     except LearningFailed:

@@ -19,12 +19,12 @@ PLACES = ["rollout", "check", "save of a policy", "save of a state"]
 
 
 def signalled(root, place, *numbers):
-    """Exit code and words of a run that saves after every second update and is struck in its sixth."""
+    """Return exit code and output of a run that saves every second update and is signalled in its sixth."""
     return victims.listen(planted.run_signalled, root, place, numbers, checkpoint_every=2)
 
 
 def newest(root):
-    """The update of the newest state; league.json is that state's."""
+    """Return the update of the newest state, whose league is in league.json."""
     state = StateFolder(root / "small" / "state", 3, alert=pytest.fail).latest()
     assert json.loads((root / "small" / "league.json").read_text()) == state.content["league"]["league"]
     return state.summary["update"]

@@ -83,7 +83,7 @@ def test_ctrl_c_stops_start_during_compilation(tmp_path):
 
 
 def interrupted(root, script, at):
-    """Return exit code and messages of a run's start that gets SIGINT when it prints the line `at`."""
+    """Return exit code and messages of a starting run that gets SIGINT when it prints the line `at`."""
     run = [sys.executable, "-c", script, *command(root)[2:], "threads=1", "device=cpu"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": ROOT}
     # Tests that a shell runs in the background ignore SIGINT, and so would the run.

@@ -22,7 +22,7 @@ LATER, EARLIER = FORMAT_VERSION + 1, FORMAT_VERSION - 1
 
 @pytest.fixture
 def recorded(tmp_path):
-    """A copy of the recorded run, as one finds it under checkpoints/."""
+    """Return a copy of the recorded run as a user would find it under checkpoints/."""
     shutil.copytree(GOLDEN / f"state_{FORMAT_VERSION}", tmp_path / "small")
     return RunFolder(tmp_path / "small")
 
@@ -32,7 +32,7 @@ def resume(folder, *options):
 
 
 def shapes(value, key=""):
-    """What a state holds, by path, without the numbers; lists, whose length is a matter of results, are not opened."""
+    """Return the structure of a state by path, without numbers; lists of variable length are not opened."""
     if isinstance(value, torch.Tensor):
         return {key: (str(value.dtype), *value.shape)}
     if isinstance(value, dict):
@@ -69,7 +69,7 @@ def test_golden_run_resumes_where_it_stopped(recorded, capsys):
 
 
 def test_current_code_writes_recorded_format(recorded):
-    """If not: raise FORMAT_VERSION, record a run of the new format, and read or refuse this one."""
+    """If this fails: raise FORMAT_VERSION, record a run of the new format, and read or reject this one."""
     before = read_state(recorded.state / "update_000002").content
     shutil.rmtree(recorded.state)  # without one the run starts from the first update
     assert resume(recorded, "device=cpu", "threads=1") == 0
@@ -89,7 +89,7 @@ ANSWERS = {
 @pytest.mark.parametrize("version", ANSWERS)
 @pytest.mark.parametrize("others", [True, False])
 def test_other_format_is_rejected_and_run_left_unchanged(recorded, capsys, version, others):
-    """Whatever else its manifest holds or lacks."""
+    """This holds for any other content of its manifest."""
     manifest = recorded.state / "update_000002" / MANIFEST
     plain = json.loads(manifest.read_text()) | {"format_version": version, "new": 1}
     manifest.write_text(json.dumps(plain if others else {key: plain[key] for key in ("format", "format_version")}))

@@ -13,7 +13,7 @@ from sparring.envs.text import Prompt
 
 @pytest.fixture(scope="module")
 def asked():
-    """Requests of 16 games in which all kinds of phases stand side by side."""
+    """Return requests of 16 games in all kinds of phases."""
     games = BotGames(16, bot="dumbbot", last_year=1908, seed=4)
     decisions = [one for _ in range(6) for game in games.next() for one in game]
     games.close()

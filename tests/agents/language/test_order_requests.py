@@ -15,7 +15,7 @@ PLAYERS = [["model"] * 2 + ["dumbbot"] * 5] * 3
 
 
 def played_apart():
-    """Three games, the last of which is a phase ahead."""
+    """Return three games, the last of which is a phase ahead."""
     batch = DiplomacyBatch(3, threads=1)
     batch.players.fill_(codes.BOTS.index("dumbbot"))
     batch.done.copy_(torch.tensor([1, 1, 0]))

@@ -22,7 +22,7 @@ def backend():
 
 
 def finish(env, player):
-    """Play a game to its end; returns the decisions and how many there were of each phase."""
+    """Play a game to its end; return the decisions and their number per phase."""
     decisions, phases = [], set()
     env.reset(seed=1)
     while env.agents:
@@ -91,7 +91,7 @@ def test_backend_answering_for_other_power_is_detected(backend):
 
 
 def test_environment_choices_match_action_space():
-    """In every phase of a game: as many options as orders are listed, and none for a power that has left."""
+    """In every phase: as many options as listed orders, and none for an eliminated power."""
     env = parallel_env(last_year=1903)
     _, infos = env.reset(seed=1)
     rng = np.random.default_rng(1)

@@ -4,7 +4,7 @@ seen = []
 
 
 class First:
-    """Plays the first legal move in alphabetical order."""
+    """Play the first legal move in alphabetical order."""
 
     def act(self, observation):
         seen.append(observation)

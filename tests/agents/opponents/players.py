@@ -7,7 +7,7 @@ calls = []
 
 
 class Diver:
-    """Dives into the ground with the engine on and never fires: under challenge rules it always loses."""
+    """Dive into the ground with the engine on and never fire: under challenge rules it always loses."""
 
     def act(self, obs):
         calls.append(obs)

@@ -9,7 +9,7 @@ def opening(view):
 
 
 class Holder:
-    """Gives no order: units hold, dislodged ones disband, nothing is built."""
+    """Give no orders: units hold, dislodged ones disband, nothing is built."""
 
     def act(self, view):
         views.append(view)

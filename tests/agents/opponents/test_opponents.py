@@ -45,7 +45,7 @@ def onnx_file(tmp_path):
 
 
 def flown(opponent, *, steps=40, **options):
-    """The learner's observations against `opponent`, over some steps of one match."""
+    """Return the learner's observations against `opponent`, over some steps of one match."""
     env = gymnasium.make(ID, opponent=opponent, **options).unwrapped
     rows = [env.reset(seed=3)[0]]
     for _ in range(steps):
@@ -58,7 +58,7 @@ def flown(opponent, *, steps=40, **options):
 
 
 def test_gymnasium_accepts_name_path_policy_and_object_equally():
-    """The same weights fly the same match, whichever way they are named; the numbers are those of `Policy.act`."""
+    """The same weights fly the same match by any name; the numbers are those of `Policy.act`."""
     path = ROOT / "checkpoints" / "released" / "dogfight_bots_only.pt"
     policy = Policy.load(path)
 
@@ -122,7 +122,7 @@ def test_registered_name_and_reference_are_equivalent(capsys):
 
 
 def test_evaluate_record_and_runs_accept_objects(tmp_path):
-    """It acts under the name of its class, a second one under a numbered name, and a registered one under its own."""
+    """The record has the class name, a number for a second one, or the registered name."""
     sparring.register_opponent("kamikaze")(players.tensors)
     one, two = players.Diver(), players.Diver()
     data = sparring.evaluate(one, opponents=[two, one, players.tensors], games=2, threads=1, rules="challenge").data
@@ -198,7 +198,7 @@ def test_evaluation_accepts_same_names(tmp_path, onnx_file, capsys):
 
 
 def test_named_players_act_in_their_own_matches_only():
-    """In a training batch: one call a step for all matches of a player, on the rows of its own seat."""
+    """In a training batch, one call per step covers all matches of a player, on rows of its seat."""
     batch = DogfightBatch(6, threads=1, seed=2)
     player = open_player(players.Diver).contestant
     env = LearnerEnv(batch, bots=BOTS, players={"Diver": player}, seed=0)

@@ -49,7 +49,7 @@ def of(*bots, **options):
 
 @pytest.fixture
 def file(tmp_path):
-    """A policy that acts once a second, as the small runs do, so that a match is over after 90 steps."""
+    """Save a policy that acts once per second, so matches end after 90 steps."""
     path = tmp_path / "hawk" / "final.pt"
     path.parent.mkdir()
     batch = DogfightBatch(1, threads=1, action_repeat=120)
@@ -60,7 +60,7 @@ def file(tmp_path):
 
 
 def agent(seed=0):
-    """A matrix that acts once a second."""
+    """Export a matrix that acts once per second."""
     model, stated = linear(seed=seed), {"id": ENV_ID, "version": VERSION, "action_repeat": 120}
     onnx.helper.set_model_props(model, {CONTRACT: json.dumps(stated)})
     return model
@@ -111,7 +111,7 @@ def test_against_replaces_bots_and_opponents_join_them():
 
 
 def test_all_opponent_kinds_train_together_and_resume_bit_for_bit(tmp_path, file, onnx_file):
-    """Four updates at once, and two and two, end in the same state, digit for digit."""
+    """Four updates at once, and two plus two, end in the same state, digit for digit."""
     bots = ["ace", str(file), str(onnx_file), DIVER]
     options = {
         "phases": phases(*bots, scripted_start=0.7, scripted_end=0.7),
@@ -144,7 +144,7 @@ def test_changed_file_is_rejected_on_resume(tmp_path, onnx_file):
 
 
 def test_learner_beats_diving_opponent(tmp_path):
-    """Planted: the diver dies in deadly ground long before an untrained learner does."""
+    """The diver dies on lethal ground long before an untrained learner does."""
     env = DogfightEnvConfig(num_envs=20, rules="challenge", action_repeat=10)
     small = config(tmp_path, phases=phases("do_nothing"), env=env, against=DIVER)
     small.phases[0].updates = 1
@@ -168,7 +168,7 @@ def typed(tmp_path, *more):
 
 
 def test_only_code_named_on_command_line_runs(tmp_path):
-    """A resumed run, and a file of a run, must hear the reference again."""
+    """A resumed run or a run file needs the reference to be typed again."""
     sys.modules.pop("tests.agents.opponents.players", None)
     stage = f"phases.0.stages.0.bots=[ace,'{DIVER}']"
     train(typed(tmp_path, "+run=best_response", f"against='{DIVER}'", "name=one", "max_updates=1"))
@@ -187,7 +187,7 @@ def test_only_code_named_on_command_line_runs(tmp_path):
 
 
 def test_run_with_registered_opponent_explains_resume_by_script(tmp_path, monkeypatch, capsys):
-    """The call that the message gives continues the run where the name is registered; the command line refuses it."""
+    """The printed call resumes the run where the name is registered; the command line rejects it."""
     monkeypatch.setattr(registry, "_registered", {})
     sparring.register_opponent("mine")(players.Diver)
     options = dict(text.split("=") for text in SMALL) | {"checkpoint_dir": str(tmp_path), "logger.progress": True}

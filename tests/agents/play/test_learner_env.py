@@ -51,7 +51,7 @@ def ticks(batch):
 
 
 def spy(batch, monkeypatch):
-    """Keep what the batch was shown before and told at each step."""
+    """Record what the batch was shown and told at each step."""
     seen = []
     step = batch.step
     monkeypatch.setattr(
@@ -125,7 +125,7 @@ def test_final_observations_belong_to_learner_and_ended_match(view):
 
 @pytest.mark.parametrize("view", [None, Mirror("classic", 59)])
 def test_styles_are_learner_columns_and_results_are_split_by_style(view):
-    """The reference is a twin without styles, with the same seeds, in which the same matches restart."""
+    """The reference is a twin without styles, with equal seeds and restarts."""
     options = {"bots": BOTS, "slots": 1, "network_shape": network().shape, "seed": 5, "view": view}
     plain, styled = (
         LearnerEnv(DogfightBatch(N, threads=1, seed=3, max_ticks=400), styles=styles, **options) for styles in (0, 3)
@@ -153,7 +153,7 @@ def test_styles_are_learner_columns_and_results_are_split_by_style(view):
 
 
 def test_snapshots_act_in_own_matches_on_own_observations(batch, monkeypatch):
-    """Slots of 3, 1 and 0 matches, so that padding is at work."""
+    """Slots have 3, 1 and 0 matches, so padding is covered."""
     env = make_env(batch)
     env.assign(np.array([FIRST_SLOT, 2, FIRST_SLOT, FIRST_SLOT + 1, 0, FIRST_SLOT, 4, 4]))
     seen = spy(batch, monkeypatch)
@@ -204,7 +204,7 @@ def test_invalid_opponent_is_rejected(batch):
 
 
 class Script:
-    """Four matches that end as written: one (outcome, length, hp per seat, reward per seat) list per step."""
+    """Four scripted matches: one (outcome, length, hp per seat, reward per seat) list per step."""
 
     num_envs, action_size, device = 4, 3, torch.device("cpu")
     stat_names, contract = ("length", "hp"), {}
@@ -244,7 +244,7 @@ REWARD = [[1.0, -1.0], [0.5, 2.0], [0.25, 8.0], [16.0, 4.0]]
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])
 def test_results_are_counted_by_opponent_from_learner_seat(device):
-    """Matches 0 and 2 have the learner on seat 0, 1 and 3 on seat 1. "meta": as on a GPU, without reading back."""
+    """Matches 0 and 2 have the learner on seat 0, 1 and 3 on seat 1. "meta": as on a GPU, without readback."""
     env = script_env(
         [
             (OPEN, [99] * 4, HP, REWARD),
@@ -268,7 +268,7 @@ def test_results_are_counted_by_opponent_from_learner_seat(device):
 
 
 class Deciding(Script):
-    """The same matches, in which a batch says that all seats decide in every step."""
+    """The same matches in a batch that reports all seats as deciding in every step."""
 
     def __init__(self, steps):
         super().__init__(steps)
@@ -280,7 +280,7 @@ class Deciding(Script):
 
 
 class Still:
-    """A player that does nothing, and counts the rows that it is asked for."""
+    """A player that does nothing and counts its rows."""
 
     memory_size, rows = 0, 0
 
@@ -290,7 +290,7 @@ class Still:
 
 
 def test_results_are_equal_for_match_and_seat_lanes():
-    """Lanes are matches in one and seats in the other; opponents, seats, results and restarts are those of both."""
+    """Lanes are matches in one and seats in the other; both agree on opponents, seats, results and restarts."""
     steps = [
         (OPEN, [99] * 4, HP, REWARD),
         ([1, 1, 0, 2], [100, 200, 300, 400], HP, REWARD),
@@ -334,7 +334,7 @@ def test_restarted_match_is_not_counted_and_return_resets():
 
 
 class Trio(Script):
-    """Three matches of three seats that end at once with one outcome each."""
+    """Three matches of three seats that end at once, with one outcome each."""
 
     num_envs, action_size, device = 3, 1, torch.device("cpu")
     stat_names, contract = (), {}
@@ -356,7 +356,7 @@ class Trio(Script):
 
 
 def test_three_seats_rotate_and_leader_bits_decide_result():
-    """The learner, in seat i of match i, wins alone, shares the lead, and is behind two others."""
+    """The learner, in seat i of match i, wins alone, shares the lead, and trails two others."""
     game = Trio([0b001, 0b110, 0b011])
     env = LearnerEnv(game, bots=("easy", "hard"), seed=0)
     env.assign(np.array([0, 1, 1]))

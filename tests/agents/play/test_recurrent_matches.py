@@ -32,7 +32,7 @@ SLOT = len(BOTS) + 1
 
 
 def make_env(kind="gru", *, seed=3):
-    """Against two bots, a recurrent policy and the snapshot in a slot, with hidden physics."""
+    """Return an environment with two bots, a recurrent policy and a snapshot slot, with hidden physics."""
     batch = DogfightBatch(N, seed=seed, threads=1, max_ticks=10 * LONGEST, observe_physics=False)
     shape = shape_for(batch.contract, NetworkConfig(hidden=H, memory=kind))
     player = Policy(scattered(shape, 11), batch.contract | {"mirror": False})
@@ -41,7 +41,7 @@ def make_env(kind="gru", *, seed=3):
 
 
 def scattered(shape, seed):
-    """A network whose decisions depend on what it remembers."""
+    """Return a network whose decisions depend on its memory."""
     network = build_network(shape, seed=seed)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -106,7 +106,7 @@ def test_new_opponent_starts_with_empty_memory(change):
 
 @pytest.mark.parametrize("kind", ["gru", "lstm"])
 def test_rollout_log_probs_match_sequence_replay(kind):
-    """Twelve decisions with two endings, in sequences that begin and end within matches."""
+    """Twelve decisions with two endings, in sequences that start and end within matches."""
     env, shape = make_env(kind)
     network = scattered(shape, 1)
     rollout = Rollout(network, 12, env, sequence_length=4)
@@ -162,7 +162,7 @@ def test_evaluation_matches_keep_and_reset_memory_per_player():
 
 @pytest.mark.parametrize("noise", [None, 0.0])
 def test_plan_against_recurrent_policy_holds_to_last_observation(monkeypatch, noise):
-    """Planned with one rollout: the policy observes in the match what it observed there."""
+    """Planned with one rollout: the policy observes in the match what it observed in the plan."""
     env, _ = make_env()
     (policy,) = env.opponent_seats._players
     setting = MatchSettings(threads=1, max_ticks=10 * LONGEST, observe_physics=False)
@@ -198,7 +198,7 @@ def test_caller_without_memory_support_rejects_recurrent_policy():
 
 
 def test_several_processes_and_gsde_are_rejected():
-    """The runs say so before they begin."""
+    """The runs report it before they start."""
     config = DogfightRunConfig(network=NetworkConfig(memory="gru"))
     with pytest.raises(ConfigError, match=r"network\.memory=gru: learns in one process; start it without torchrun"):
         DogfightTask(config, torch.device("cpu"), 1, seeds={}, processes=Processes(0, 2))

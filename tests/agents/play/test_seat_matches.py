@@ -20,7 +20,7 @@ def lowest(obs, mask):
 
 
 class Counter:
-    """Counts its decisions of an episode in its memory, and checks that these are those since the episode began."""
+    """Count the decisions of an episode in memory, and check them against the episode's length."""
 
     name, memory_size = "counter", 1
 

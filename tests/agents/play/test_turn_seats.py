@@ -20,7 +20,7 @@ N, MOVES = 12, 60
 
 
 class Counting:
-    """A player of the first legal action, whose memory counts its decisions in an episode."""
+    """A player of the first legal action that counts its decisions in memory."""
 
     memory_size = 1
 

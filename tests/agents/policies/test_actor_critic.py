@@ -15,7 +15,7 @@ def network(continuous=2, binary=1, seed=0, **options):
 
 
 def scattered(seed=0, **options):
-    """A network whose outputs differ clearly from observation to observation."""
+    """Return a network with clearly different outputs per observation."""
     net = network(seed=seed, **options)
     generator = torch.Generator().manual_seed(seed + 1)
     with torch.no_grad():

@@ -59,7 +59,7 @@ def saved(path, **changes):
 
 
 def rewrite(path, **changes):
-    """Change what the file says, as a well-formed file without a manifest entry."""
+    """Change the file's content, keeping it well-formed and without a manifest entry."""
     content = unpack(path.read_bytes()) | changes
     path.write_bytes(pack(content))
     (path.parent / "manifest.json").unlink()
@@ -157,7 +157,7 @@ def test_other_file_is_rejected_as_checkpoint(tmp_path):
     ],
 )
 def test_other_run_file_is_named(tmp_path, content, words):
-    """Keys as a run of each trainer writes them."""
+    """The keys are those written by runs of each trainer."""
     (tmp_path / "file.pt").write_bytes(pack(content))
     with pytest.raises(CheckpointError, match=re.escape(f"file.pt: {words}")):
         load_checkpoint(tmp_path / "file.pt")
@@ -217,19 +217,19 @@ sizes = pytest.mark.parametrize("size", OLD_POLICIES)
 
 
 def setting(size, path):
-    """Matches like those the recorded policy was trained in."""
+    """Return matches like those the recorded policy was trained in."""
     repeat = load_checkpoint(path).contract["action_repeat"]
     return MatchSettings(**QUICK, observe_physics=size == 59, action_repeat=repeat)
 
 
 def todays(path):
-    """The policy in `path` under the contract with which it plays today."""
+    """Return the policy in `path` under the contract it uses today."""
     checkpoint = load_checkpoint(path)
     return Policy(checkpoint.network, admitted(checkpoint.contract, path), name=str(path))
 
 
 def challenger(path):
-    """A policy of the old version that was trained under challenge rules."""
+    """Return a policy of the old version trained under challenge rules."""
     batch = DogfightBatch(1, threads=1, rules="challenge")
     contract = batch.contract | {"id": "sparring/Dogfight-v0", "version": 1, "mirror": False}
     network = ActorCritic(batch.obs_dim, 2, 1, NetworkConfig(hidden=4), seed=0)
@@ -285,7 +285,7 @@ def test_current_policy_is_unchanged():
 
 @pytest.fixture
 def old_run(tmp_path):
-    """The old run under checkpoints/, as its user has it."""
+    """Return the old run under checkpoints/, as its user has it."""
     shutil.copytree(OLD_RUN, tmp_path / "small")
     return tmp_path / "small"
 
@@ -309,7 +309,7 @@ def test_old_run_is_not_resumed_and_left_unchanged(old_run, error_line, begin):
 
 
 def test_every_process_rejects_old_run(old_run):
-    """torchrun's processes do not look early."""
+    """torchrun's other processes skip the early check."""
     config = load(["+run=quickstart", "name=small", f"checkpoint_dir={old_run.parent}"])
     with pytest.raises(ConfigError, match="cannot be resumed under"):
         RunSession(config, total=1)

@@ -53,7 +53,7 @@ def test_all_networks_share_act_evaluate_and_value_methods(network):
 
 
 class Doubled(ActorCritic):
-    """A network of a stranger's game, whose values are twice those of the common one."""
+    """A third-party network whose values are twice those of the common one."""
 
     @property
     def shape(self):

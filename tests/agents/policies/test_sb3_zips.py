@@ -32,7 +32,7 @@ OWN, SEEN = action_space(), observation_space("classic", True)
 
 
 class Still(DummyVecEnv):
-    """An environment of these spaces, in which nothing is played."""
+    """An environment with these spaces in which nothing is played."""
 
     def __init__(self, observation=SEEN, action=OWN):
         self.num_envs, self.render_mode = 1, None
@@ -40,7 +40,7 @@ class Still(DummyVecEnv):
 
 
 def model(kind=PPO, *, observation=SEEN, action=OWN, policy="MlpPolicy", kwargs=(), **options):
-    """A model whose outputs are large enough to be bounded."""
+    """Return a model with outputs large enough to be clipped."""
     made = kind(policy, Still(observation, action), policy_kwargs=dict(kwargs), device="cpu", seed=0, **options)
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
@@ -90,7 +90,7 @@ def test_actions_match_sb3(case, tmp_path):
 
 @pytest.mark.parametrize("case", SAME)
 def test_sampled_actions_follow_sb3_distribution(case, tmp_path):
-    """The shares below five points of every action are those of SB3's Gaussian, before tanh."""
+    """The shares below five points of every action match SB3's Gaussian before tanh."""
     made, count = model(**SAME[case]), 20_000
     player = open_player(saved(made, tmp_path), deterministic=False).contestant
     drawn = player.act(torch.from_numpy(OBS[:1]).repeat(count, 1))
@@ -108,7 +108,7 @@ def test_sampled_actions_follow_sb3_distribution(case, tmp_path):
 @pytest.mark.parametrize(("low", "high"), [(-1.0, 1.0), (0.0, 5.0), (np.float32([-2, -1, 0]), np.float32([2, 3, 9]))])
 @pytest.mark.parametrize("squash", [False, True])
 def test_other_bounds_are_rescaled_to_game(low, high, squash, tmp_path):
-    """As by the wrapper that it was trained under."""
+    """This matches the wrapper used in training."""
     env = gym.wrappers.RescaleAction(gym.make("sparring/Dogfight-v1", opponent="do_nothing"), low, high)
     made = model(action=env.action_space, use_sde=squash, kwargs={"squash_output": squash})
     own = made.predict(OBS, deterministic=True)[0]
@@ -118,7 +118,7 @@ def test_other_bounds_are_rescaled_to_game(low, high, squash, tmp_path):
 
 
 def test_planner_samples_squashed_actions(tmp_path):
-    """A plan is made of actions that the policy gives, not of its Gaussian's."""
+    """Plans use the policy's actions, not raw Gaussian samples."""
     path = saved(model(use_sde=True, kwargs={"squash_output": True, "log_std_init": 2.0}), tmp_path)
     actions = plan(open_player(path).contestant, samples=2, games=2, seed=1, setting=MatchSettings(max_ticks=240))
     assert (actions >= torch.from_numpy(OWN.low)).all()

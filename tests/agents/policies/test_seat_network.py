@@ -40,7 +40,7 @@ def network(*, hidden=HIDDEN, encoder="auto", memory="none", blocks=0, seed=0, d
 
 
 def rows(net, *shape, seed=0):
-    """Rows with a random mask that leaves the first alternative of every choice, and roles constant in a lane."""
+    """Return rows with a random mask that keeps each choice's first option, and roles constant per lane."""
     generator = torch.Generator().manual_seed(seed)
     obs = torch.rand(*shape, net.obs_dim, generator=generator).to(net.log_std.dtype)
     if net.masked:
@@ -255,7 +255,7 @@ def test_unknown_role_is_rejected():
 
 
 def reference_encoder(name, weights, pixels):
-    """The convolutions written with torch.nn, on pixels [N, channels, height, width]."""
+    """Return the convolutions in torch.nn, on pixels [N, channels, height, width]."""
     weights = iter(weights)
 
     def conv(x, **options):

@@ -40,7 +40,7 @@ def test_deterministic_actions_equal_each_actor_alone(blocks):
 
 
 def test_choices_equal_each_actor_alone_and_follow_probabilities():
-    """Two choices after a binary action; the draws of 20,000 rows have the frequencies of the log-probabilities."""
+    """Two choices after a binary action; frequencies of 20,000 draws match the probabilities."""
     nets = [ActorCritic(5, 0, 1, NetworkConfig(hidden=8, blocks=0), categorical=[3, 4], seed=seed) for seed in (1, 2)]
     for net in nets:
         with torch.no_grad():

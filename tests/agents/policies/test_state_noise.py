@@ -20,7 +20,7 @@ GSDE = NetworkConfig(hidden=HIDDEN, activation="tanh", log_std_init=-1.0, log_st
 
 @pytest.fixture
 def network():
-    """A network whose head and log-std are not those of the start."""
+    """Return a network with modified head and log-std."""
     made = ActorCritic(OBS, ACTIONS, 0, GSDE, seed=1)
     generator = torch.Generator().manual_seed(2)
     with torch.no_grad():
@@ -34,7 +34,7 @@ def observations(count=BATCH, seed=3):
 
 
 def theirs(network, obs):
-    """Their distribution at our means, log-std and features."""
+    """Return SB3's distribution at our means, log-std and features."""
     distribution = StateDependentNoiseDistribution(ACTIONS)
     distribution.proba_distribution_net(HIDDEN)
     features = network.actor[:-1](obs)
@@ -81,7 +81,7 @@ def test_matrices_have_learned_std_and_steps_marginal_std(network):
 
 
 class Recorder:
-    """An environment whose observations never change, and which keeps the actions."""
+    """An environment with constant observations that records actions."""
 
     num_envs, lanes, rows, longest_episode = 2, 2, None, 100
 
@@ -96,7 +96,7 @@ class Recorder:
 
 @pytest.mark.parametrize(("hold", "changes"), [(8, []), (4, [4]), (3, [3, 6]), (0, list(range(1, 8)))])
 def test_noise_is_resampled_at_interval(network, hold, changes):
-    """In a state that does not change, actions change only where the noise is drawn again."""
+    """With a constant state, actions change only when noise is resampled."""
     env = Recorder()
     rollout = Rollout(network, 8, env)
     rollout.collect(env, network, torch.Generator().manual_seed(1), hold=hold)

@@ -24,7 +24,7 @@ OBS = np.random.default_rng(0).normal(0.0, 2.0, (50, 59)).astype(np.float32)
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A policy after one rollout, as SB3 saves it, with and without VecNormalize."""
+    """Return a policy after one rollout as SB3 saves it, with and without VecNormalize."""
     folder = tmp_path_factory.mktemp("sb3")
     made = {}
     for name in ("plain", "normal"):

@@ -59,7 +59,7 @@ def test_exploiter_plays_frozen_mixture_only(whole):
 
 
 def test_run_ending_in_exploiter_saves_learner(whole, tmp_path):
-    """The policy after updates 3 and 4 of the exploiter is that after update 2 of the learner."""
+    """The policy saved after exploiter updates 3 and 4 equals the learner's after update 2."""
     for updates in (3, 4):
         train(population(tmp_path, max_updates=updates))
         policy = load_checkpoint(tmp_path / "small" / "final.pt").network.state_dict()
@@ -71,7 +71,7 @@ def test_run_ending_in_exploiter_saves_learner(whole, tmp_path):
 
 
 def test_run_resumes_in_exploiter_with_other_match_count(tmp_path):
-    """With another number of matches the frozen mixture is loaded again."""
+    """With another number of matches the frozen mixture is reloaded."""
     train(population(tmp_path, max_updates=4))
     more = replace(population(tmp_path).env, num_envs=16)
     train(population(tmp_path, env=more))

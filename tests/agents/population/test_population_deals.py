@@ -32,7 +32,7 @@ PHASE = PhaseConfig("selfplay", 40, stages=[StageConfig(bots=[*BOTS])], scripted
 
 
 class Deals:
-    """An environment that keeps what it is told to play."""
+    """An environment that records what it is told to play."""
 
     bots, slots, style_count, device = BOTS, SLOTS, STYLES, torch.device("cpu")
 
@@ -47,7 +47,7 @@ class Deals:
         self.loaded[slot], self.restarted[slot] = deepcopy(weights), restart
 
     def shares(self):
-        """Parts of all matches by style and opponent, [K, O]."""
+        """Return shares of all matches by style and opponent, [K, O]."""
         table = np.zeros((STYLES, len(BOTS) + SLOTS))
         np.add.at(table, (self.styles, self.opponents), 1.0 / MATCHES)
         return table
@@ -180,7 +180,7 @@ def test_exploiters_start_from_release_or_lineage():
 
 
 def exploiter_starts(config, updates, length):
-    """The updates below `updates` with which exploiters begin in a schedule of `length`."""
+    """Return the updates below `updates` at which exploiters start in a schedule of `length`."""
     learner = PPOLearner(network(1), PPOConfig(), Autocast("fp32", "cpu"), seed=0)
     stub = SimpleNamespace(begin_exploiter=lambda *_: None, end_exploiter=lambda *_: None)
     exploiters = Exploiters(config, learner, stub, {}, updates=length)

@@ -23,7 +23,7 @@ PHYSICS = {regime: ranges(regime) for regime in REGIMES}
 
 
 def results(wins, games=10):
-    """So many wins, one draw where there is room, losses."""
+    """Return this many wins, one draw if possible, and losses."""
     outcome = np.array([1] * wins + [0] * (games > wins) + [-1] * (games - wins - 1))[:games]
     hp = np.maximum(outcome, 0) * 4
     return MatchResults(outcome, np.full(games, 600), hp, 4 - hp, np.zeros(games), 0)
@@ -31,7 +31,7 @@ def results(wins, games=10):
 
 @pytest.fixture
 def played(monkeypatch):
-    """Stand in for `play`: keeps what was asked and answers with as many wins as `wins` says next."""
+    """Stand in for `play`: record the request and answer with the next number of wins in `wins`."""
     calls = []
 
     def play(left, right, **options):
@@ -117,7 +117,7 @@ def test_check_plays_games_of_its_bot():
 
 
 def test_evaluated_policy_does_not_sample(played):
-    """A policy of wide spread acts by its mean and its likelier side, the same on every call."""
+    """A policy with large spread acts by its mean and likelier side, equally on every call."""
     after(make_checks(every=1, check_every=1, regimes_every=1), 0, bots=["ace"])
     assert len(played.policies) == 2 + len(PHYSICS)
     obs = torch.randn(64, 59, generator=torch.Generator().manual_seed(0))
@@ -128,7 +128,7 @@ def test_evaluated_policy_does_not_sample(played):
 
 
 def test_equal_score_counts_as_improvement(played):
-    """The later policy has met more bots; a worse one is none."""
+    """The later policy has met more bots; a worse one does not count."""
     checks = make_checks(every=1)
     played.wins[:] = [5, 5, 5, 5, 4, 5, 5, 6]
     improved = []

@@ -86,7 +86,7 @@ def test_log_ratio_clamp_prevents_infinity(monkeypatch):
 
 
 def spaced(low, high):
-    """64 values in another order, none of them where a loss has a corner."""
+    """Return 64 values in another order, none at a kink of a loss."""
     return torch.linspace(low, high, 64, dtype=torch.float64)[torch.randperm(64, generator=seeded(3))]
 
 
@@ -95,7 +95,7 @@ def seeded(seed):
 
 
 def test_loss_gradients_match_finite_differences(monkeypatch):
-    """Ratios on both sides of the clip and of the clamp, values on both sides of theirs, part of a larger minibatch."""
+    """Ratios and values lie on both sides of their clips and clamps, in part of a larger minibatch."""
     log_prob, old, advantage = spaced(-3.0, 3.0).requires_grad_(), torch.zeros(64).double(), spaced(-1.1, 1.3).flip(0)
     monkeypatch.setattr(losses, "LOG_RATIO_CLAMP", 2.5)
     policy = lambda x: Surrogate.apply(x, old, advantage, 0.2, 100)[0]  # noqa: E731
@@ -173,7 +173,7 @@ def test_target_kl_stops_all_epochs_of_update():
 
 
 def test_minibatch_beyond_target_kl_is_not_applied():
-    """The samples come from a policy so different that the first minibatch is beyond the target already."""
+    """The samples come from a policy so different that the first minibatch is already beyond the target."""
     net, samples = network(), some_samples()
     before = weights(net)
     metrics = run(net, samples._replace(log_prob=samples.log_prob - 1.0), target_kl=0.5)
@@ -225,7 +225,7 @@ def test_chunked_values_match_critic_in_update_precision(threads):
 
 
 def test_split_minibatch_gives_same_update(monkeypatch):
-    """Minibatches of 16 in pieces of 5, 5, 5 and 1: the sums are added in another order, nothing else."""
+    """Minibatches of 16 in pieces of 5, 5, 5 and 1: only the order of summation differs."""
     samples, whole, cut = some_samples(), network(seed=1), network(seed=1)
     options = {"entropy": 0.01, "value_clip": 0.2, "learning_rate": 1e-2}
     expected = run(whole, samples, **options)
@@ -315,7 +315,7 @@ def test_training_small_task_is_reproducible(seed):
 
 
 def scaled(init_scale):
-    """Full precision with a live gradient scaler, as fp16 on CUDA has."""
+    """Return full precision with an active gradient scaler, as in fp16 on CUDA."""
     autocast = Autocast("fp32", "cpu")
     autocast.scaler = torch.amp.GradScaler("cpu", init_scale=init_scale, enabled=True)
     return autocast
@@ -342,7 +342,7 @@ def test_overflowing_scaled_gradient_skips_step():
 
 
 def test_max_ratio_covers_all_minibatches(monkeypatch):
-    """The first has ratios of 1, those after large steps do not."""
+    """The first minibatch has ratios of 1, later ones after large steps do not."""
     found, apply = [], Surrogate.apply
 
     def noted(*arguments):
@@ -357,7 +357,7 @@ def test_max_ratio_covers_all_minibatches(monkeypatch):
 
 
 class Replayed:
-    """Stands in for a CUDA graph: what it was made of runs on inputs of its own, and its result is overwritten."""
+    """Stand in for a CUDA graph: it runs on its own inputs and overwrites its result."""
 
     def __init__(self, function, *inputs):
         self.function, self.inputs = function, [tensor.clone() for tensor in inputs]
@@ -374,7 +374,7 @@ class Replayed:
     [(0.0, None, 0), (0.0, "returns", 3), (0.002, None, 0), (0.002, "log_prob", 2), (1e-9, None, 0)],
 )
 def test_captured_steps_equal_eager_steps(monkeypatch, target_kl, spoiled, skipped):
-    """Parts of two sizes, an annealed bonus, a second rollout in the same storage; stops, and a value that is NaN."""
+    """Parts of two sizes, an annealed bonus, a second rollout in the same storage; stops, and a NaN value."""
     monkeypatch.setattr(learner, "Captured", Replayed)
     samples, other = some_samples(70), some_samples(70, seed=1)
     if spoiled:

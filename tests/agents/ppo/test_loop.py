@@ -31,7 +31,7 @@ from tests.agents.ppo.small_run import ENVS, PHASES, STEPS, config, metrics
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """The folder of a run that went through all its phases."""
+    """Return the folder of a run that finished all phases."""
     root = tmp_path_factory.mktemp("runs")
     return train(config(root)).parent
 
@@ -122,7 +122,7 @@ def test_signal_finishes_update_and_keeps_policy(tmp_path, monkeypatch, capsys, 
 
 
 def asked_while_estimating(monkeypatch, times=1):
-    """Ctrl-C while the run says how long it will take."""
+    """Press Ctrl-C while the run estimates its length."""
 
     def estimate(*_, **__):
         for _ in range(times):
@@ -148,7 +148,7 @@ def test_signal_during_trial_keeps_policy(tmp_path, monkeypatch, done):
 
 @pytest.mark.parametrize("update", [0, 2])
 def test_immediate_stop_keeps_policy_of_last_state(tmp_path, monkeypatch, capfd, update):
-    """A second signal in the middle of the first update, and of the one after a state was saved."""
+    """A second signal arrives during the first update, and during the one after a saved state."""
     left, collect = itertools.count(), Rollout.collect
 
     def stopped_twice(*arguments, **options):
@@ -261,7 +261,7 @@ def test_slow_simulator_start_is_explained_with_progress(progress, tmp_path, mon
 
 @pytest.mark.slow
 def test_training_does_not_import_torch_compiler():
-    """It takes 0.8 s at every start. Adam's steps are torch's own, see `test_parity.py`."""
+    """Importing it takes 0.8 s at every start. Adam's steps are tested in `test_parity.py`."""
     code = """
 import sys
 import torch

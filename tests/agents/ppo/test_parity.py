@@ -21,7 +21,7 @@ def network():
 
 
 def some_samples(net):
-    """Samples of a slightly different policy, so that some ratios are clipped from the first minibatch on."""
+    """Return samples of a slightly different policy, so some ratios are clipped from the start."""
     generator = torch.Generator().manual_seed(7)
     obs = torch.randn(TOTAL, 6, generator=generator)
     actions, log_prob = net.act(obs, generator=generator)

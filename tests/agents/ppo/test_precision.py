@@ -12,7 +12,7 @@ from sparring.configs.schema import NetworkConfig, PPOConfig
 
 @pytest.fixture
 def cpu(monkeypatch):
-    """A machine whose CPU reports the given flags."""
+    """Return a machine whose CPU reports the given flags."""
 
     def report(*flags, vendor="AuthenticAMD"):
         first = {"processor": "0", "vendor_id": vendor, "flags": " ".join(("fpu", "avx2", *flags))}

@@ -19,7 +19,7 @@ from tests.agents.ppo.small_run import STEPS, config, flat, long, metrics, state
 
 @pytest.fixture(scope="module")
 def whole(undisturbed, tmp_path_factory):
-    """A copy of a run that was never cut; started once more, so that its policy names this folder."""
+    """Return a copy of an uninterrupted run, started once more so its policy names this folder."""
     root = tmp_path_factory.mktemp("whole")
     shutil.copytree(undisturbed / "small", root / "small")
     train(long(root))
@@ -28,7 +28,7 @@ def whole(undisturbed, tmp_path_factory):
 
 @pytest.mark.parametrize("cut", [1, 5])
 def test_interrupted_run_resumes_bit_for_bit(whole, tmp_path, cut):
-    """In the first and in the last phase; test_callbacks has cuts after three and four updates."""
+    """Interrupted in the first and last phase; test_callbacks covers three and four updates."""
     train(long(tmp_path, max_updates=cut))
     train(long(tmp_path))
     assert state_of(tmp_path) == state_of(whole)
@@ -39,7 +39,7 @@ def test_interrupted_run_resumes_bit_for_bit(whole, tmp_path, cut):
 
 
 def test_recurrent_run_resumes_bit_for_bit(tmp_path):
-    """Its second update begins within matches, whose memories are in the state, and meets snapshots."""
+    """Its second update starts within matches with stored memories, and meets snapshots."""
     network = NetworkConfig(hidden=8, memory="lstm")
     short = PPOConfig(rollout_steps=STEPS, epochs=1, minibatch_size=64, sequence_length=4, precision="fp32")
     for name, cuts in (("whole", (0,)), ("cut", (2, 0))):
@@ -52,7 +52,7 @@ def test_recurrent_run_resumes_bit_for_bit(tmp_path):
 
 
 def test_two_threads_match_one_bit_for_bit(whole, tmp_path):
-    """Cut in half there, too: matches, actor and critic are spread over the threads, and no sum is split."""
+    """Also when interrupted: matches, actor and critic are distributed over threads, but sums are not split."""
     for updates in (4, 0):
         train(long(tmp_path, threads=2, max_updates=updates))
     assert state_of(tmp_path) == state_of(whole)
@@ -92,7 +92,7 @@ def three_updates(tmp_path_factory):
 
 @pytest.fixture
 def half(three_updates, tmp_path):
-    """A run with states after updates 1, 2 and 3."""
+    """Return a run with states after updates 1, 2 and 3."""
     shutil.copytree(three_updates / "small", tmp_path / "small")
     return tmp_path
 

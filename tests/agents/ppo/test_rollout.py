@@ -96,7 +96,7 @@ def test_advantages_use_value_of_final_observation():
 
 
 def test_device_path_without_readback_matches():
-    """On an accelerator every step scatters; pretend to be one."""
+    """On an accelerator every step scatters; emulate one."""
     limits, endings = [2, 3, 3, 100], ["truncated", "truncated", "terminated", "truncated"]
     plain = collected(ClockEnv(limits, endings), steps=7, max_truncations=3)
     plain.finish(critic, 0.9, 0.8)

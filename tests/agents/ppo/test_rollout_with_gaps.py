@@ -16,7 +16,7 @@ LANES, MOVES, GAMMA, LAM = 5, 40, 0.9, 0.8
 
 @dataclass
 class Lane:
-    """What happened to a lane: episodes of decisions, each [observation, reward], and how each episode ended."""
+    """History of a lane: episodes of decisions, each [observation, reward], and how each ended."""
 
     episodes: list = field(default_factory=list)
 
@@ -27,7 +27,7 @@ class Lane:
 
 
 class ScriptedEnv:
-    """Lanes that decide, are rewarded and end at random; observation 0 is the value of the state."""
+    """Lanes with random decisions, rewards and ends; observation 0 is the value of the state."""
 
     lanes = num_envs = LANES
     longest_episode = MOVES
@@ -67,7 +67,7 @@ class ScriptedEnv:
 
 
 class CountingNetwork(SeatNetwork):
-    """A network whose memory counts the decisions of an episode."""
+    """A network that counts the decisions of an episode in memory."""
 
     obs_dim, action_size = 3, 1  # type: ignore[assignment]
 
@@ -89,7 +89,7 @@ def critic(obs, final_obs, final_rows):
 
 
 def expected(env):
-    """Return (observation, advantage, return) of every complete decision, by sums written out."""
+    """Return (observation, advantage, return) of every complete decision, from explicit sums."""
     samples = []
     for lane, one in enumerate(env.history):
         for episode in one.episodes:

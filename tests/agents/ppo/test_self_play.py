@@ -64,7 +64,7 @@ def counts(env):
 
 
 def tally(results):
-    """Results by opponent index, everything else zero."""
+    """Return results by opponent index, everything else zero."""
     table = np.zeros((FIRST_SLOT + 2, 4))
     for opponent, result in results.items():
         table[opponent, :3] = result
@@ -125,7 +125,7 @@ def test_league_is_restored_from_state_and_written_to_disk(env, tmp_path):
 
 
 def test_opponent_removed_from_league_is_not_rated(env, tmp_path, monkeypatch):
-    """A snapshot that cannot be read leaves its slot to the one before it, which may have left the pool."""
+    """An unreadable snapshot leaves its slot to the previous one, which may have left the pool."""
     self_play = make_self_play(env, tmp_path, pool_size=1)
     self_play.alert = lambda text: None
     self_play.deal(plan(4), network())
@@ -209,7 +209,7 @@ def test_stronger_snapshot_is_drawn_more_often(env, tmp_path):
 
 
 class Judge:
-    """A promotion test whose verdicts are given."""
+    """A promotion test with given verdicts."""
 
     def __init__(self, *verdicts):
         self.verdicts, self.asked = list(verdicts), []
@@ -250,7 +250,7 @@ def test_promotion_test_separates_strong_from_equal_learner():
 
 
 def test_promotion_test_samples_actions_of_both_players(monkeypatch):
-    """As in training: a greedy policy is not the one that the pool will hold."""
+    """As in training: the pool will hold the sampling policy, not a greedy one."""
     strong, met = load_checkpoint(RELEASED / "dogfight_bots_only.pt"), []
 
     def noted(left, right, **options):

@@ -136,7 +136,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory):
-    """A run with one update done, on this processor as it is."""
+    """Return a run with one update done on the current processor."""
     root = tmp_path_factory.mktemp("started")
     train(config(root, max_updates=1))
     return root
@@ -164,7 +164,7 @@ print(json.dumps([fingerprint(torch.device("cpu")), actor_critic_sha256(network,
 
 
 def test_other_instruction_set_is_named(started, tmp_path, monkeypatch, capsys):
-    """A process with these variables says what it finds, and that is found here when the run goes on."""
+    """A process with these variables reports its instruction set, which this process compares on resume."""
     settings = os.environ | {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE"}
     command = [sys.executable, "-c", ELSEWHERE]
     ended = subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True, check=True)

@@ -18,7 +18,7 @@ from tests.agents.ppo.small_run import config
 
 
 class Counting:
-    """Counts its updates; `calls` says what `fit` asked of it, `verdicts` what the guard is to say."""
+    """Count updates; `calls` records what `fit` requested, `verdicts` are the guard's answers."""
 
     unit, cannot_save = "update", ""
 
@@ -79,7 +79,7 @@ class Counting:
 
 
 class Session(RunSession):
-    """One whose guard says what the trainer planned."""
+    """A session whose guard gives the planned verdicts."""
 
     trainer = None
 
@@ -153,7 +153,7 @@ def test_full_disk_is_alert_during_training_and_error_at_end(tmp_path, capsys):
 
 
 class Refused(Counting):
-    """Refuses the state that it is to continue from."""
+    """Reject the state to resume from."""
 
     def load_state_dict(self, state):
         raise ContentError("done=5: must be less")
@@ -164,7 +164,7 @@ def files(folder):
 
 
 def test_rejected_state_leaves_every_file_unchanged(tmp_path):
-    """Also the lines written after the state, which a resumed run replaces."""
+    """This includes the lines after the state, which a resumed run replaces."""
     options = config(tmp_path, checkpoint_every=2)
     with RunSession(options, total=5) as session:
         fit(Counting(5), session)

@@ -125,7 +125,7 @@ def config(root, *options):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A run's folder, with something beside it that no run may touch."""
+    """Return a run folder next to something no run may touch."""
     RunSession(config(tmp_path), total=1).close()
     precious = tmp_path / "precious"
     precious.mkdir()
@@ -155,7 +155,7 @@ def refused(folder, name):
 
 
 def each_once(names, *kinds):
-    """Pairs of every name with one of the kinds in turn, and of the first name with all of them."""
+    """Pair every name with one of the kinds in turn, and the first name with all of them."""
     return [*((names[0], kind) for kind in kinds), *zip(names[1:], cycle(kinds), strict=False)]
 
 

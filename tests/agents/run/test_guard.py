@@ -144,7 +144,7 @@ def events(folder):
 
 
 def inject(monkeypatch, owner, name, fault, calls=(0,)):
-    """Let `fault` spoil the result of some calls of a method, counted from 0."""
+    """Let `fault` corrupt the result of some calls of a method, counted from 0."""
     original, count = getattr(owner, name), itertools.count()
 
     def spoiled(self, *arguments, **options):
@@ -193,7 +193,7 @@ def spoil_moment(learner, _):
 
 
 def test_broken_moment_is_removed_by_rollback(tmp_path, monkeypatch):
-    """Taking updates back does not help when what they are taken back to is broken; an earlier state does."""
+    """Reverting updates does not help if the reverted state is already broken; an earlier state does."""
     inject(monkeypatch, StateFolder, "publish", lambda states, _: spoil_moment(runs[0].learner, None), calls=[1])
     runs = []
     inject(monkeypatch, PPOTrainer, "restore_or_init", lambda trainer, _: runs.append(trainer))
@@ -299,7 +299,7 @@ def test_detectors_wait_for_baseline():
 
 @pytest.mark.parametrize("text", [text for text in FAULTS if text.startswith("train/")])
 def test_skipped_update_does_not_blind_detectors(text):
-    """An update of which every step was skipped has no loss, NaN; so have states of earlier versions after one."""
+    """An update with all steps skipped has loss NaN; so do earlier versions' states after one."""
     detectors = healthy()
     skipped = dict.fromkeys(("train/entropy", "train/value_loss", "train/grad_norm"), math.nan)
     assert not any(alerts(detectors, USUAL | skipped, 1))

@@ -71,7 +71,7 @@ def config(root, *options):
 
 
 def test_concurrent_starts_train_once_and_name_process_and_host(tmp_path):
-    """Two processes that look for the folder and create it at the same moment, for twenty names."""
+    """Two processes look for the folder and create it simultaneously, for twenty names."""
     arguments = [[sys.executable, "-c", START, str(tmp_path), seed] for seed in "12"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     both = [subprocess.Popen(command, **pipes) for command in arguments]
@@ -97,7 +97,7 @@ def test_concurrent_starts_train_once_and_name_process_and_host(tmp_path):
 
 
 def test_folder_created_during_lookup_is_treated_as_run(tmp_path, monkeypatch):
-    """The other start makes it between the failing listing and the next question to the file system."""
+    """The other start creates it between the failed listing and the next file system call."""
     first, listdir, calls = FolderClaim(config(tmp_path)), os.listdir, []
 
     def listing(path):
@@ -132,7 +132,7 @@ def test_running_trainer_is_named_before_differing_options(tmp_path):
 
 
 def test_rejected_lock_does_not_name_ended_process(tmp_path):
-    """The lock's file keeps the last holder's name until the next one has written its own."""
+    """The lock file keeps the last holder's name until the next one writes its own."""
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     lock = RunLock(tmp_path)

@@ -95,14 +95,14 @@ def test_off_never_imports_wandb(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("mode", ["none", "disabled", "False"])
 def test_off_aliases_suggest_off(tmp_path, mode):
-    """By its letters "none" is nearer to "online", which would send the run."""
+    """By spelling alone, "none" is closer to "online", which would upload the run."""
     with pytest.raises(UnknownNameError, match=r"choose from off, online, offline; did you mean 'off'\?"):
         run_logger(tmp_path, mode)
 
 
 @pytest.mark.parametrize("found", [None, types.ModuleType("wandb")])
 def test_missing_logger_names_package_to_install(tmp_path, monkeypatch, found):
-    """A bare module is what a left-over folder called wandb/ imports as."""
+    """A leftover folder called wandb/ imports as an empty module."""
     monkeypatch.setitem(sys.modules, "wandb", found)
     with pytest.raises(LoggerError, match=r"logger\.wandb=offline needs wandb: `sparring install wandb`"):
         run_logger(tmp_path, "offline")
@@ -154,7 +154,7 @@ def test_lost_connection_warns_once(tmp_path, monkeypatch, capsys):
 
 
 def animation():
-    """An animated GIF of three colours."""
+    """Return an animated GIF of three colours."""
     written = BytesIO()
     red, *others = [Image.new("RGB", (8, 8), color) for color in ("red", "green", "blue")]
     red.save(written, format="GIF", save_all=True, append_images=others, duration=100)
@@ -217,7 +217,7 @@ def test_resumed_logger_drops_rows_after_state(tmp_path):
 
 @contextmanager
 def files_up_to(size):
-    """No file can grow beyond `size` bytes, as on a full disk."""
+    """Limit file sizes to `size` bytes, as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))

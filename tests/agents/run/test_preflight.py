@@ -51,7 +51,7 @@ def config(root, *options):
 
 @pytest.fixture
 def refused(tmp_path):
-    """What is left where the trainer was refused right after it had opened its folder, with seed 1."""
+    """Return what is left when the trainer fails right after opening its folder, with seed 1."""
     with RunSession(config(tmp_path), total=1) as session:
         session.states.folder.mkdir()
         session.folder.pool.mkdir()
@@ -101,7 +101,7 @@ def test_non_empty_folder_keeps_its_options(refused, what):
 
 
 def test_league_of_rejected_start_is_renamed(refused):
-    """Its base model is that of the slip; the run makes one of its own."""
+    """Its base model belongs to the mistaken command; the run creates its own."""
     LeagueFile(refused / "mine").restore(new_league(("random",), "slip"))
     written = (refused / "mine" / "league.json").read_bytes()
     RunSession(config(refused, "model.name=smollm2"), total=1).close()

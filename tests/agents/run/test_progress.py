@@ -9,14 +9,14 @@ from sparring.agents.run.progress import Pace, Progress, counted, duration, fore
 
 
 def on_terminal(monkeypatch):
-    """Let the streams that `capsys` reads stand in for a terminal; called in the test, when these are in place."""
+    """Let the streams captured by `capsys` act as a terminal; call it inside the test."""
     for stream in (sys.stdout, sys.stderr):
         monkeypatch.setattr(stream, "isatty", lambda: True)
 
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that only a test moves: `clock[0]` is its time in seconds."""
+    """Return a manual clock: `clock[0]` is its time in seconds."""
     seconds = [0.0]
     monkeypatch.setattr(module.time, "monotonic", lambda: seconds[0])
     return seconds
@@ -66,7 +66,7 @@ def test_only_lines_remain_without_bar(capsys):
 
 @pytest.mark.parametrize("updates", [1, 4])
 def test_bar_follows_resume_and_rollback(monkeypatch, capsys, updates):
-    """After resuming it begins later than at 0, after the guard went back earlier than it was; the speed is of now."""
+    """It starts above 0 after resuming, and moves back after a rollback; the speed is current."""
     on_terminal(monkeypatch)
     progress = Progress(6, enabled=True)
     for _ in range(2):
@@ -120,7 +120,7 @@ def test_pace_is_unknown_before_second_update_and_excludes_restart():
 
 
 def test_bar_shows_time_left(clock, monkeypatch, capsys):
-    """100 updates of 4 s, of which 20 are done: 320 s are left, although one of them took a minute."""
+    """100 updates of 4 s with 20 done: 320 s are left, although one update took a minute."""
     on_terminal(monkeypatch)
     progress = Progress(100, enabled=True)
     for update in range(20):
@@ -135,7 +135,7 @@ def test_bar_shows_time_left(clock, monkeypatch, capsys):
 
 @pytest.mark.parametrize("stream", [None, "stdout", "stderr"])
 def test_log_gets_plain_line_every_half_minute_and_at_end(stream, clock, monkeypatch, capsys):
-    """`stream` is the only one that is a terminal; there is a bar only on stderr."""
+    """Only `stream` is a terminal; a bar is shown on stderr only."""
     if stream:
         monkeypatch.setattr(getattr(sys, stream), "isatty", lambda: True)
     progress = Progress(10, enabled=True)

@@ -19,7 +19,7 @@ LANES = 2
 
 
 def played(history, player):
-    """The sequence of a player as a number, from (player, cell, taken) moves."""
+    """Return a player's sequence as a number, from (player, cell, taken) moves."""
     key = 0
     for who, cell, taken in history:
         if who == player:
@@ -50,13 +50,13 @@ def test_rows_match_openspiel(game, version):
 
 
 class Plain:
-    """Histories one by one; policies are dictionaries from sequences to probabilities of cells."""
+    """Plain search of histories; policies map sequences to probabilities of cells."""
 
     def __init__(self, game, abrupt, cells, policies):
         self.wins, self.abrupt, self.cells, self.policies = winning_sets(game), abrupt, cells, policies
 
     def leaves(self, stones=(0, 0), tried=(0, 0), keys=(0, 0), p=0, plays=()):
-        """Every history: the decisions (player, sequence, cell) of it, and the first player's return."""
+        """Yield every history: its decisions (player, sequence, cell), and the first player's return."""
         for cell in range(9):
             if not self.cells & ~tried[p] & 1 << cell:
                 continue
@@ -81,7 +81,7 @@ class Plain:
         return sum(self.reached(plays, (0, 1)) * won for plays, won in self.leaves())
 
     def response(self, player):
-        """Value of a best response, from the player's longest sequences to its empty one."""
+        """Return the value of a best response, from the player's longest sequences to the empty one."""
         sums = {}
         for plays, won in self.leaves():
             own = [(key, cell) for p, key, cell in plays if p == player]
@@ -130,7 +130,7 @@ def test_values_match_plain_search(game):
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 @pytest.mark.parametrize("game", GAMES)
 def test_set_policy_values_match_plain_search(game):
-    """It has other probabilities for each pair of a player's stones and tried cells."""
+    """Probabilities differ for each pair of a player's stones and tried cells."""
     for abrupt, cells in ((False, LINE), (True, CELLS)):
         chances = phantom.uniform_chances(cells) * np.random.default_rng(cells).random((2, 512, 512, 9))
         chances /= np.maximum(chances.sum(3, keepdims=True), 1e-300)
@@ -179,7 +179,7 @@ def test_too_little_memory_is_reported(monkeypatch):
 
 
 def test_network_table_has_probabilities_of_legal_cells():
-    """In every lane of its own, whatever is in the others."""
+    """Each lane is independent of the others."""
 
     class Leaning:
         def log_probabilities(self, rows):

@@ -23,7 +23,7 @@ from sparring.envs.dogfight.training.opponents.load import DUELS
 
 @pytest.fixture
 def parsed(monkeypatch):
-    """Every text that the parsers of JSON were called with."""
+    """Record every text passed to the JSON parsers."""
     seen, loads = [], json.loads
     monkeypatch.setattr(json, "loads", lambda text, **options: seen.append(text) or loads(text, **options))
     return seen
@@ -62,7 +62,7 @@ def test_brackets_in_strings_and_siblings_do_not_count(tmp_path, value):
 
 
 def test_unterminated_string_takes_linear_time(tmp_path):
-    """A million escaped quotes would be searched from each of them."""
+    """A naive search would start at each of a million escaped quotes."""
     (tmp_path / "x.json").write_text("[" * 101 + '"' + '\\"' * 1_000_000)
     with pytest.raises(ValueError, match="nested"):
         read_json(tmp_path / "x.json")
@@ -126,7 +126,7 @@ def test_yaml_within_bounds_is_read():
     [(1 << 60, "header too large"), (100_000_001, "header too large"), (100, "invalid header length")],
 )
 def test_safetensors_header_larger_than_file_is_rejected(tmp_path, header, reason):
-    """The package itself refuses a header above 100 MB."""
+    """The package's own limit for headers is 100 MB."""
     file = tmp_path / "model.safetensors"
     file.write_bytes(header.to_bytes(8, "little") + b"{}")
     if header == 100_000_001:

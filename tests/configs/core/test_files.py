@@ -109,7 +109,7 @@ def test_linked_leftover_is_removed_without_its_target(tmp_path):
 
 
 def test_sparse_file_is_rejected_by_size(tmp_path):
-    """It takes no room on the disk, and would take all memory."""
+    """It uses no disk space, but reading it would fill memory."""
     with (tmp_path / "config.yaml").open("wb") as file:
         file.truncate(1 << 43)
     with pytest.raises(IrregularFileError, match=r"config\.yaml: has 8796093022208 bytes, and at most 16777216 are"):

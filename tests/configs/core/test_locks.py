@@ -24,7 +24,7 @@ time.sleep(float(sys.argv[3]))
 
 
 def holder(path, forks="plain", seconds=600.0):
-    """A process that holds the lock, and the id of the child it forked while it does."""
+    """Start a process that holds the lock, and return the id of the child it forked meanwhile."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(path), forks, str(seconds)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )

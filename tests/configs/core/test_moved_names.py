@@ -78,7 +78,7 @@ def test_other_modules_are_not_treated_as_moved():
 
 
 def test_import_statement_warns_at_line_with_old_path(tmp_path):
-    """In a process of its own: Python imports a module once."""
+    """Runs in a separate process, since Python imports a module once."""
     code = """import sparring
 from sparring.eval.dogfight.responses import RECORDED
 import sparring.eval.dogfight.speed as speed

@@ -22,7 +22,7 @@ pytest.importorskip("uvicorn")
 
 
 class Echo:
-    """Answers "well" to requests, and a WebSocket's texts with themselves; "search" works until it is cancelled."""
+    """Answer "well" to requests, echo WebSocket texts; "search" runs until it is cancelled."""
 
     def __init__(self):
         self.searching, self.ended, self.cancelled = Event(), Event(), Event()
@@ -172,7 +172,7 @@ def test_concurrent_requests_per_client_are_limited():
 
 
 def test_silent_connections_do_not_block_new_ones(monkeypatch):
-    """The oldest are closed long before their time is over."""
+    """The oldest connections are closed long before their time-out."""
     monkeypatch.setattr(serving, "REQUEST_SECONDS", 600.0)
     with served() as (_, port), contextlib.ExitStack() as opened:
         clients = [opened.enter_context(socket.create_connection(("127.0.0.1", port), 30)) for _ in range(100)]

@@ -81,7 +81,7 @@ def test_other_files_are_rejected():
 
 
 def torch_file(pickled):
-    """A file of torch with this pickle."""
+    """Return a torch file with this pickle."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("archive/data.pkl", pickled)
@@ -107,7 +107,7 @@ GREEDY = {
 @pytest.mark.parametrize("kind", GREEDY)
 @pytest.mark.parametrize("read", [unpack, read_arrays])
 def test_pickle_with_many_objects_is_rejected_in_bounded_memory(kind, read, monkeypatch):
-    """The readers are not called, and what the check takes is of the file's size; for most kinds at a smaller bound."""
+    """Readers are not called, and memory is bounded by the file size; most kinds use a smaller limit."""
     if kind != "lists in lists":
         monkeypatch.setattr(archive, "MOST_OPCODES", 100_000)
         monkeypatch.setattr(archive, "MOST_OBJECTS", 10_000)

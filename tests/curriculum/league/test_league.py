@@ -77,7 +77,7 @@ def test_empty_batch_changes_nothing():
 
 
 def test_recent_results_outweigh_earlier_results():
-    """600 lost games, then 600 won: in total even, recently 7 of 8, since 200 decayed games still hold the old 150."""
+    """600 lost games, then 600 won: even in total, recently 7/8, since 200 decayed games keep the old 150."""
     league = record(small_league(), 600 * [GameResult((CHALLENGER, "chaos"), (2, 1))])
     league = record(league, 600 * [GameResult((CHALLENGER, "chaos"), (1, 2))])
     assert league.records[CHALLENGER, "chaos"].total == (600, 0, 600)
@@ -140,7 +140,7 @@ def league_after(**results):
 
 
 def test_earlier_results_decay_by_number_of_new_games():
-    """A hundred count half: 20 + 100 wins in 150 games. After ten games a memory of 30 keeps 30 / (30 + 10) = 3/4."""
+    """A hundred games halve the weight: 20 + 100 wins in 150. With memory 30, ten games keep 30 / 40 = 3/4."""
     assert decayed((40, 0, 60), (100, 0, 0), memory=100).tolist() == [120.0, 0.0, 30.0]
     assert decayed((8, 4, 12), (5, 3, 2), memory=30).tolist() == [11.0, 6.0, 11.0]
     assert decayed((0, 0, 0), (5, 3, 2)).tolist() == [5.0, 3.0, 2.0]

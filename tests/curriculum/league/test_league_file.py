@@ -95,7 +95,7 @@ def test_full_disk_leaves_league_unchanged(tmp_path, monkeypatch):
 
 
 def test_damage_anywhere_in_file_is_detected(tmp_path):
-    """One character of every line replaced by another digit or letter: never read as another league."""
+    """One character per line is replaced by another digit or letter: it is never read as another league."""
     file = LeagueFile(tmp_path)
     file.restore(played())
     text = file.path.read_text()
@@ -130,7 +130,7 @@ def test_missing_league_is_named(tmp_path):
 
 
 def crafted(where, value):
-    """A league with one field of an agent or a result changed, and a digest that fits."""
+    """Return a league with one modified field and a matching digest."""
     plain = write_league(played())
     kind, key = where
     plain[kind][0][key] = value
@@ -151,7 +151,7 @@ def crafted(where, value):
     ],
 )
 def test_crafted_fields_are_rejected_by_path(tmp_path, where, value, message):
-    """Names and paths are those of files."""
+    """Names and paths can name files."""
     (tmp_path / "league.json").write_text(json.dumps(crafted(where, value)))
     with pytest.raises(LeagueError, match=message):
         LeagueFile(tmp_path).read()

@@ -56,7 +56,7 @@ def test_one_game_matches_published_update(name):
 
 
 def test_variance_shrinks_at_most_ten_thousandfold_per_game():
-    """Weng and Lin's kappa, 0.0001: six certain opponents would take 6/4 of an uncertain player's variance away."""
+    """Weng and Lin's kappa, 0.0001: six certain opponents would remove 6/4 of an uncertain player's variance."""
     before = dict(zip(SEVEN, [Belief(25.0, 1e6), *[Belief(25.0, 1e-3)] * 6], strict=True))
     after = beliefs_after(before, [GameResult(SEVEN, (1, 2, 3, 4, 5, 6, 7))])
     assert after["a"].sigma == pytest.approx(1e4, rel=1e-6)

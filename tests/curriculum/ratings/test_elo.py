@@ -20,7 +20,7 @@ def test_expected_score_by_hand():
 
 
 def after(ratings, results, *, k=32.0):
-    """Ratings after the learner's (wins, draws, losses) against each of `results`; who is new begins at 1000."""
+    """Return ratings after the learner's (wins, draws, losses) against `results`; new players start at 1000."""
     before = dict.fromkeys(("learner", *results), 1000.0) | ratings
     games = [game for name, result in results.items() for game in head_to_head("learner", name, result)]
     return before | elo_after(before, games, k=k)
@@ -30,7 +30,7 @@ def after(ratings, results, *, k=32.0):
     ("result", "learner"), [((3, 0, 1), 1008.0), ((0, 10, 0), 1000.0), ((0, 0, 0), 1000.0), ((5000, 0, 0), 1016.0)]
 )
 def test_results_move_both_ratings_by_k_times_surprise(result, learner):
-    """By hand, with K = 32 and an expected score of 1/2: 3/4, draws alone, no game, and thousands of won ones."""
+    """By hand, with K = 32 and expected score 1/2: 3/4, draws only, no game, and thousands of wins."""
     assert after({}, {"ace": result}) == {
         "learner": pytest.approx(learner),
         "ace": pytest.approx(2000.0 - learner),
@@ -87,7 +87,7 @@ def test_player_in_six_seats_loses_what_opponent_wins():
 
 @st.composite
 def batches(draw):
-    """Ratings of nine players, and games of two to seven of them, who may sit twice."""
+    """Return ratings of nine players, and games of two to seven of them, possibly in several seats."""
     names = st.sampled_from("abcdefghi")
     games = []
     for _ in range(draw(st.integers(1, 8))):
@@ -121,7 +121,7 @@ def test_opponent_moves_rating_by_at_most_one_game(batch):
 
 
 def one_game(name, other, players):
-    """Most that one game can move `name` by its results against `other`: 48, or more for players of several seats."""
+    """Return the largest change one game can cause: 48, or more for players in several seats."""
     return 48.0 * players.count(name) * players.count(other) / (len(players) - 1)
 
 
@@ -138,7 +138,7 @@ def test_equal_results_equal_their_count():
 
 
 def test_known_players_are_ranked_in_order():
-    """Seven players whose performances scatter as the model says, 60 batches of 32 games."""
+    """Seven players whose performances vary as modelled, 60 batches of 32 games."""
     truth = dict(zip(SEVEN, (-300.0, -200.0, -100.0, 0.0, 100.0, 200.0, 300.0), strict=True))
     rng = np.random.default_rng(5)
     elos = dict.fromkeys(SEVEN, 1000.0)

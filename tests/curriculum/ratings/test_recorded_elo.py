@@ -32,7 +32,7 @@ def test_agent_in_six_seats_is_one_opponent(k, expected):
 
 
 def test_recorded_matches():
-    """Seats by number of the agent, final scores, ratings before, and after with K 32 and 48."""
+    """Seats by agent number, final scores, ratings before, and after with K 32 and 48."""
     rows = json.loads((Path(__file__).parent / "recorded_elo.json").read_text())
     assert len(rows) >= 190
     assert {len(set(row["seats"])) for row in rows} >= {2, 3, 4, 5, 6}

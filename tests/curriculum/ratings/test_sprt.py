@@ -36,7 +36,7 @@ def test_verdicts():
 
 
 def error_rate(score, wrong, hypotheses, runs=400):
-    """Share of tests that accept `wrong` when pairs have this mean score, in batches of 20 pairs."""
+    """Return the share of tests that accept `wrong` with this mean pair score, in batches of 20 pairs."""
     rng, mistakes = np.random.default_rng(7), 0
     spread = np.array([0.1, 0.2, 0.4, 0.2, 0.1])
     tilt = (score - 0.5) / ((SCORES - 0.5) ** 2 @ spread)

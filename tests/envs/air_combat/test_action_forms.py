@@ -18,7 +18,7 @@ def batch(form, n=1, **further):
 
 
 def pilot(obs):
-    """Commands [N, 4] of a bot: roll the lift towards the opponent, pull by the angle, fire within the cone."""
+    """Return commands [N, 4] of a bot: roll lift toward the opponent, pull by the angle, fire in the cone."""
     x, y, z = (obs[:, COLUMN[f"aim_{axis}"]] for axis in "xyz")
     up = obs[:, COLUMN["roof_elevation"]].clamp(-1, 1)
     right = -obs[:, COLUMN["wing_elevation"]]
@@ -38,7 +38,7 @@ def pilot(obs):
 
 
 def nearest_levels(commands):
-    """The bot's commands as a discrete action [N, 4]."""
+    """Return the bot's commands as a discrete action [N, 4]."""
     columns = []
     for values, levels in zip(commands.T, rules.DISCRETE, strict=True):
         wanted = (values > 0).float() if len(levels) == 2 else values
@@ -47,7 +47,7 @@ def nearest_levels(commands):
 
 
 def tactician(obs):
-    """A manoeuvre [N, 2] by the geometry: a break against a threat, yo-yos by closure, lead pursuit to shoot."""
+    """Return a manoeuvre [N, 2] by geometry: break when threatened, yo-yos by closure, lead pursuit to shoot."""
     off_nose, off_tail = obs[:, COLUMN["cos_off_nose"]], obs[:, COLUMN["cos_off_tail"]]
     near, closure = obs[:, COLUMN["range_far"]] < 0.2, obs[:, COLUMN["closure"]] * 300.0
     choice = torch.full((len(obs),), CHOICES.index("pure_pursuit"))
@@ -63,7 +63,7 @@ def tactician(obs):
     [("continuous", pilot), ("discrete", lambda obs: nearest_levels(pilot(obs))), ("manoeuvres", tactician)],
 )
 def test_bot_wins_with_each_action_form(form, bot):
-    """Against the target that flies straight, from even starts; it never meets the ground."""
+    """Against a straight-flying target from even starts, without hitting the ground."""
     game = batch(form, 16)
     game.assign(torch.tensor([[rules.ACTIONS, rules.bot_id("straight")]]))
     results = torch.full((16,), -1)
@@ -80,7 +80,7 @@ def test_bot_wins_with_each_action_form(form, bot):
 
 
 def flown(name, place, *, heading=0.0, steps=30, height=5000.0):
-    """Planes [2] and the first observation, after steps of a manoeuvre of seat 0, which flew north."""
+    """Return planes [2] and the first observation after steps of a manoeuvre of seat 0, which flew north."""
     game = batch("manoeuvres")
     planes = flights.level(2, speed=220.0, height=height, heading=np.radians([0.0, heading]))
     planes["pos"][1] += place
@@ -108,7 +108,7 @@ def test_level_climb_and_dive_keep_heading():
     ("name", "lift"), [("pure_pursuit", 0.0), ("sustained_turn", 0.0), ("high_yo_yo", 0.5), ("low_yo_yo", -0.25)]
 )
 def test_pursuits_point_at_opponent_and_yo_yos_out_of_plane(name, lift):
-    """After a turn of 60 degrees to the right, in azimuth at the opponent, in elevation above or below it."""
+    """After a 60-degree right turn: azimuth at the opponent, elevation above or below it."""
     planes, _ = flown(name, (2000.0, 3500.0, 0.0), heading=60.0, steps=110)
     gap = planes["pos"][1] - planes["pos"][0]
     direction = directions(planes)[0]

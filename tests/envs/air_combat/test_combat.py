@@ -18,7 +18,7 @@ def batch(n=1, **options):
 
 
 def scene(distance=500.0, *, heading=(0.0, 0.0), height=5000.0, speed=220.0):
-    """Planes [1, 2]: seat 1 is `distance` north of seat 0."""
+    """Return planes [1, 2]: seat 1 is `distance` north of seat 0."""
     planes = flights.level(2, speed=speed, height=height, heading=np.array(heading))
     planes["pos"][1, 0], planes["rounds"], planes["alpha"] = distance, rules.MAGAZINE, 0.0
     return planes.reshape(1, 2)
@@ -46,7 +46,7 @@ def test_starts_are_equal_for_both_seats():
 
 @pytest.mark.parametrize("model", rules.MODELS)
 def test_match_depends_on_its_id_only(model):
-    """A row of many is the same match as one alone, to the bit, with guns firing."""
+    """A row of many equals the match alone, bit for bit, with guns firing."""
     many, one = batch(7, model=model, seed=5), batch(1, model=model, seed=5)
     one.match_id[:] = 4
     one.reset(5)
@@ -59,7 +59,7 @@ def test_match_depends_on_its_id_only(model):
 
 
 def test_swapping_seats_swaps_rewards():
-    """The same match with the pilots in the other seats has the rewards swapped."""
+    """The rewards are swapped when the pilots change seats."""
     left, right = (batch(8, seed=9) for _ in range(2))
     ids = [rules.bot_id("dogfighter"), rules.bot_id("chaser")]
     left.assign(torch.tensor([ids]))
@@ -107,7 +107,7 @@ def test_rounds_have_flight_time_and_hit():
 
 
 def test_five_bursts_kill():
-    """Not six: 1 less five times 0.2 is above 0 in float32."""
+    """Not six, because 1 - 5 x 0.2 is above 0 in float32."""
     game = batch(model="f16")
     game.load({"planes": scene(400.0)})
     state = game.snapshot()
@@ -133,7 +133,7 @@ def test_rounds_run_out():
 
 @pytest.mark.parametrize("height", [100.0, 14_960.0])
 def test_ground_and_ceiling_end_flight(height):
-    """The aircraft that leaves loses, and the match is decided, not cut."""
+    """The leaving aircraft loses, and the match is decided, not truncated."""
     game = batch()
     planes = scene(3000.0)
     up = 1.0 if height > 1000 else -1.0

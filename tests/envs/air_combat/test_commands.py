@@ -11,7 +11,7 @@ from tests.envs.air_combat import flights
 
 
 def flown(model, command, steps, *, speed=200.0, height=5000.0):
-    """The first plane after steps of a command (heading, altitude, speed), from level flight to the north."""
+    """Return the first plane after steps of a command (heading, altitude, speed) from level northward flight."""
     options = rules.CombatOptions(action_form="commands")
     game = AirCombatBatch(1, model=model, gun="cone", threads=1, options=options)
     planes = flights.level(2, speed=speed, height=height)
@@ -42,7 +42,7 @@ def test_zero_command_holds_heading_height_and_speed(model):
 @pytest.mark.parametrize("model", rules.MODELS)
 @pytest.mark.parametrize("side", [-1.0, 1.0])
 def test_heading_command_turns_and_levels(model, side):
-    """Two seconds of a change of 30 degrees, right positive."""
+    """Two seconds of a 30-degree change, right positive."""
     plane, _ = flown(model, (side / 6.0, 0.0, 0.0), 45)
     assert 20.0 < side * course(plane) < 70.0
     assert abs(climb(plane)) < 12.0

@@ -20,7 +20,7 @@ def batch(n=1, *, level="full", seed=5, observed=True, **further):
 
 
 def calm(game, **values):
-    """Set the physics to their defaults but for `values`, and return the conditions [N]."""
+    """Set physics to defaults except `values`, and return the conditions [N]."""
     conditions = game.snapshot()["conditions"]
     defaults = {"mass": 1, "thrust": 1, "drag": 1, "shear": 0, "turbulence": 0, "noise": 0, "delay": 0}
     for name, value in (defaults | values).items():

@@ -62,7 +62,7 @@ def test_check_case_detects_common_table_errors(monkeypatch):
 
 
 def rounded(value, printed):
-    """Whether a value is the printed one to its last digit, or half a unit beyond."""
+    """Return whether a value equals the printed one to its last digit, or half a unit beyond."""
     digits = len(f"{printed:g}".partition(".")[2])
     return abs(value - printed) <= 0.51 * 10.0**-digits
 
@@ -91,7 +91,7 @@ def test_speed_without_level_flight_is_rejected():
 
 
 def test_kernel_forces_match_reference():
-    """The check case, the trims and the turn, and two hundred draws within the tables."""
+    """The check case, trims, the turn, and two hundred draws within the tables."""
     rng = np.random.default_rng(3)
     trims = [f16.trim(speed) for speed in LEVEL if speed > 130]  # at 130 alpha is beyond the table
     states = np.zeros((200, 13))
@@ -113,7 +113,7 @@ def test_kernel_forces_match_reference():
 
 
 def test_control_effectiveness_matches_reference():
-    """The inner loop's gain of each surface is the derivative of the reference, by differences."""
+    """The inner loop's gain of each surface equals the reference's derivative by differences."""
     state, control = CHECK_STATE.copy(), np.array([0.9, 3.0, -4.0, 5.0])
     state[1], state[2] = 0.15, 0.02
     found = flights.forces([state], [control], [0.35])["effects"][0]
@@ -176,7 +176,7 @@ def test_inner_loop_reaches_load(load):
 
 @pytest.mark.parametrize("side", [-1.0, 1.0])
 def test_inner_loop_rolls_about_velocity_vector(side):
-    """Little sideslip, and the commanded rate less what alpha takes."""
+    """Sideslip stays small, and the roll rate is the command less what alpha takes."""
     plane, _ = flights.trimmed(speed_ft=700.0, height_ft=5000.0)
     flown = flights.fly(plane, (1.0, 3.0 * side, 1.0), 60, six=True)
     right = np.cross(flown["nose"][0], flown["up"][0])
@@ -186,7 +186,7 @@ def test_inner_loop_rolls_about_velocity_vector(side):
 
 
 def test_alpha_limit_holds_with_full_stick_at_low_speed():
-    """The elevator moves 60 degrees/s: a pitch that it cannot stop in time overshoots, by 15 degrees."""
+    """The elevator moves 60 degrees/s, so a fast pitch overshoots by 15 degrees."""
     rng = np.random.default_rng(5)
     planes = flights.level(64, speed=rng.uniform(100, 150, 64), height=rng.uniform(2000, 7000, 64))
     most = 0.0

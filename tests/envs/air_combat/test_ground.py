@@ -104,7 +104,7 @@ def test_ground_observation_by_hand(options):
 @pytest.mark.parametrize("model", rules.MODELS)
 @pytest.mark.parametrize(("speed", "angle"), [(180.0, 20.0), (250.0, 45.0), (300.0, 60.0), (200.0, 80.0)])
 def test_predicted_margin_matches_flown_pull_out(model, speed, angle):
-    """The simulator flies it: full stick from wings level, at full throttle. The prediction is on the safe side."""
+    """The simulator flies full stick from wings level at full throttle. The prediction is conservative."""
     game = batch(model=model, action_repeat=1)
     dived(game, height=2500.0, speed=speed, angle=angle)
     start = game.snapshot()["planes"]["pos"][0, 0, 2]
@@ -158,7 +158,7 @@ def test_policies_with_and_without_ground_columns_can_meet():
 
 @pytest.mark.parametrize("options", [PLAIN, rules.CombatOptions(missiles=1)], ids=["guns", "missiles"])
 def test_impact_costs_ground_weight_besides_loss(options):
-    """Sums over a match, without a discount: the potential at the start is about 0, an impact keeps -1 of it."""
+    """Undiscounted sums over a match: the initial potential is about 0, an impact keeps -1 of it."""
     reward = {"damage_dealt": 0.0, "damage_taken": 0.0, "shaping": 0.0, "lose": 0.0, "win": 0.0, "draw": 0.0}
     game = batch(options=options, reward=CombatReward(**reward, ground=2.0), gamma=1.0)
     dived(game, height=2900.0, speed=150.0, angle=0.0)

@@ -27,7 +27,7 @@ ID = "sparring/AirCombat-v1"
     ids=["point mass", "F-16", "options"],
 )
 def test_ten_thousand_random_steps_stay_within_bounds(options):
-    """Actions that last a second reach every corner: dives, stalls, passes and the ground."""
+    """Actions lasting a second reach every corner: dives, stalls, passes and the ground."""
     chosen = rules.CombatOptions(**{name: value for name, value in options.items() if name != "model"})
     game = AirCombatBatch(50, model=options["model"], threads=1, seed=5, options=chosen)
     space, random = spaces.observation_space(chosen), np.random.default_rng(5)
@@ -70,7 +70,7 @@ def result_against(opponent, options=None, **arguments):
 
 
 def test_opponents_are_pilots_policies_and_python_objects():
-    """Hands off loses against a fighter, and meets nobody against one that does the same."""
+    """An idle pilot loses against a fighter, and never meets another idle one."""
 
     class Hands:
         def act(self, obs):

@@ -31,17 +31,17 @@ def bench():
 
 
 def cases(operations, fault):
-    """Every operation of a session that the fault can hit, by its number."""
+    """Return every operation of a session that the fault can hit, by number."""
     return {number: one for number, one in enumerate(operations) if one.name in FAULTS[fault]}
 
 
 def distinct(found):
-    """One operation for all that the same functions lead to."""
+    """Return one operation for each distinct call path."""
     return dict({(one.name, one.callers): (number, one) for number, one in found.items()}.values())
 
 
 def check(bench, session, wanted):
-    """Try the `wanted`, triples of fault, number and operation; all that fail are reported together."""
+    """Try all `wanted` triples of fault, number and operation, and report all failures together."""
     tried = ((fault, at, one, bench.wrong(session, fault, at)) for fault, at, one in wanted)
     wrong = [f"{session} {fault} {at} {tuple(one)}: {text}" for fault, at, one, text in tried if text]
     assert not wrong, f"{len(wrong)} of {len(wanted)} cases:\n" + "\n\n".join(wrong)

@@ -41,7 +41,7 @@ def test_unreadable_state_is_rejected_and_kept(tmp_path, monkeypatch, name):
 
 
 def test_unreadable_state_prevents_snapshot_cleanup(tmp_path, monkeypatch):
-    """Those that it needs would be deleted."""
+    """The cleanup would delete snapshots that this state needs."""
     folder = StateFolder(tmp_path, 2, alert=pytest.fail)
     folder.publish(3, {}, {"update": 3, "pool": ["snapshot_000001"]})
     monkeypatch.setattr(states, "read_regular", unreadable)

@@ -35,7 +35,7 @@ def config(root, *options):
 
 
 def metrics(root):
-    """Rows without what a clock says."""
+    """Return metrics rows without times."""
     rows = map(json.loads, (root / "clone" / "metrics.jsonl").read_text().splitlines())
     return [{key: value for key, value in row.items() if not key.startswith("time/")} for row in rows]
 
@@ -46,7 +46,7 @@ def weights(root):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """A run that was never cut."""
+    """Return an uninterrupted run."""
     root = tmp_path_factory.mktemp("whole")
     assert train(config(root)) == root / "clone" / "final"
     return root

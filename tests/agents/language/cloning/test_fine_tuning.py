@@ -32,7 +32,7 @@ CHESS = (
 
 @pytest.fixture(scope="module")
 def given(tmp_path_factory):
-    """A GPT-2 of bytes, with that model's usual dropout, as transformers writes it."""
+    """Save a byte-level GPT-2 with its usual dropout, as transformers writes it."""
     folder = tmp_path_factory.mktemp("given") / "gpt2"
     model = gpt2(bytes_tokenizer())
     assert model.config.resid_pdrop == 0.1
@@ -57,14 +57,14 @@ def weights(root):
 
 @pytest.fixture(scope="module")
 def tuned(given, tmp_path_factory):
-    """A run that was never cut, in two halves."""
+    """Return an uninterrupted run, in two halves."""
     root = tmp_path_factory.mktemp("tuned")
     train(chess(root, given, "threads=2"))
     return root
 
 
 def test_fine_tuning_starts_from_model_without_dropout(given, tmp_path):
-    """The first loss is the one that transformers computes from the folder, one example at a time."""
+    """The first loss equals the one computed by transformers, one example at a time."""
     trainer = CloneTrainer(chess(tmp_path, given))
     examples = [one for group in trainer.dataset.next() for one in group]
     trainer.close()
@@ -100,7 +100,7 @@ def test_grpo_starts_from_fine_tuned_model(tuned, tmp_path):
 
 
 def test_training_prompts_start_as_when_sampling(given, tmp_path):
-    """A tokenizer that puts a token before every text does so in training, too."""
+    """A tokenizer that prepends a token does so in training, too."""
     tokenizer = AutoTokenizer.from_pretrained(given)
     tokenizer.add_special_tokens({"bos_token": "<begin>"})
     first = tokenizer.bos_token_id

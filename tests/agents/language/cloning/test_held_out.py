@@ -30,7 +30,7 @@ def model():
 
 
 def scored(batch, favour):
-    """Scores that give the token that was written the weight `favour`, each other allowed one 1."""
+    """Return scores with weight `favour` for the written token and 1 for each other allowed one."""
     weight = torch.ones(len(batch.allowed))
     weight[batch.chosen] = favour
     total = torch.zeros(len(batch.chosen)).index_add(0, batch.row, weight)

@@ -24,7 +24,7 @@ def model():
     ("done", "rate"), [(0.0, 0.0), (0.015, 0.05), (0.03, 0.1), (0.515, 0.05), (1.0, 0.0), (0.03 + 0.97 / 3, 0.075)]
 )
 def test_learning_rate_warms_up_and_decays_to_zero(done, rate):
-    """Half way between warm-up and end the cosine is 0; after a third it is 1/2, so that 3/4 of the peak are left."""
+    """Half way between warmup and end the cosine is 0; after a third it is 1/2, so 3/4 of the peak remains."""
     assert learning_rate(0.1, done) == pytest.approx(rate, abs=1e-12)
 
 
@@ -49,7 +49,7 @@ def gradient(model, parts, *, halves):
 
 
 def test_two_halves_equal_one_step(model):
-    """The gradient of the mean over all their tokens, not the mean of two means: they have five tokens and one."""
+    """The gradient is of the mean over all tokens, not the mean of two means over five tokens and one."""
     whole = gradient(model, [GROUPS], halves=False)
     parts = [[group] for group in GROUPS]
     side_by_side, in_turn = gradient(model, parts, halves=True), gradient(model, parts, halves=False)
@@ -70,7 +70,7 @@ def test_non_finite_gradient_changes_nothing(model):
 
 
 def test_muon_step_moves_all_singular_vectors_equally():
-    """The largest by 0.2 sqrt(24) x rate, for the size of Adam's step; the gradient's own values differ more."""
+    """The size is 0.2 sqrt(24) x rate for the largest, like Adam's step; the raw gradient is more uneven."""
     model = build_tiny(game_tokenizer("diplomacy"), hidden=8, layers=1, heads=2, seed=0)
     matrix = model.model.layers[0].mlp.up_proj.weight
     with torch.no_grad():

@@ -74,7 +74,7 @@ def test_equal_prompts_share_all_but_last_token():
 
 
 def test_end_of_text_token_is_learned():
-    """The embedding of the end of text is no token's input here, so its gradient comes from being predicted."""
+    """The end token is never an input here, so its embedding's gradient comes from being predicted."""
     torch.manual_seed(0)
     model = llama()
     batch = pack([GROUP, SINGLE], pad_id=PAD)

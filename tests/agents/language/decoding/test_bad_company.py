@@ -38,7 +38,7 @@ def test_game_over_failing_server_ends_and_counts_failures():
 
 @pytest.mark.parametrize("compact", [True, False])
 def test_prompt_contains_no_text_of_other_powers(compact):
-    """There is no press: even a player called by an instruction is met as a power and its units."""
+    """There is no press: a player named like an instruction appears only as a power and its units."""
     batch = DiplomacyBatch(1, last_year=1901, threads=1)
     found = [pending_requests(batch, [[name] * 7], PromptRules(compact=compact)) for name in ("toy", HOSTILE)]
     batch.close()
@@ -49,7 +49,7 @@ def test_prompt_contains_no_text_of_other_powers(compact):
 
 
 def test_injected_instruction_moves_no_other_units():
-    """What a model was talked into is read as orders of its own power, and those for others are named and left."""
+    """Injected text is read as orders of its own power; orders for others are named and ignored."""
     batch = DiplomacyBatch(1, last_year=1901, threads=1)
     (france,) = [seat for seat in pending_requests(batch, [["toy"] * 7], PromptRules()) if seat.seat == 2]
     orders = np.zeros(75, dtype=np.int32)

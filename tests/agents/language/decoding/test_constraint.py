@@ -19,7 +19,7 @@ def constraint():
 
 
 def sequences(asked):
-    """All legal answers as text, by walking the menus of the contract."""
+    """Return all legal answers as text, by walking the menus."""
     found = [((), -1)]
     for line in range(asked.lines):
         found = [((*texts, option.text), option.slot) for texts, last in found for option in asked.menu(line, last)]
@@ -27,7 +27,7 @@ def sequences(asked):
 
 
 def paths(automaton, state):
-    """All token sequences from a state to the end, one for each path."""
+    """Return all token sequences from a state to the end, one per path."""
     start, count = state
     if not count:
         return [()]
@@ -39,7 +39,7 @@ def paths(automaton, state):
 
 
 def walk(automaton, which, rng):
-    """Random answers to some of the choices."""
+    """Return random answers to some of the choices."""
     walks = Walks(automaton, which)
     while len(rows := np.flatnonzero(walks.count)):
         edges, row = walks.allowed(rows)
@@ -78,13 +78,13 @@ def test_small_choices_of_real_positions_are_enumerated(constraint, winter):
 
 
 def sequences_count(asked):
-    """As long as the number of answers, without listing too many of them."""
+    """Return a sequence as long as the number of answers, without listing too many."""
     size = np.prod([float(len(slot)) for slot in asked.options]) if asked.options else 1
     return sequences(asked) if size <= 300 else range(10**6)
 
 
 def test_random_walks_are_legal_complete_and_encode_identically(constraint):
-    """Ten thousand answers to real positions: the chosen options come from the menus, and joined ids are the text's."""
+    """Ten thousand answers to real positions: options come from the menus, and joined ids equal the text's ids."""
     asked = [asked for _, asked in random_choices()]
     tokenizer, which = word_tokenizer(), np.arange(10_000) % len(asked)
     steps = walk(constraint.compile(asked), which, np.random.default_rng(1)).steps()
@@ -109,7 +109,7 @@ def test_replay_allows_sampled_tokens(constraint):
 
 
 def test_allowed_ids_continue_matching_options(constraint):
-    """An independent reading: at every step, the next tokens of all answers with the same beginning."""
+    """Independent check: at every step, the next tokens of all answers with the same prefix."""
     for asked in MADE_UP[:4]:
         tokenizer = word_tokenizer()
         answers = [encode(tokenizer, [text + CLOSING])[0] + [tokenizer.eos_token_id] for text in sequences(asked)]
@@ -122,7 +122,7 @@ def test_allowed_ids_continue_matching_options(constraint):
 
 
 def test_forced_tokens_are_common_prefix_of_answers(constraint):
-    """Read off the list of answers; then there is a choice, or the answer has ended."""
+    """Computed from the list of answers; afterwards there is a choice, or the answer has ended."""
     tokenizer = word_tokenizer()
     for asked in MADE_UP:
         answers = [encode(tokenizer, [text + CLOSING])[0] + [tokenizer.eos_token_id] for text in sequences(asked)]
@@ -187,7 +187,7 @@ def wrapped(tokenizer, **options):
 
 
 def test_tokenizer_that_adds_space_is_rejected():
-    """As sentencepiece does: the first word alone gets a space that it does not have after a line."""
+    """As in sentencepiece: only the first word gets a space, which it lacks after a line end."""
     vocabulary = {token: number for number, token in enumerate(["<end>", *map(chr, range(10, 127)), "▁"])}
     tokenizer = Tokenizer(models.BPE(vocabulary, [], unk_token="<end>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
@@ -216,7 +216,7 @@ def test_menu_with_duplicate_line_is_rejected(constraint):
 
 
 def test_random_walks_cover_all_answers(constraint):
-    """Random walks come to every answer of a small menu."""
+    """Random walks reach every answer of a small menu."""
     asked = MADE_UP[1]
     steps = walk(constraint.compile([asked]), np.zeros(300, dtype=int), np.random.default_rng(3)).steps()
     seen = {"".join(f"{option.text}\n" for option in done.chosen) for done in steps}

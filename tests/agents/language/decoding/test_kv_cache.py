@@ -22,7 +22,7 @@ def alone(model, text):
 @settings(max_examples=15)
 @torch.no_grad()
 def test_chunked_reading_matches_reading_each_text_alone(data, name):
-    """Pieces of unlike lengths, some of none, with texts multiplied and dropped in between."""
+    """Chunks have different lengths, some are empty, and texts are repeated and dropped in between."""
     model, context, texts = MODELS[name], Context(MODELS[name], room=4), [[]]
     for turn in range(4):
         kind = data.draw(st.sampled_from(["select", "drop"] if turn else ["select"]))
@@ -57,7 +57,7 @@ def test_sliding_window_is_rejected():
 
 
 def test_column_positions_are_rejected():
-    """As in the known mistake of left padding without position ids: here the model drops them."""
+    """This is the common mistake of left padding without position ids: here the model ignores them."""
     model = gpt2(word_tokenizer())
     read = model.transformer.forward
     model.transformer.forward = lambda *args, position_ids=None, **options: read(*args, **options)

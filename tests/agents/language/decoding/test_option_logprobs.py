@@ -35,7 +35,7 @@ def movement(lines):
 
 
 def log_probabilities(backend, decision, choices, answers):
-    """Of whole answers (options of every line) after the decision's prompt, by the scores the trainer uses."""
+    """Return log-probabilities of whole answers after the prompt, by the scores used in training."""
     spelled = []
     for options in answers:
         text = "".join(f"{option.text}\n" for option in options)

@@ -75,7 +75,7 @@ def test_sampled_log_probs_equal_scored_log_probs(make, temperature, constraint)
 
 @pytest.mark.parametrize("make", [llama, gpt2])
 def test_decision_does_not_depend_on_batch(make, constraint):
-    """Alone, in batches of seven and in one batch, in another order: the same answers."""
+    """Alone, in batches of seven and in one batch in another order, the answers are equal."""
     model, asked = make(word_tokenizer()), requests(40, seed=4)
     together = backend(model, constraint).decide(asked)
     alone = [backend(model, constraint).decide([request])[0] for request in asked]
@@ -96,7 +96,7 @@ def test_equal_seeds_draw_equal_answers_and_others_differ(model, constraint):
 
 
 def test_draws_follow_recorded_probabilities(model, constraint):
-    """Two thousand draws from one small menu: every joint order as often as its probability says (chi-square)."""
+    """Two thousand draws from a small menu: every joint order as often as its probability says (chi-square)."""
     asked = menu_of([["A BUD B"], ["A TRI B", "F TRI B"], ["A VIE B"]], 2, 1)
     decisions = backend(model, constraint).decide([Prompt("Year 1\n<orders>\n", asked, seed) for seed in range(2000)])
     seen = {}
@@ -120,7 +120,7 @@ def test_temperature_zero_is_greedy_and_rejected_for_training(model, constraint)
 
 
 def test_cache_is_cleared_after_update(constraint):
-    """Trap: a beginning of the prompts read under old weights. The same backend must answer as a new one does."""
+    """Trap: a prompt prefix cached under old weights. The same backend must answer like a new one."""
     model, asked = llama(word_tokenizer()), requests(20, seed=7)
     used = backend(model, constraint)
     before = used.decide(asked)
@@ -162,7 +162,7 @@ def test_long_prompt_is_rejected_by_name(model, constraint):
 
 
 def test_error_lists_every_prompt_that_does_not_fit(model, constraint):
-    """Also where a request in between has nothing to write, and so no prompt."""
+    """This includes a request in between that has nothing to write and no prompt."""
     short, idle = "Year 1\n<orders>\n", menu_of([], 0, 0)
     texts = [short, "", short * 9, short, short * 8]
     asked = [Prompt(text, by_kind(0, lines=2)[0] if text else idle, 1) for text in texts]
@@ -172,7 +172,7 @@ def test_error_lists_every_prompt_that_does_not_fit(model, constraint):
 
 
 def test_shared_tokens_are_counted_exactly(model, constraint):
-    """Three times the same prompt of 12 tokens, and one that shares its first 8: 12 + 4 tokens are read of 48."""
+    """Three equal prompts of 12 tokens, and one that shares its first 8: 12 + 4 of 48 tokens are read."""
     asked = menu_of([["A PAR H", "F PAR H"]], 1, 0)
     prompts = ["Year 1 2 3 4 5 6 7 8 9\n<orders>\n"] * 3 + ["Year 1 2 3 4 5 6 7 9 9\n<orders>\n"]
     player = backend(model, constraint)

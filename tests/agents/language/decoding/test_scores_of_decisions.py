@@ -25,7 +25,7 @@ def constraint():
 
 
 def decided(model, constraint, number=20, temperature=1.0):
-    """Decisions of unlike lengths."""
+    """Return decisions of different lengths."""
     asked = random_choices()
     picked = [asked[place] for place in np.linspace(0, len(asked) - 1, number).astype(int)]
     player = TransformersBackend(model, word_tokenizer(), constraint=constraint, temperature=temperature)
@@ -51,7 +51,7 @@ def test_batch_scores_equal_single_scores(make, share, constraint):
 
 @pytest.mark.parametrize("make", [llama, gpt2])
 def test_scores_equal_model_logits_over_allowed_ids(make, constraint):
-    """Against the plain way: full logits of one text at a time, -inf for what is not allowed, log-softmax."""
+    """Reference: full logits of one text at a time, -inf where not allowed, log-softmax."""
     model = make(word_tokenizer())
     for number, decision in enumerate(decided(model, constraint, temperature=0.7)):
         batch = collate([decision])
@@ -102,7 +102,7 @@ def test_decisions_without_choice_are_skipped_in_order(constraint):
 
 
 def test_probabilities_differ_without_mask(constraint):
-    """The known mistake: over the whole vocabulary, legal tokens share their probability with illegal ones."""
+    """The known mistake: over the whole vocabulary, legal tokens share probability with illegal ones."""
     model = llama(word_tokenizer())
     decisions = decided(model, constraint)
     batch = collate(decisions)
@@ -137,7 +137,7 @@ def test_gradients_match_plain_computation(constraint):
 
 
 def forks(model, constraint):
-    """Seven powers of two boards behind a common beginning, some asked twice: what self-play has to learn from."""
+    """Return seven powers on two boards after a shared prefix, some asked twice, as in self-play."""
     asked = [pair for pair in random_choices() if pair[1].lines][:14]
     words = "Year " + " ".join(str(number % 60) for number in range(40))
     boards = [f"{words} {board} {words}" for board in (1, 2)]
@@ -147,7 +147,7 @@ def forks(model, constraint):
 
 @pytest.mark.parametrize("make", [llama, gpt2])
 def test_prefix_sharing_keeps_scores_and_gradients(make, constraint):
-    """The same batch, every text by itself and the boards read once: one gradient, from less than half the tokens."""
+    """The same batch, each text alone and with boards read once: one gradient from less than half the tokens."""
     models = [make(word_tokenizer()) for _ in range(2)]
     decisions, scores, tokens = forks(models[0], constraint), [], []
     for model, share in zip(models, (False, True), strict=True):

@@ -26,7 +26,7 @@ EMPTY = Choices(0, (), (), 0)
 @pytest.mark.parametrize("structured", MODES)
 @pytest.mark.parametrize(("winter", "count"), KINDS)
 def test_decisions_are_legal_and_exact(structured, winter, count):
-    """Bytes alone, where all three masks are the constraint's. What the steps say is what the constraint says."""
+    """Bytes only, where all three masks equal the constraint. The recorded steps equal the constraint's."""
     asked, constraint = requests(count, winter=winter), Constraint(byte_tokenizer(0), DIPLOMACY_TEXT)
     with server(pieces=0) as host, endpoint(host, tokenizer=byte_tokenizer(0), structured=structured) as backend:
         assert backend.exact
@@ -48,7 +48,7 @@ def test_decisions_are_legal_and_exact(structured, winter, count):
     [("tokens", 343, 0.5), ("tokens", 343, 1.4), ("choice", 0, 0.7), ("regex", 0, 1.2)],
 )
 def test_log_probs_match_local_scoring(structured, pieces, temperature):
-    """The server runs a Llama of ours; the trainer's scoring of the same weights gives the same log-probabilities."""
+    """The server runs our Llama; the trainer's scoring of the same weights gives the same log-probabilities."""
     tokenizer = byte_tokenizer(pieces)
     model = llama(tokenizer, seed=5)
 
@@ -97,7 +97,7 @@ def test_token_id_grammar_requires_tokenizer():
 
 
 def test_generic_requests_use_standard_fields_only():
-    """One that refuses unknown fields and masks nothing: every answer is read, and what is no order is filled up."""
+    """The server rejects unknown fields and masks nothing: answers are read, and missing orders filled in."""
     asked = requests(3)
     with server([OPENAI]) as host, endpoint(host, structured="none") as backend:
         decisions = backend.decide(asked)

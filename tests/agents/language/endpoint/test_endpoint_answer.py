@@ -101,7 +101,7 @@ FAILURE = {"message": "Provider disconnected", "code": 502}
     ],
 )
 def test_failure_inside_answer_is_error(data, kind, again):
-    """OpenRouter answers 200 with the failure in the choice; others beside the choices, or in their place."""
+    """OpenRouter answers 200 with the failure inside the choice; others put it beside or in place of choices."""
     for read in (lambda: read_answer(data), lambda: read_answer(joined([data, DONE]))):
         with pytest.raises(EndpointError) as caught:
             read()
@@ -133,7 +133,7 @@ def test_anthropic_body_is_parsed():
 
 
 def test_streamed_events_form_one_answer():
-    """By hand, as streamed by servers: the first choice in parts, numbers of tokens last; without an end it is none."""
+    """By hand, as servers stream: the first choice in parts, token counts last; without an end it is not an answer."""
     parts = [{"index": 0, "delta": {"role": "assistant", "content": text}} for text in ("A PAR", None, " - BUR")]
     events = [{"choices": [part]} for part in parts]
     ended = [{"choices": [{"index": 1, "delta": {"content": OTHER}}]}, {"choices": [], "usage": {"prompt_tokens": 2}}]

@@ -23,7 +23,7 @@ def test_choice_is_menu_with_line_ends():
 
 
 def test_no_choice_is_prefix_of_another():
-    """'A PAR - BUR' is one of 'A PAR - BUR VIA'; with their line ends none is."""
+    """'A PAR - BUR' is a prefix of 'A PAR - BUR VIA'; with line ends it is not."""
     for asked in by_kind(0)[:100]:
         for line in range(asked.lines):
             (texts,) = line_choice(asked.menu(line)).values()
@@ -31,7 +31,7 @@ def test_no_choice_is_prefix_of_another():
 
 
 def test_regex_matches_exactly_legal_answers():
-    """Python's own engine reads it; all pairs of lines from a menu and some that are not on it are tried."""
+    """Python's regex engine tries all pairs of lines from a menu and some that are not on it."""
     pattern = re.compile(decision_regex(SMALL)["regex"])
     first = ["A PAR H", "A PAR - BUR", "A PAR - BUR VIA", "A PAR", "A PAR - BURX", ""]
     second = ["F BRE H", "F STP/SC - BOT", "F STPxSC - BOT", "A PAR H"]
@@ -53,7 +53,7 @@ MANY_DISBANDS = menu_of([[f"A {name} D"] for name in ("BER", "BUD", "MUN", "PAR"
 
 
 def masks(asked, grammar, constraint, rng):
-    """Walk a random legal answer: (ids that llguidance lets through, ids that the constraint allows) at each token."""
+    """Walk a random legal answer: return (ids allowed by llguidance, ids allowed by the constraint) per token."""
     automaton = constraint.compile([asked])
     matcher = llguidance.LLMatcher(engine(byte_tokenizer()), llguidance.grammar_from("grammar", grammar))
     walks, row, found = Walks(automaton, [0]), np.zeros(1, dtype=np.int64), []
@@ -86,7 +86,7 @@ def test_grammar_masks_like_constraint(winter):
 
 
 def test_grammar_has_rule_for_each_reachable_state():
-    """'A BUD B', 'A TRI B', 'WAIVE' and a second line: by hand, what follows the first is that of its slot."""
+    """'A BUD B', 'A TRI B', 'WAIVE' and a second line: by hand, the slot's rule follows the first line."""
     constraint = Constraint(byte_tokenizer(0), DIPLOMACY_TEXT)
     asked = menu_of([["A BUD B"], ["A TRI B"]], 2, 1)
     closing = len(constraint.lines.closing)

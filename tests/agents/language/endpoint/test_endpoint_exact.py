@@ -66,7 +66,7 @@ def test_temperature_check_accepts_only_configured_temperature(one, other):
 
 
 def test_truncated_alternatives_suffice():
-    """Of the four ids a server shows the likeliest three at one temperature and others at the other."""
+    """Of four ids, the server shows the likeliest three, which differ between the two temperatures."""
     one, other = at(0.8), at(1.6)
     assert temperature_problem({k: one[k] for k in (0, 1, 3)}, {k: other[k] for k in (0, 1, 2)}, 0.8, 1.6) == ""
 
@@ -88,7 +88,7 @@ def test_uninformative_answer_is_not_trusted():
 )
 @pytest.mark.parametrize("structured", ["tokens", "choice", "regex"])
 def test_server_with_one_difference_is_not_exact(quirk, reason, structured):
-    """Bytes alone, so that each line has one spelling and the mask is right in all three modes."""
+    """Bytes only, so each line has one spelling and the mask is right in all three modes."""
     with (
         server([quirk], pieces=0) as host,
         endpoint(host, tokenizer=byte_tokenizer(0), structured=structured) as backend,
@@ -116,7 +116,7 @@ def test_server_without_token_ids_is_not_exact():
 
 @pytest.mark.parametrize("quirks", [[], [loopback_model.BEGINS]])
 def test_server_with_other_tokenizer_is_rejected(quirks):
-    """Its own ids would be sent to it as nonsense; so would they be where it puts a token before every prompt."""
+    """Its ids would be meaningless to the server, also if it prepends a token to every prompt."""
     tokenizer = byte_tokenizer(0 if not quirks else 343)
     refused = pytest.raises(InputError, match=r"the server reads 'A PAR - BUR' as tokens .* model\.name")
     with server(quirks) as host, refused, endpoint(host, tokenizer=tokenizer):
@@ -134,7 +134,7 @@ def test_server_that_later_extends_prompts_is_not_exact():
 
 @pytest.mark.parametrize("structured", ["choice", "regex"])
 def test_text_mask_allows_other_spellings(structured):
-    """With pieces of words, a line has many spellings in tokens; a text's mask allows them all, ours only one."""
+    """With multi-character tokens a line has many spellings; a text mask allows all, ours only one."""
     with server() as host, endpoint(host, tokenizer=byte_tokenizer(), structured=structured) as backend:
         assert not backend.exact
 

@@ -19,7 +19,7 @@ from tests.agents.language.endpoint.loopback_model import byte_tokenizer
     ],
 )
 def test_temporary_errors_are_retried(fault, count):
-    """The fault, then an answer: the decision is the server's own. test_endpoint_http.py has the other faults."""
+    """First the fault, then an answer, which is used. test_endpoint_http.py covers the other faults."""
     asked = requests(1)
     with (
         server(faults=[fault], pieces=0) as host,
@@ -42,7 +42,7 @@ def test_temporary_errors_are_retried(fault, count):
     ],
 )
 def test_failed_request_becomes_named_fallback(fault, count):
-    """One request of three fails; 'A BER - K' is what a limit of tokens leaves of an order to Kiel."""
+    """One of three requests fails; 'A BER - K' is an order to Kiel truncated by a token limit."""
     asked = requests(3)
     with server(faults=[fault]) as host, endpoint(host, structured="regex", concurrency=1) as backend:
         decisions = backend.decide(asked)
@@ -84,7 +84,7 @@ def test_server_ignoring_constraint_is_detected_when_opened(fault, structured):
 
 
 def test_failed_line_invalidates_it_and_later_lines():
-    """Line by line: the first is the server's, the second one is cut off, and the third is not asked for."""
+    """Line by line: the first is the server's, the second is truncated, and the third is not requested."""
     request = next(request for request in requests(200, lines=3) if all(len(o) > 1 for o in request.menu.options))
     with server(faults=["", "cut"]) as host, endpoint(host, structured="choice") as backend:
         (decision,) = backend.decide([request])
@@ -108,7 +108,7 @@ def test_fatal_error_stops_immediately(fault, said):
 
 
 def test_single_failures_fall_back_and_four_in_a_row_stop():
-    """As in the last phases of an evaluation, where one game is left; an answer in between restarts the count."""
+    """As in the last phases of an evaluation with one game left; a valid answer resets the count."""
     options = {"structured": "none", "model": "toy", "retries": 0}
     with server(faults=["refusing"] * 3 + [""] + ["refusing"] * 4) as host, endpoint(host, **options) as backend:
         found = [backend.decide(requests(1))[0].finish_reason for _ in range(7)]
@@ -118,7 +118,7 @@ def test_single_failures_fall_back_and_four_in_a_row_stop():
 
 
 def test_decision_stays_within_total_timeout():
-    """Every line is answered just in time for itself; together they are not, and the decision falls back."""
+    """Each line is answered within its own time-out but not within the total, so the decision falls back."""
     asked = requests(4, lines=4)
     options = {"structured": "choice", "model": "toy", "timeout_seconds": 0.4, "total_seconds": 0.5}
     with server(delay=0.2) as host, endpoint(host, **options) as backend:

@@ -56,7 +56,7 @@ def test_answer_is_its_json():
 
 @pytest.mark.parametrize("fault", ["silent", "dripping", "dripping_without_end"])
 def test_silent_or_slow_server_times_out(fault):
-    """A byte every 20 ms is never silence; after the time allowed it is a time-out all the same, and no answer."""
+    """A byte every 20 ms is never silent, but still exceeds the total time-out."""
     assert failure(fault, seconds=0.3).kind == "timeout"
 
 

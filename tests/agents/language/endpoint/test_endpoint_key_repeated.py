@@ -84,7 +84,7 @@ def test_other_text_is_unchanged(text):
 
 
 def test_key_is_hidden_quickly_in_long_text():
-    """Four megabytes, as a rambling server sends, take no more than the standard library's search."""
+    """Four megabytes take no longer than the standard library's search."""
     text = "as a language model " * 200_000
     assert Key(VARIABLE).hide(text) == text
     assert Key(VARIABLE).hide(text + CANARY) == HIDDEN
@@ -104,7 +104,7 @@ def test_three_character_key_is_rejected_without_echo(monkeypatch):
 
 
 def whole(error):
-    """All that an exception carries, also where a traceback would not show it."""
+    """Return everything an exception carries, including what a traceback would not show."""
     told = [*traceback.format_exception(error)]
     while error is not None:
         told += [str(error), repr(error.args), repr(vars(error))]
@@ -150,7 +150,7 @@ def test_model_is_not_named_after_key(names):
 
 @pytest.mark.parametrize("place", ["key_in_error", "key_as_text"])
 def test_evaluation_output_hides_key(place, tmp_path, capfd):
-    """The command itself: its exit, what it prints, and each file it writes; every place is tried below it, above."""
+    """Run the command itself and check its exit, output and files; the other tests cover each place."""
     settings = ["endpoint.structured=none", "endpoint.retries=0", f"endpoint.key_env={VARIABLE}", "endpoint.model=toy"]
     quick = ["--games", "7", "--last-year", "1901", "--threads", "1", "--device", "cpu", "--protocol", "alone"]
     with server(told=CANARY, faults=[""] * 20, always=place) as host:

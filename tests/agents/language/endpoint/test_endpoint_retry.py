@@ -12,7 +12,7 @@ PATIENCE = RetryPolicy(retries=5, timeout=1.0, total=10.0, first_wait=0.5, longe
 
 
 class Stopped(Event):
-    """An event that remembers how long it was waited for, each time."""
+    """An event that records every wait."""
 
     def __init__(self):
         super().__init__()
@@ -24,7 +24,7 @@ class Stopped(Event):
 
 
 class Trying:
-    """Something that fails with `errors`, one after the other, and then works."""
+    """A call that fails with `errors` in order, and then succeeds."""
 
     def __init__(self, errors, *, retries=5, total=5.0, first_wait=0.001):
         self.meter, self.stopped, self.given = Meter(), Stopped(), []

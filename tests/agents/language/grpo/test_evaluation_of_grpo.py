@@ -28,7 +28,7 @@ def rows(final, name="metrics.jsonl"):
 
 
 def test_two_games_by_hand():
-    """Austria with 18 centres has won alone; England, the power of the second game, has none."""
+    """Austria has won alone with 18 centres; England, the second game's power, has none."""
     owner = torch.full((2, 34), -1)
     owner[0, :18], owner[1, :5] = 0, 0
     assert measured(owner) == {"win_rate": 0.5, "survival_rate": 0.5, "avg_centers": 9.0}
@@ -73,7 +73,7 @@ def test_unplayable_check_is_alert_and_training_continues(toy, tmp_path, monkeyp
 
 
 def test_evaluated_model_decodes_greedily_for_any_seed(toy):
-    """Learner and base model alike, although the run samples at temperature 5."""
+    """This holds for learner and base model, although the run samples at temperature 5."""
     config = small_config(f"model.name={toy}", "model.temperature=5", *CHECKED)
     model, tokenizer = load_model(config.model)
     evaluation = ReferenceEvaluation(config, Adapters(model, LoraShape.of(config.model)), tokenizer, threads=1)

@@ -17,7 +17,7 @@ from tests.agents.language.toys import llama, word_tokenizer
 
 
 def test_sampler_disagreement_ends_run_and_resumes_later(toy, tmp_path, monkeypatch):
-    """The sampler's numbers are off by a nat in the second step; with the cause gone, the run ends as if never hurt."""
+    """The sampler is off by a nat in the second step; once fixed, the run ends like an unharmed one."""
     options = ("grpo.steps=2", "grpo.learning_rate=1e-2", "checkpoint_every=100")
     whole = run(toy, tmp_path, "whole", *options)
     check, calls = learner.check_agreement, []
@@ -48,7 +48,7 @@ def test_sampler_disagreement_ends_run_and_resumes_later(toy, tmp_path, monkeypa
 
 
 def test_full_disk_when_learner_joins_league_is_alert(toy, tmp_path, monkeypatch):
-    """The league on disk is that of the newest training state, here of the first until the run ends."""
+    """The league on disk is that of the newest state, here the first one until the run ends."""
     save, games = GRPOTrainer.save_policy, []
 
     def full(trainer, path, **options):

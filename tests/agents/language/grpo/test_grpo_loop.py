@@ -73,7 +73,7 @@ OPTIONS = ("grpo.steps=4", "grpo.buffer_depth=1", "grpo.learning_rate=1e-2", "gr
 
 
 def run_telling(toy, folder, name, sender):
-    """A run that tells when it begins and when each row is written; games are planned ahead, and played in here."""
+    """Run and report the start and each written row; games are planned ahead and played in-process."""
     GRPOTrainer._new_players = in_process
     advance, restore = GRPOTrainer.advance, GRPOTrainer.restore_or_init
 
@@ -90,7 +90,7 @@ def run_telling(toy, folder, name, sender):
 
 
 def told_all(receiver):
-    """Everything the victim tells until it ends."""
+    """Return everything the victim reports until it ends."""
     return list(iter(lambda: victims.told(receiver), None))
 
 

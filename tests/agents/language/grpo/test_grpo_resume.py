@@ -16,13 +16,13 @@ from tests.agents.language.toys import llama, word_tokenizer
 
 @pytest.fixture(scope="module")
 def started(toy, tmp_path_factory):
-    """The folder of a run of one step of two."""
+    """Return the folder of a run after one of two steps."""
     return run(toy, tmp_path_factory.mktemp("started"), "small", "grpo.steps=2", "max_updates=1").parent
 
 
 @pytest.fixture
 def half(started, tmp_path):
-    """A copy of it, as one finds it under checkpoints/."""
+    """Return a copy of it, as a user would find it under checkpoints/."""
     shutil.copytree(started, tmp_path / "small")
     return tmp_path / "small"
 
@@ -33,7 +33,7 @@ def resume(folder, *options):
 
 
 def rewrite(folder, change):
-    """Publish the newest state again as `change` leaves its content and its summary."""
+    """Publish the newest state again with content and summary modified by `change`."""
     states = StateFolder(folder / "state", 3, alert=pytest.fail)
     found = states.latest()
     change(found.content, found.summary)
@@ -75,7 +75,7 @@ def test_old_state_of_other_torch_resumes_as_inexact(half):
 
 
 def test_inheriting_run_resumes_without_source_or_league(toy, started, tmp_path):
-    """The training state holds the league; a damaged file is kept, and the run ends as it would have."""
+    """The training state contains the league; a damaged file is kept, and the run ends as usual."""
     shutil.copytree(started, tmp_path / "source")
     options = ("grpo.steps=2", "league.inherit=source", "league.checkpoint_every=1")
     run(toy, tmp_path, "heir", *options, "max_updates=1")

@@ -19,7 +19,7 @@ from tests.agents.language.toys import llama, word_tokenizer
 
 @pytest.fixture(scope="module")
 def played():
-    """A rollout's turns of the untrained model."""
+    """Return the rollout turns of the untrained model."""
     config = small_config()
     rollouts = toy_rollouts(
         config,
@@ -40,7 +40,7 @@ def samples_of(turns, sign=1.0):
 
 
 def lead(learner, samples):
-    """Mean log-probability of the good samples' tokens, less that of the bad ones'."""
+    """Return the mean log-probability of good samples' tokens minus that of bad ones."""
     with torch.no_grad():
         good, bad = (
             learner._score(collate([one.decision for one in samples if sign * one.advantage > 0])).logp.mean()
@@ -121,7 +121,7 @@ def test_learner_resumes_bit_for_bit(played):
 
 
 def test_kl_limit_stops_step_in_any_epoch(played):
-    """Two minibatches: the first is where all began, after the second the policy is known to have moved."""
+    """Two minibatches: the first starts at the old policy, after the second the KL is measured."""
     options = ("grpo.minibatch_samples=2", "grpo.kl_beta=0", "grpo.epochs=4")
     stopped, free = toy_learner(*options, "grpo.target_kl=1e-9"), toy_learner(*options, "grpo.target_kl=0")
     metrics = stopped.learn(samples_of(played))
@@ -132,5 +132,5 @@ def test_kl_limit_stops_step_in_any_epoch(played):
 
 
 def steps_of(learner):
-    """Steps that the optimizer has taken."""
+    """Return the number of optimizer steps taken."""
     return max(int(state["step"]) for state in learner.optimizer.state.values())

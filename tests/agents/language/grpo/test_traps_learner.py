@@ -20,7 +20,7 @@ TEMPERATURE = 0.8
 
 
 def decided(model, count=24):
-    """Decisions of unlike lengths, one of them without a choice."""
+    """Return decisions of different lengths, one of them without a choice."""
     asked = random_choices()
     requests = [
         Prompt(*asked[place], seed=place) for place in np.linspace(0, len(asked) - 1, count).astype(int).tolist()
@@ -40,7 +40,7 @@ def samples_of(decisions):
 
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
 def test_trap_13_gradient_does_not_depend_on_micro_batch_size(aggregation):
-    """One at a time, four, or all of ten; Adam would hide a wrong scale, so loss and norm are compared."""
+    """One at a time, four, or all ten; Adam would hide a wrong scale, so loss and norm are compared."""
     found, given = [], samples_of(decided(llama(word_tokenizer()), count=10))
     for size in (1, 4, 64):
         trained = learner(f"model.batch_size={size}", f"grpo.aggregation={aggregation}", "grpo.kl_beta=0.1")
@@ -53,7 +53,7 @@ def test_trap_13_gradient_does_not_depend_on_micro_batch_size(aggregation):
 
 
 def plain_logprobs(model, decision):
-    """Of the decision tokens, by full logits of one text and -inf for what was not allowed."""
+    """Return log-probabilities of the decision tokens from full logits of one text, -inf where not allowed."""
     text = torch.tensor(np.concatenate([decision.prompt_ids, decision.token_ids])[None], dtype=torch.long)
     with torch.no_grad():
         logits = model(text).logits[0].double() / TEMPERATURE
@@ -67,7 +67,7 @@ def plain_logprobs(model, decision):
 
 
 def test_trap_22_old_sample_ratio_uses_weights_that_played():
-    """Played by version 0, learned from by version 2: pi now over pi then, not 1."""
+    """Played by version 0, learned by version 2: the ratio is pi now over pi then, not 1."""
     trained = learner()
     old = decided(trained.model)
     for _ in range(2):
@@ -90,7 +90,7 @@ def shifted(decisions, by):
 
 
 def test_trap_24_sampler_disagreement_is_found_for_old_weights():
-    """Weights of before a step, and the policy of now is left as it is; told of, and refused beyond a hundredth."""
+    """The check uses the old weights and restores the policy; a difference above 0.01 is rejected."""
     trained = learner()
     trained.learn(samples_of(decided(trained.model)))
     decisions, played_with = decided(trained.model), copies(trained)
@@ -116,12 +116,12 @@ def test_trap_24_importance_correction_reports_without_stopping():
 
 
 def copies(trained):
-    """The adapter's weights of now."""
+    """Return copies of the adapter's current weights."""
     return {name: parameter.detach().clone() for name, parameter in trained.parameters.items()}
 
 
 def test_trap_9_sampled_kl_is_k3_to_base_model():
-    """Reported beside the exact KL, which it scatters around; here of draws of the very weights that are measured."""
+    """It is reported beside the exact KL, around which it varies; the draws are from the measured weights."""
     trained = learner("grpo.kl_beta=0", "grpo.learning_rate=2e-3", "grpo.minibatch_samples=1000")
     first = trained.learn(samples_of(decided(trained.model)))
     decisions = decided(trained.model, count=48)

@@ -6,7 +6,7 @@ from tests.agents.language.toys import llama, word_tokenizer
 
 
 def toy_folder(path: Path) -> Path:
-    """Write the model, of one layer for the sake of time, and its tokenizer."""
+    """Write a one-layer model and its tokenizer."""
     tokenizer = word_tokenizer()
     llama(tokenizer, layers=1).save_pretrained(path)
     tokenizer.save_pretrained(path)

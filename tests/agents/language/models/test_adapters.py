@@ -34,7 +34,7 @@ def adapted(make=llama, shape=SHAPE, **options):
 
 
 def stir(adapters, seed=0):
-    """Give the learner weights of its own."""
+    """Give the learner non-trivial weights."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in adapters.parameters().values():
@@ -209,7 +209,7 @@ def test_base_identity_is_independent_of_adapters():
 
 
 def test_base_identity_covers_every_value():
-    """The last of each weight, too, also where the model was hashed before."""
+    """This includes the last value of each weight, also where the model was hashed before."""
     model = llama(word_tokenizer())
     before = base_identity(model)
     for parameter in model.parameters():
@@ -222,7 +222,7 @@ def test_base_identity_covers_every_value():
 
 
 def test_adapter_with_partially_hashed_base_is_read(tmp_path):
-    """Its identity has no prefix. It is 256 values of each weight, in the order of the names."""
+    """The old identity has no prefix and hashes 256 values of each weight, in name order."""
     adapters, path = adapted(), tmp_path / "adapter.pt"
     save_adapter(path, adapters.model, SHAPE, adapters.weights(), training={})
     content = unpack(path.read_bytes())
@@ -238,7 +238,7 @@ def test_adapter_with_partially_hashed_base_is_read(tmp_path):
 
 
 def test_backends_of_several_adapters_share_model():
-    """The same requests, decided by the learner, an old adapter and the base: each as on a model of its own."""
+    """The same requests are answered by the learner, an old adapter and the base, as if each were alone."""
     asked = [Prompt(*pair, seed) for seed, pair in enumerate(random_choices()[-40:])]
     constraint, adapters = Constraint(word_tokenizer(), DIPLOMACY_TEXT), adapted()
     stir(adapters, 1)

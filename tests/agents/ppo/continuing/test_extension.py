@@ -18,14 +18,14 @@ CURRICULUM = PhaseConfig("curriculum", 1, stages=[StageConfig(bots=["do_nothing"
 
 
 def run(folder, updates, **options):
-    """A curriculum of one update, then self-play, `updates` in all."""
+    """Train one curriculum update, then self-play, `updates` in total."""
     selfplay = PhaseConfig("selfplay", updates - 1, scripted_start=0.5, scripted_end=0.5)
     return config(folder, **({"phases": [CURRICULUM, selfplay], "ppo": CONSTANT, "checkpoint_every": 100} | options))
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """A run of six updates from the start."""
+    """Return an uninterrupted run of six updates."""
     root = tmp_path_factory.mktemp("whole")
     train(run(root, 6))
     return root

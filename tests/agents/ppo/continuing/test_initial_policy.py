@@ -26,7 +26,7 @@ SMALL = "env.num_envs=2 ppo.rollout_steps=32 ppo.minibatch_size=32 network.hidde
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A dogfight run of three updates."""
+    """Return a dogfight run of three updates."""
     root = tmp_path_factory.mktemp("first")
     return train(config(root))
 
@@ -52,7 +52,7 @@ def test_released_policy_is_found_by_name(tmp_path):
 
 
 def test_initial_policy_is_read_at_start_only(trained, tmp_path):
-    """A copy that is gone by then: the run continues bit for bit."""
+    """The copy is deleted after the start, and the run resumes bit for bit."""
     copy = tmp_path / "copy.pt"
     copy.write_bytes(trained.read_bytes())
     train(config(tmp_path / "whole", init_from=str(copy)))

@@ -22,7 +22,7 @@ def batch(n=N, *, options=ARMED, **further):
 
 
 def script(steps=45, seed=3):
-    """Actions [steps, N, 2, 6] that fly about, launch and drop flares."""
+    """Return actions [steps, N, 2, 6] that manoeuvre, launch and drop flares."""
     random = np.random.default_rng(seed)
     actions = random.uniform(-1.0, 1.0, (1, N, 2, 6)) * np.array([0.2, 0.15, 1.0, 1.0, 1.0, 1.0])
     actions = np.repeat(actions, steps, axis=0)
@@ -32,7 +32,7 @@ def script(steps=45, seed=3):
 
 
 def closer(planes):
-    """Put every pair 2 km apart with seat 0 behind, so that missiles have a lock."""
+    """Place every pair 2 km apart with seat 0 behind, so missiles lock."""
     planes["pos"][:, 1] = planes["pos"][:, 0] + planes["vel"][:, 0] * (2000.0 / 220.0)
     for name in ("vel", "nose", "up", "attitude"):
         planes[name][:, 1] = planes[name][:, 0]
@@ -40,7 +40,7 @@ def closer(planes):
 
 
 def fly(planes, actions, **further):
-    """Observations [steps, N, 2, D] and rewards [steps, N, 2] from planes [N, 2]."""
+    """Return observations [steps, N, 2, D] and rewards [steps, N, 2] from planes [N, 2]."""
     game = batch(**further)
     game.load({"planes": planes})
     rows = []
@@ -57,7 +57,7 @@ def same(one, other, ended=None):
 
 
 def test_mirror():
-    """East and west swapped, with the rolls of all reversed."""
+    """Swap east and west, and reverse all rolls."""
     planes, actions = closer(batch().snapshot()["planes"]), script()
     first = fly(planes, actions)
     mirrored = planes.copy()
@@ -93,7 +93,7 @@ def test_swapping_seats_swaps_rewards(gun):
 
 @pytest.mark.parametrize(("model", "gun"), [("point_mass", "cone"), ("f16", "rounds")])
 def test_pilot_that_never_launches_matches_missile_free_match(model, gun):
-    """To the bit, in all columns that both have."""
+    """All columns that both have are bit-equal."""
     further = {"model": model, "gun": gun, "chase": 0.5}
     with_missiles, without = batch(**further), batch(options=rules.PLAIN, **further)
     bots = torch.arange(2 * N).reshape(N, 2) % 4 - 1  # actions, do_nothing, straight, turning
@@ -134,7 +134,7 @@ def test_warnings_and_own_missile_are_observed():
 
 
 def test_pilots_use_missiles_and_flares():
-    """The chaser's missile kills what flies straight from beyond the gun; the evader survives it by flares."""
+    """The chaser's missile kills a straight flyer beyond gun range; the evader survives by flares."""
     results = {}
     for name, flares in (("straight", 20), ("evader", 20), ("evader", 0)):
         game = batch(16, seed=2, options=rules.CombatOptions(missiles=1, flares=flares))

@@ -13,7 +13,7 @@ HANDS_OFF = (0.0, 0.0, 0.54, -1.0)
 
 
 def battle(planes, action=HANDS_OFF, *, steps=1, model="point_mass", **options):
-    """Play planes [S] with one action for all; return the batch after `steps` or at the end of the match."""
+    """Play planes [S] with one action; return the batch after `steps` or at the match's end."""
     game = AirCombatBatch(1, model=model, gun="cone", threads=1, options=rules.CombatOptions(**options))
     game.load({"planes": planes.reshape(1, -1)})
     for _ in range(steps):
@@ -24,7 +24,7 @@ def battle(planes, action=HANDS_OFF, *, steps=1, model="point_mass", **options):
 
 
 def head_on(aside):
-    """Two aircraft 20 m apart that close at 400 m/s and pass `aside` metres beside each other within a step."""
+    """Return two aircraft 20 m apart, closing at 400 m/s, that pass at `aside` metres within a step."""
     planes = flights.level(2, speed=200.0, heading=np.array([0.0, np.pi]))
     planes["pos"][1] += (20.0, aside, 0.0)
     return planes
@@ -32,7 +32,7 @@ def head_on(aside):
 
 @pytest.mark.parametrize(("distance", "aside", "lost"), [(10.0, 9.0, 1), (10.0, 11.0, 0), (0.0, 0.5, 0), (1.0, 0.5, 1)])
 def test_aircraft_within_distance_collide(distance, aside, lost):
-    """They move 6.7 m in a tick, and are nearest between two ticks: both are lost, and nobody wins."""
+    """They move 6.7 m per tick and are closest between ticks: both are lost, and nobody wins."""
     game = battle(head_on(aside), collisions=distance, hard_deck=1.0)
     assert int(game.terminated[0]) == lost
     assert int(game.outcome[0]) == (0 if lost else -1)

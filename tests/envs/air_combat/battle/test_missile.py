@@ -33,7 +33,7 @@ def coast(missile, flight, seconds, target=None):
 
 
 def test_boost_follows_rocket_equation():
-    """Without drag the gain of speed is the exhaust speed times the logarithm of the ratio of masses."""
+    """Without drag the speed gain is the exhaust speed times the logarithm of the mass ratio."""
     rocket = replace(slippery(GLIDER), propellant=27.0)
     gain = rocket.exhaust * np.log(rocket.launch_mass / (rocket.launch_mass - rocket.propellant))
     assert coast(rocket, shot(), 6.0).vel == pytest.approx([250.0 + gain, 0.0, 0.0], rel=1e-4, abs=0.01)
@@ -103,7 +103,7 @@ def test_turning_target_is_missed(gain, x):
     ],
 )  # fmt: skip
 def test_straight_flying_target_is_hit_within_envelope(distance, heading, hit):
-    """It meets what flies straight at 250 m/s and is seen throughout, until it has slowed down."""
+    """It hits a target flying straight at 250 m/s in sight, until it has slowed down."""
     course = np.radians(heading)
     velocity = 250.0 * np.array([np.cos(course), np.sin(course), 0.0])
 
@@ -116,7 +116,7 @@ def test_straight_flying_target_is_hit_within_envelope(distance, heading, hit):
 
 
 def level_fight(distance=3000.0, *, offset=0.0, heading=0.0, power=100.0, height=5000.0):
-    """Planes [1, 2]: seat 1 at a distance (m) ahead of seat 0 and `offset` m to its right."""
+    """Return planes [1, 2]: seat 1 at a distance (m) ahead of seat 0 and `offset` m to its right."""
     planes = flights.level(2, speed=250.0, height=height, heading=np.array([0.0, np.radians(heading)]))
     planes["pos"][1, :2], planes["power"][1] = (distance, offset), power
     return planes.reshape(1, 2)
@@ -129,7 +129,7 @@ def armed(planes, **options):
 
 
 def act(game, *, launch=(-1.0, -1.0), flare=(-1.0, -1.0), pull=0.0, throttle=1.0, steps=1):
-    """Play steps with both at 1 g; the weapons of each seat are given."""
+    """Play steps with both at 1 g and the given weapons of each seat."""
     game.actions[:] = torch.tensor([0.0, 0.0, throttle, -1.0, -1.0, -1.0])
     game.actions[..., 0] = torch.as_tensor(pull)
     game.actions[0, :, 4], game.actions[0, :, 5] = torch.tensor(launch), torch.tensor(flare)
@@ -139,7 +139,7 @@ def act(game, *, launch=(-1.0, -1.0), flare=(-1.0, -1.0), pull=0.0, throttle=1.0
 
 
 def test_kernel_missile_matches_reference():
-    """Tick by tick at a target that turns, over boost and coast; the reference gets the kernel's aircraft."""
+    """Compared tick by tick against a turning target; the reference gets the kernel's aircraft."""
     game = armed(level_fight(5000.0), action_repeat=1)
     state = act(game, launch=(1.0, -1.0))
     own = None

@@ -14,7 +14,7 @@ OPPONENTS = slice(rules.OBSERVATION.index("bearing_x"), len(rules.OBSERVATION))
 
 
 def pair(place, *, heading=0.0, at=(0.0, 0.0, -5000.0)):
-    """Planes [1, 2]: seat 0 flies north at 5 km, seat 1 on a heading (degrees) at a place relative to it."""
+    """Return planes [1, 2]: seat 0 flies north at 5 km, seat 1 has a heading (degrees) and relative position."""
     planes = flights.level(2, speed=200.0, height=5000.0, heading=np.radians([0.0, heading]))
     planes["pos"][0], planes["pos"][1] = at, np.add(at, place)
     return planes.reshape(1, 2)
@@ -54,7 +54,7 @@ def test_radar_detection_depends_on_geometry(place, heading, found):
 
 
 def test_track_is_remembered_for_ten_seconds():
-    """Seat 1 flies east, is found, and then turns out of what seat 0 sees: its track flies on east."""
+    """Seat 1 flies east, is detected, and leaves seat 0's view: its track continues east."""
     game = scene(pair((4000.0, 6000.0, 0.0), heading=90.0))
     bots = torch.tensor([[rules.bot_id("straight"), rules.bot_id("straight")]])
     game.assign(bots)

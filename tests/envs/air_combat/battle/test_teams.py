@@ -58,7 +58,7 @@ def test_lost_aircraft_stays_and_observes_zeros():
 
 @pytest.mark.parametrize(("lost", "outcome"), [((0, 1), 0b1100), ((2, 3), 0b0011), ((0, 1, 2, 3), 0)])
 def test_losing_all_aircraft_ends_match(lost, outcome):
-    """By running into the ground in this step, each at hp 1."""
+    """Both hit the ground in this step, each at hp 1."""
     game = batch(reward=CombatReward(shaping=0.0))
     planes = game.snapshot()["planes"]
     planes["pos"][0, list(lost), 2], planes["vel"][0, list(lost), 2] = -30.0, 100.0

@@ -33,7 +33,7 @@ PAD = """{connected: true, axes: [1, 0, 0, 0],
 
 @dataclass
 class Told:
-    """A connection's messages."""
+    """Messages of a connection."""
 
     messages: list
 
@@ -46,7 +46,7 @@ def stage(folder, opponents=("straight", "chaser")):
 
 
 def test_match_follows_batch():
-    """The person's action counts in every tick, and the state told is the batch's."""
+    """The person's action counts in every tick, and the reported state is the batch's."""
     flight = LiveFlight(open_player("chaser"), model="point_mass", gun="rounds", seed=3)
     batch = AirCombatBatch(1, model="point_mass", gun="rounds", action_repeat=1, threads=1, seed=3)
     batch.assign(torch.tensor([[rules.ACTIONS, rules.bot_id("chaser")]]))
@@ -64,7 +64,7 @@ def test_match_follows_batch():
 
 
 def test_match_ends_and_becomes_recording():
-    """The stick forward 200 m above the ground, which ends the match."""
+    """The stick is pushed forward 200 m above the ground, which ends the match."""
     flight = LiveFlight(open_player("straight"), model="point_mass", seed=3)
     state = flight._batch.snapshot()["planes"]
     state["pos"][0, 0, 2] = -200.0
@@ -163,7 +163,7 @@ ARMED = rules.CombatOptions(missiles=2, flares=6)
 
 
 def behind(flight, distance=1500.0, *, chased=False):
-    """Put the opponent so far ahead of the person, both level to the north at 220 m/s; `chased`: so far behind."""
+    """Place the opponent ahead of the person, both level to the north at 220 m/s; `chased`: behind."""
     planes = flight._batch.snapshot()["planes"]
     for seat, north in enumerate((0.0, -distance if chased else distance)):
         plane = planes[0, seat]
@@ -213,7 +213,7 @@ def test_person_is_warned_of_missile_and_radar():
 
 
 def policy_of(**beyond):
-    """An untrained policy of these options."""
+    """Return an untrained policy with these options."""
     batch = AirCombatBatch(1, threads=1, options=rules.CombatOptions(**beyond))
     contract = batch.contract
     batch.close()
@@ -263,7 +263,7 @@ def served(hosted):
 
 @needs_chromium
 def test_page_flies_match(tmp_path):
-    """Space begins; keys, a gamepad and a finger fly; an order turns; and nothing is refused or raised on the page."""
+    """Space starts; keys, a gamepad and touch fly; an order turns; the page rejects and raises nothing."""
     with served(stage(tmp_path)) as address, browser(tmp_path / "profile") as page:
         page.call("Emulation.setTouchEmulationEnabled", enabled=True)
         page.open(address, width=400, height=860, mobile=True)
@@ -294,7 +294,7 @@ def test_page_flies_match(tmp_path):
 
 @needs_chromium
 def test_page_launches_drops_flares_and_shows_warning(tmp_path, monkeypatch):
-    """By key and by finger, behind an opponent that flies straight; board and warning are those of the match."""
+    """By key and touch, behind a straight-flying opponent; board and warning match the match."""
     start = AirStage.start
     monkeypatch.setattr(AirStage, "start", lambda *given: (behind(start(*given)[0]), *start(*given)[1:]))
     hosted = AirStage(("straight",), 3, tmp_path, load_opponent, "point_mass", "", "missiles", ARMED)

@@ -22,7 +22,7 @@ HOSTILE = '</script><script>document.title="owned"</script>{{data}}&amp;<!--'
 
 
 def level_flight(steps=31):
-    """Two aircraft fly north, side by side at 200 and 100 m/s, 4,000 and 3,000 m high; the first is hit at the end."""
+    """Return two aircraft flying north at 200 and 100 m/s, 4,000 and 3,000 m high; the first is hit at the end."""
     ticks = np.arange(steps) * 4
     planes = np.zeros((steps, 2), dtype=Plane.numpy_dtype())
     planes["nose"][..., 0], planes["up"][..., 2], planes["hp"], planes["rounds"], planes["load"] = 1, -1, 1, 510, 1
@@ -43,7 +43,7 @@ def recording(names=("a", "b"), **more):
 
 
 def armed(**more):
-    """The same, with a missile of the second aircraft that turns to a flare of the first, and one that kills it."""
+    """Return the same with a missile that follows the first's flare, and one that kills it."""
     ticks = np.arange(40, 100, 4)
     path = np.zeros((len(ticks), 6))
     path[:, 0], path[:, 1:3], path[:, 3] = ticks / 60 * 300, (500.0, -3000.0), 300.0
@@ -102,7 +102,7 @@ def test_ground_impact_is_separate_cause_and_not_hit():
 
 
 def test_kill_near_ground_is_not_ground_loss():
-    """Near the ground with another behind it: the gun, where that fires; the ground, where it pushes its nose down."""
+    """Near the ground with another aircraft behind: the gun counts if it fires; a pushed nose is the ground."""
     batch = AirCombatBatch(1, threads=1, seed=1, max_ticks=600)
     planes = batch.snapshot()["planes"]
     planes["pos"], planes["vel"], planes["nose"], planes["up"] = 0.0, (250.0, 0, 0), (1.0, 0, 0), (0, 0, -1.0)
@@ -132,7 +132,7 @@ def test_pass_is_closest_approach():
 
 @pytest.fixture(scope="module")
 def flown():
-    """A recorded match of the chaser against do_nothing, and what the batch said of it."""
+    """Return a recorded match of the chaser against do_nothing, and the batch's results."""
     batch = AirCombatBatch(1, model="point_mass", gun="rounds", threads=1, max_ticks=300, seed=4)
     batch.assign(torch.tensor([[rules.bot_id("chaser"), rules.bot_id("do_nothing")]]))
     state = batch.snapshot()["planes"].copy()
@@ -198,7 +198,7 @@ def test_wrong_recordings_are_rejected(tmp_path, flown):
 
 @needs_chromium
 def test_page_in_browser(tmp_path):
-    """The state at a tick between samples is that of the flight, and hostile names stay text."""
+    """The state between samples matches the flight, and hostile names stay text."""
     file = tmp_path / "page.html"
     write_air_replay(file, [armed(names=(HOSTILE, "b"), title="first"), recording(title=HOSTILE)])
     dom = dom_of(file, "game=1&t=1.05&view=2&selftest")

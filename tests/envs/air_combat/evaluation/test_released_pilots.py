@@ -37,7 +37,7 @@ def flown(name, model, gun, opponent, **near):
 
 @pytest.mark.parametrize(("name", "model", "gun"), FLOWN)
 def test_released_pilot_beats_dogfighter(name, model, gun):
-    """A contract, a simulator or weights that have changed lose far more games than chance does in forty."""
+    """A changed contract, simulator or weights would lose far more of forty games than chance."""
     results = flown(name, model, gun, "dogfighter")
     assert results.wins >= 32, f"{results.wins} wins, {results.draws} draws, {results.losses} losses"
 
@@ -52,7 +52,7 @@ def test_low_pilot_wins_without_ground_impact(name, pilot):
 
 
 def test_attackers_come_from_same_game(tmp_path):
-    """`all` begins with every other released policy of air combat, and with no planner, which knows the dogfight."""
+    """`all` starts with every other released air combat policy, and excludes the dogfight planner."""
     options = parse(ExploitOptions, ["released/air_combat_quickstart", "--attacker", "all", "--out", str(tmp_path)])
     assert options.start[:2] == ("cold", "warm")
     assert len(options.start) > 2

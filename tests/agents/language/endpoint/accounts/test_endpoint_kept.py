@@ -17,14 +17,14 @@ TOY = {"structured": "regex", "model": "toy"}
 
 @contextmanager
 def kept(host, path, *, conditions=None, transcripts=None, **options):
-    """A backend that keeps its answers in a file."""
+    """Return a backend that stores its answers in a file."""
     with endpoint(host, **{**TOY, **options}) as backend:
         backend.follow(keep=path, conditions=conditions or {}, transcripts=transcripts, quiet=True)
         yield backend
 
 
 def without_time(metrics):
-    """Metrics of what was decided, not of what was sent."""
+    """Return metrics of decisions, without those of requests."""
     sent = ("seconds", "requests", "retries", "kept", "errors/server", "errors/refused", "errors/connection")
     return {name: value for name, value in metrics.items() if not any(part in name for part in sent)}
 
@@ -114,7 +114,7 @@ def test_damaged_answer_is_requested_again(tmp_path):
 
 
 def test_fallback_decision_is_kept(tmp_path):
-    """The games went on from it, so a better answer would begin other games."""
+    """The games continued from it, so a better answer would lead to other games."""
     with server(faults=["refusing"]) as host:
         with kept(host, tmp_path / "a.jsonl", concurrency=1) as backend:
             first = backend.decide(requests(3))

@@ -14,7 +14,7 @@ from tests.curriculum.league.small_league import small_league
 
 
 def make_run(root, name, league, *, weights=("step_10", "step_20")):
-    """The folder of a run with that league and these files of weights."""
+    """Return the folder of a run with this league and these weight files."""
     folder = root / name
     folder.mkdir()
     for path in weights:

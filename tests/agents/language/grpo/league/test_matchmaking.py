@@ -38,7 +38,7 @@ def at(league, step=0, steps=100, **options):
 
 
 def chances(league, options, **position):
-    """The probability of each agent to get a seat, in a game of neither DumbBot nor the cold start."""
+    """Return each agent's probability of a seat, in a game that is neither against DumbBots nor a cold start."""
     found = seat_draws(league, options, **position)
     total, chance = math.fsum(draw.weight for draw in found), Counter()
     for draw in found:
@@ -158,7 +158,7 @@ def test_probabilities_sum_to_one_over_members(mode, checkpoints):
 
 
 def beaten(**share):
-    """A league in which the challenger took these shares of 98 games against each opponent (99 is the prior's)."""
+    """Return a league where the challenger took these shares of 98 games per opponent (99 is the prior's)."""
     league = small_league(2)
     games = []
     for name, won in share.items():

@@ -167,7 +167,7 @@ def test_metrics_do_not_depend_on_micro_batches():
 
 
 def test_half_precision_log_probs_are_rejected():
-    """bfloat16 has eight bits: a ratio of 1.003 could not be told from 1."""
+    """bfloat16 has eight bits: a ratio of 1.003 is indistinguishable from 1."""
     tokens = tokens_of(torch.tensor([-1.0], dtype=torch.bfloat16), [-1.0], [0], [1.0])
     with pytest.raises(ValueError, match=r"bfloat16.*float32"):
         loss_of(tokens)

@@ -48,7 +48,7 @@ def test_single_sample_groups_are_dropped():
 
 
 def test_trap_14_clip_is_last_operation():
-    """One of 20 far out has (r - mean) / std = sqrt(19): nothing may stretch it again once it is cut at 2."""
+    """One outlier of 20 has (r - mean) / std = sqrt(19): nothing may rescale it after clipping at 2."""
     reward = torch.zeros(20)
     reward[7] = 1.0
     result = valued(reward, torch.zeros(20, dtype=torch.int64), advantage_clip=2.0)
@@ -89,7 +89,7 @@ def test_trap_15_equal_rewards_give_nothing_despite_rounding(reward, count):
 
 
 def test_trap_15_rounding_error_exists():
-    """The mean of equal floats, taken plainly, differs from them: these would have had advantages of order one."""
+    """The computed mean of equal floats differs from them: their advantages would be of order one."""
     reward = torch.full((7,), 0.1)
     mean = torch.zeros(1).index_add(0, torch.zeros(7, dtype=torch.int64), reward) / 7
     assert (reward - mean).abs().max() > 0
@@ -111,7 +111,7 @@ def test_trap_15_smallest_real_difference_is_used():
 
 @pytest.mark.parametrize(("loss_type", "aggregation"), itertools.product(LOSS_TYPES, AGGREGATIONS))
 def test_trap_15_dropped_groups_do_not_affect_gradient(loss_type, aggregation):
-    """The gradient of a batch with dull groups, once they are left out, against that of the batch without them."""
+    """The gradient after dropping uninformative groups equals that of a batch without them."""
     tokens = random_tokens([3, 5, 4, 2, 6], seed=8)
     result = valued([1.0, 2.0, 5.0, 5.0, 9.0], [0, 0, 1, 1, 2])
     config = GRPOConfig(loss_type=loss_type, aggregation=aggregation)
@@ -128,7 +128,7 @@ def test_trap_15_dropped_groups_do_not_affect_gradient(loss_type, aggregation):
 
 
 def biased_games(count=400):
-    """A game that is the same for all powers, but where power p gets 10 p more whatever it does: rewards and facts."""
+    """Return rewards and facts of a game where power p gets 10 p more regardless of its actions."""
     noise = torch.randn(count, 4, 7, generator=torch.Generator().manual_seed(1))
     reward = (noise + 10 * torch.arange(7)).flatten()
     facts = [

@@ -13,7 +13,7 @@ from sparring.configs.language import GRPOConfig
 
 
 def schedule(steps, *, kl=0.1, **options):
-    """Beta of each step, every one of which ends with the same KL."""
+    """Return beta of each step, all of which end with the same KL."""
     beta = Beta(GRPOConfig(**options))
     values = []
     for _ in range(steps):
@@ -23,7 +23,7 @@ def schedule(steps, *, kl=0.1, **options):
 
 
 def test_trap_32_warmup_boundaries():
-    """Golden: 20 steps to 0.04. Step 0 has none of it, step 20 is the first with all of it."""
+    """20 steps to 0.04: step 0 uses none of it, step 20 is the first with the full value."""
     values = schedule(22, kl_beta=0.04, kl_beta_warmup_steps=20)
     golden = {0: 0.0, 1: 0.002, 10: 0.02, 19: 0.038, 20: 0.04, 21: 0.04}
     assert {step: values[step] for step in golden} == pytest.approx(golden)
@@ -47,7 +47,7 @@ def test_trap_32_skipped_step_counts_for_warmup():
 
 
 def test_trap_32_controller_waits_for_end_of_warmup():
-    """KL 10 times the target throughout: step 2 is the first without a warm-up, and moved at once."""
+    """The KL is 10 times the target throughout: step 2 is the first after warmup, and is adjusted at once."""
     values = schedule(6, kl=0.2, kl_beta=0.04, kl_beta_warmup_steps=2, kl_target=0.02)
     assert values == pytest.approx([0.0, 0.02, 0.06, 0.09, 0.135, 0.2025])
 

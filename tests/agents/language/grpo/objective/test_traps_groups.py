@@ -27,7 +27,7 @@ def changed(*, centres=4, year=1903, **facts):
 
 
 def test_trap_16_facts_are_exactly_those_before_move():
-    """The type is the proof: nothing that came of a decision has a place in it, and it cannot be written to later."""
+    """The type proves it: it has no field for consequences of a decision, and is frozen."""
     assert set(GroupFacts.__slots__) == {"fork", "seat", "step", "stratum", "position"}
     assert set(typing.get_type_hints(GroupFacts).values()) == {int, Hashable}
     assert stratum(4, 1903) == (1, 1)
@@ -48,7 +48,7 @@ def test_trap_16_groups_depend_on_facts_only():
 
 @pytest.mark.parametrize("stratified", [False, True])
 def test_trap_16_permuting_outcomes_keeps_ids(stratified):
-    """Games with the same decisions before them and other ends: centres won or lost by the move come one step later."""
+    """Games with equal decisions and different ends: centres won or lost by the move appear one step later."""
     generator = torch.Generator().manual_seed(0)
     before = [changed(fork=fork % 3, seat=fork % 7, centres=2 + fork % 6) for fork in range(40)]
     rewards = torch.randn(40, generator=generator)
@@ -99,7 +99,7 @@ def test_trap_16_groups_are_numbered_by_first_appearance():
 
 
 def test_trap_16_mixed_share_counts_groups_of_several_positions():
-    """Group 0 is of one position, group 1 of two, group 2 has one member and compares nothing."""
+    """Group 0 has one position, group 1 two, group 2 a single member and so no comparison."""
     decisions = [changed(position=position) for position in (1, 1, 2, 3, 4)]
     assert mixed_share(decisions, torch.tensor([0, 0, 1, 1, 2])) == 0.5
     assert mixed_share(decisions[:2], torch.tensor([0, 0])) == 0.0

@@ -17,7 +17,7 @@ ROW = torch.zeros(6, dtype=torch.int64)
 
 
 def true_gradient(value):
-    """Autograd's gradient by the logits of a scalar function of the log-probabilities, and the value."""
+    """Return the value, and autograd's gradient by the logits, of a scalar function of log-probabilities."""
     logits = LOGITS.clone().requires_grad_()
     loss = value(logits.log_softmax(0))
     loss.backward()
@@ -25,7 +25,7 @@ def true_gradient(value):
 
 
 def expected(estimate):
-    """The expectation over draws from the policy of an estimate and of its gradient; draws carry no gradient."""
+    """Return the expectation of an estimate and its gradient over draws from the policy, without gradients of draws."""
     logits = LOGITS.clone().requires_grad_()
     logp = logits.log_softmax(0)
     loss = (logp.detach().exp() * estimate(logp)).sum()
@@ -59,7 +59,7 @@ def test_trap_9_exact_kl_matches_plain_python():
 
 
 def test_trap_9_exact_kl_has_kl_gradient():
-    """Against the closed form p_a (log p_a - log q_a - KL), which no autograd has touched."""
+    """Reference: the closed form p_a (log p_a - log q_a - KL), without autograd."""
     _, gradient = true_gradient(lambda logp: exact_kl(logp, REFERENCE, ROW, 1).sum())
     logp = LOGITS.log_softmax(0)
     assert close(gradient, logp.exp() * (logp - REFERENCE - KL))
@@ -79,7 +79,7 @@ ESTIMATES = {
 
 @pytest.mark.parametrize("name", ESTIMATES)
 def test_trap_9_estimators_match_value_gradient_or_both(name):
-    """That of k3 is the gradient of the other direction."""
+    """The gradient of k3 is that of the opposite KL direction."""
     estimate, right, expected_gradient = ESTIMATES[name]
     value, gradient = expected(estimate)
     assert right in (None, value == pytest.approx(KL, abs=1e-10))
@@ -99,7 +99,7 @@ def test_trap_9_ratio_weighted_k3_is_unbiased_off_policy():
 
 
 def test_trap_9_reversed_k3_is_wrong_in_value_and_gradient():
-    """e^(l - q) - (l - q) - 1, the estimator of draws from the reference, is not what it was taken for."""
+    """e^(l - q) - (l - q) - 1, meant for draws from the reference, is not an estimator here."""
     value, gradient = expected(lambda logp: (logp - REFERENCE).expm1() - (logp - REFERENCE))
     assert abs(value - KL) > 0.05
     assert not close(gradient, GRADIENT)
@@ -107,7 +107,7 @@ def test_trap_9_reversed_k3_is_wrong_in_value_and_gradient():
 
 
 def test_trap_9_sampled_estimates_match_enumeration():
-    """The same conclusion from draws: the mean gradient of k3 points along the forward KL, not along the reverse."""
+    """The same from draws: the mean gradient of k3 points along the forward KL, not along the reverse."""
     draws = torch.multinomial(LOGITS.softmax(0), 200_000, replacement=True, generator=torch.Generator().manual_seed(0))
     logits = LOGITS.clone().requires_grad_()
     k3(logits.log_softmax(0)[draws], REFERENCE[draws]).mean().backward()
@@ -151,7 +151,7 @@ def test_trap_28_padded_mask_gives_nan_and_ragged_sum_does_not():
 
 
 def test_trap_28_certain_distribution_is_finite():
-    """Logits 200 apart: the unlikely id underflows to probability 0 in float32 and its term must be 0, not NaN."""
+    """Logits 200 apart: the unlikely id underflows to 0 in float32, and its term must be 0, not NaN."""
     logits = torch.tensor([200.0, 0.0], requires_grad=True)
     kl = exact_kl(logits.log_softmax(0), torch.tensor([0.5, 0.5]).log(), torch.zeros(2, dtype=torch.int64), 1)
     kl.sum().backward()

@@ -15,7 +15,7 @@ EVERY_KIND = pytest.mark.parametrize(("loss_type", "aggregation"), KINDS)
 
 
 def gradient_of(tokens, parts, totals, *, beta=0.1, **options):
-    """Loss and gradient of a batch learned in `parts`, lists of its samples."""
+    """Return loss and gradient of a batch processed in `parts`, lists of its samples."""
     tokens.logp.values.grad = None
     total = 0.0
     for samples in parts:
@@ -38,7 +38,7 @@ def test_trap_1_first_pass_has_ratio_one_and_zero_kl():
 
 
 def expected_ratio(drawn_from, policy):
-    """E of the loss's ratio over draws with these log-probabilities, each draw a sample of one token."""
+    """Return E[ratio] over draws with these log-probabilities, each draw a sample of one token."""
     tokens = tokens_of(policy, drawn_from, list(range(len(policy))), torch.ones(len(policy)).tolist())
     ratio = policy_loss(tokens, totals_of(tokens), GRPOConfig(), beta=0.0).ratio
     return (drawn_from.exp() * ratio).sum().item()
@@ -65,7 +65,7 @@ def test_trap_5_one_sided_temperature_shows_in_ratio():
 
 @pytest.mark.parametrize("loss_type", LOSS_TYPES)
 def test_trap_10_ratio_does_not_grow_with_completion_length(loss_type):
-    """Every token 0.3 nats likelier: a ratio of the sequence's sum would be e^(0.3 T), e^30 for 100 tokens."""
+    """Every token is 0.3 nats likelier: a sequence ratio would be e^(0.3 T), e^30 for 100 tokens."""
     for length in (1, 10, 100):
         tokens = tokens_of([-1.0] * length, [-1.3] * length, [0] * length, [1.0], kl=[0.2] * length)
         totals = totals_of(tokens)
@@ -78,7 +78,7 @@ def test_trap_10_ratio_does_not_grow_with_completion_length(loss_type):
 
 @EVERY_KIND
 def test_trap_13_micro_batches_sum_to_batch(loss_type, aggregation):
-    """One sample at a time, uneven parts, and all at once: the same loss and gradient."""
+    """One sample at a time, uneven parts, and all at once give the same loss and gradient."""
     tokens = random_tokens([5, 1, 9, 3, 12, 2], seed=1, weighted=True)
     options = {"loss_type": loss_type, "aggregation": aggregation, "entropy_coef": 0.01}
     totals = totals_of(tokens)
@@ -90,7 +90,7 @@ def test_trap_13_micro_batches_sum_to_batch(loss_type, aggregation):
 
 
 def test_trap_13_per_micro_batch_normalization_differs():
-    """The mistake itself: a mean over tokens per part, averaged over the parts, weighs tokens of short parts more."""
+    """The mistake: a mean over tokens per part, averaged over parts, overweights tokens of short parts."""
     tokens = random_tokens([9, 1], seed=1)
     _, right = gradient_of(tokens, [[0], [1]], totals_of(tokens), aggregation="dapo")
     right, wrong = right.clone(), torch.zeros(10, dtype=torch.float64)
@@ -102,7 +102,7 @@ def test_trap_13_per_micro_batch_normalization_differs():
 
 @EVERY_KIND
 def test_trap_13_masked_tokens_leave_sums_and_counts(loss_type, aggregation):
-    """A batch from which tokens were masked is the batch that never had them."""
+    """A batch with masked tokens equals the batch without them."""
     tokens = random_tokens([4, 3, 2], seed=2, weighted=True)
     kept = torch.tensor([1, 0, 1, 1, 1, 1, 0, 1, 1], dtype=torch.bool)
     config = GRPOConfig(loss_type=loss_type, aggregation=aggregation)
@@ -138,7 +138,7 @@ def test_trap_23_last_token_has_gradient():
 
 @EVERY_KIND
 def test_trap_29_forced_tokens_do_not_dilute_means(loss_type, aggregation):
-    """However many tokens were forced, loss, gradient and the means over decisions stay; the means over all shrink."""
+    """For any number of forced tokens, loss, gradient and decision means stay equal; means over all tokens shrink."""
     options = {"loss_type": loss_type, "aggregation": aggregation, "entropy_coef": 0.01}
     seen = []
     for forced in (0, 50):

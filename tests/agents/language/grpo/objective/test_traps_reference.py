@@ -47,7 +47,7 @@ class Adapted(nn.Module):
 
     @torch.no_grad()
     def learn(self, seed=0):
-        """Move the adapter some way."""
+        """Move the adapter a little."""
         generator = torch.Generator().manual_seed(seed)
         for parameter in self.adapters().values():
             parameter.add_(0.3 * torch.randn(parameter.shape, generator=generator).to(parameter.dtype))
@@ -83,7 +83,7 @@ def test_trap_11_base_model_has_adapters_disabled():
 
 
 def test_trap_11_changed_ema_changes_kl():
-    """The mistake was a mean that was kept up to date and never looked at."""
+    """The mistake was a mean that was updated but never used."""
     model = Adapted()
     model.learn()
     reference = reference_of(model, use_ema_reference=True)
@@ -239,7 +239,7 @@ def test_trap_12_stored_base_log_probs_are_used_and_reported():
 
 @pytest.mark.parametrize("source", [Source.SAMPLER, Source.TRAINER, Source.POLICY])
 def test_trap_12_rollout_log_probs_are_not_reference_log_probs(source):
-    """The mistake itself: what came with the decisions, kept under the name of the reference."""
+    """The mistake: log-probabilities stored with the decisions were used as the reference's."""
     model = Adapted()
     reference = reference_of(model)
     rollout = LogProbs(model().detach(), source, "policy@1")

@@ -31,7 +31,7 @@ def test_overfit_check_passes_without_fault(model, tmp_path):
 
 @pytest.mark.usefixtures("no_picture")
 def test_zero_learning_rate_fails(model, tmp_path):
-    """The smallest rate that the options allow leaves every answer what it was, and with sampling each draw, too."""
+    """The smallest allowed rate leaves every answer unchanged, and with sampling every draw."""
     code, report = run_check(model, tmp_path, "still", "grpo.learning_rate=1e-12", "overfit.greedy=false")
     assert (code, report["verdict"]) == (1, "FAIL")
     assert "reward slope" in failures(report)

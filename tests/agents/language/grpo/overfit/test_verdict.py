@@ -15,7 +15,7 @@ HEALTHY |= {"advantage_range": 3.0, "control": 0.1, "gradient_norm": 0.5, "skipp
 
 
 def row(step, **changed):
-    """A healthy step: the reward rises, the KL is a fifth of the loss."""
+    """Return a healthy step: the reward rises, and the KL is a fifth of the loss."""
     rising = {"before": 0.1 + 0.001 * step, "after": 0.101 + 0.001 * step, "beta": 0.005 if step > 20 else 0.0}
     return OverfitRow(step=step, **{**HEALTHY, **rising, **changed})
 
@@ -34,7 +34,7 @@ def test_healthy_run_passes():
 
 
 def recorded(seed, *, reward, kl_share, skipped, kl, noise, starts=1):
-    """50 steps with figures of a published log; the control stays where the reward begins, with the same noise."""
+    """Return 50 steps with published figures; the control stays at the initial reward with the same noise."""
     random = np.random.default_rng(seed)
     made = []
     for step, mean in enumerate(np.linspace(*reward, 50), 1):
@@ -94,7 +94,7 @@ def with_rewards(rewards, control):
 
 
 def test_zero_rate_fails_on_equal_seeds_despite_lucky_draws():
-    """The rewards of equal policies with equal seeds are equal, so even rising ones are no learning."""
+    """Equal policies with equal seeds earn equal rewards, so even rising rewards show no learning."""
     lucky = np.linspace(0.1, 0.9, STEPS)
     assert failed(with_rewards(lucky, lucky)) == ["reward slope"]
     assert failed(with_rewards(lucky, np.full(STEPS, 0.1))) == []
@@ -106,7 +106,7 @@ def test_zero_rate_fails_on_equal_seeds_despite_lucky_draws():
     [(25, 0.0, 0.01), (50, 0.5, 0.03), (200, 0.8, 0.03), (50, 1.0, 0.35)],
 )
 def test_random_walk_rarely_passes(steps, correlation, most):
-    """Of 400; the sign of the slope alone passes half of them. At 1 the reward is a random walk."""
+    """Of 400 runs; the sign of the slope alone would pass half. At 1 the reward is a random walk."""
     rng = np.random.default_rng(0)
     noise = rng.normal(size=(400, steps))
     for step in range(1, steps):

@@ -47,7 +47,7 @@ def nim_tokenizer():
 
 
 def nim_plan(step, *, groups, samples):
-    """Every group has a heap of its own; the learner moves first against a perfect player."""
+    """Return a plan with a heap per group; the learner moves first against a perfect player."""
     made = [GroupPlan((HERO, BOT), (0,), (), (0.0, 0.0), 0, 1, mix(step, number)) for number in range(groups)]
     return RolloutPlan(step, 0, samples, tuple(made))
 

@@ -22,7 +22,7 @@ PHASES = (0, 2, 4)
 
 
 class Noting:
-    """The backends of a rollout: who was asked, when, and how often for prompts that it says it cannot read."""
+    """Backends of a rollout that record requests, and reject a given number of prompts as unreadable."""
 
     def __init__(self, unreadable=()):
         self.asked, self._unreadable, self._backend = [], unreadable, toy_backend()
@@ -56,7 +56,7 @@ def same(one, other):
 
 
 def test_base_model_plays_all_powers_until_fork(tmp_path):
-    """Two games in spring and autumn of 1901, one of them beyond; retreats and winters ask fewer."""
+    """Two games in spring and autumn of 1901, one of them longer; retreats and winters ask fewer powers."""
     backends = Noting()
     found = warmed(tmp_path, backends=backends)
     assert [name for name, _ in backends.asked] == [BASE_MODEL] * len(backends.asked)
@@ -67,7 +67,7 @@ def test_base_model_plays_all_powers_until_fork(tmp_path):
 
 
 def test_group_start_depends_on_its_seed_only(tmp_path):
-    """Whatever the other groups' seeds are."""
+    """The seeds of other groups do not matter."""
     first, again, other = (warmed(tmp_path, seeds=seeds) for seeds in ((1, 2, 3), (1, 2, 3), (1, 9, 3)))
     assert same(first.positions, again.positions) == [True] * 3
     assert same(first.positions, other.positions) == [True, False, True]
@@ -81,7 +81,7 @@ def test_unreadable_prompt_fails_its_group_only(tmp_path):
 
 
 def test_fork_stays_before_last_year(tmp_path):
-    """However many phases it may have: there is a year left to learn in."""
+    """For any number of phases, one year is left to learn in."""
     found = warmed(tmp_path, "dumbbot", phases=(0, 500, 900), last_year=1904)
     assert found.positions["year"].tolist() == [1901, 1904, 1904]
     assert found.positions["phase"].tolist() == [SPRING] * 3
@@ -89,7 +89,7 @@ def test_fork_stays_before_last_year(tmp_path):
 
 
 def test_won_game_forks_from_position_before_win(tmp_path):
-    """With these seeds DumbBots win in 1923, 1925 and 1922, once centres are counted after an autumn."""
+    """With these seeds DumbBots win in 1923, 1925 and 1922, after autumn's centre count."""
     found = warmed(tmp_path, "dumbbot", seeds=(18, 39, 40), phases=(160,) * 3, last_year=1930)
     centres = count_centres(found.positions["owner"])
     assert found.positions["year"].tolist() == [1923, 1925, 1922]
@@ -100,7 +100,7 @@ def test_won_game_forks_from_position_before_win(tmp_path):
 
 
 def test_ownership_before_fork_is_kept(tmp_path, monkeypatch):
-    """Provinces that a unit has left are its power's still, so coming back is nothing new."""
+    """A power keeps provinces that its units left, so returning there is nothing new."""
     config, seen, begin = small_config(), [], Scorer.begin
     monkeypatch.setattr(rollout, "AT_OPENING", 0.0)
 
@@ -132,7 +132,7 @@ def test_games_failed_before_fork_are_counted(monkeypatch):
 
 
 def test_league_players_can_play_before_fork(tmp_path):
-    """The learner, the hero's, is asked; all other seats are bots', and the base model is never asked."""
+    """The learner plays the hero; bots have all other seats, and the base model is never asked."""
     config = small_config("grpo.rollout_warmup_player=players")
     plan = plan_of(config)
     masters = DiplomacyBatch(len(plan.groups), last_year=1910, threads=1)

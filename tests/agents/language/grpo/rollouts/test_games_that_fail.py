@@ -24,7 +24,7 @@ BOTS = ("chaos", "random", "dumbbot", "random", "chaos")
 
 
 def plan_with_a_checkpoint(config, folder):
-    """Two positions of two games each; a frozen policy sits in the first position's games alone."""
+    """Return two positions of two games each; a frozen policy plays only in the first position's games."""
     met = iter([(FROZEN, *BOTS), ("random", *BOTS)])
     league = enter_checkpoint(new_league(("random", "chaos", "dumbbot"), "toy"), step=1, path="step_000001.pt")
     draw = {"draw": lambda rng: Opponents(next(met), ("peer",) * 6), "league": league}
@@ -73,7 +73,7 @@ def test_failing_player_fails_only_its_games(batches):
 
 
 class Forgetful:
-    """A backend that cannot read the prompts of one game as soon as it has moved `moves` times."""
+    """A backend that rejects the prompts of one game once it has moved `moves` times."""
 
     name, exact = "forgetful", True
 
@@ -92,7 +92,7 @@ class Forgetful:
 
 
 def test_unreadable_prompt_fails_its_game_only(tmp_path):
-    """One learner's seat in each of four games, so a request's place is its game."""
+    """There is one learner seat in each of four games, so a request's index is its game."""
     config = small_config()
     batches = []
     for moves in (0, 2):
@@ -107,7 +107,7 @@ def test_unreadable_prompt_fails_its_game_only(tmp_path):
 
 
 def test_fallbacks_are_counted_by_order(batches):
-    """Two answers of no use, and one that lacks an order: of the orders asked for, those count that came."""
+    """Two useless answers and one with a missing order: only given orders count."""
     whole, _ = batches
     turns = list(whole.turns)
     long = [number for number, turn in enumerate(turns) if turn.lines >= 2][:3]
@@ -140,7 +140,7 @@ def run(folder, *options, callbacks=()):
 
 
 class Damage(Callback):
-    """Cut the checkpoints of the league short once a step is done; `kept` has what they were."""
+    """Truncate the league's checkpoints after a step; `kept` holds their content."""
 
     def __init__(self, folder):
         self._folder, self.kept = folder, {}
@@ -153,7 +153,7 @@ class Damage(Callback):
 
 
 def test_failure_of_all_games_stops_resumably_with_cause(tmp_path):
-    """The only policies to meet are damaged on the disk; put back, the run ends as one that was never stopped."""
+    """All opponents are damaged on disk; once restored, the run ends like an uninterrupted one."""
     whole = run(tmp_path, "name=whole")
     folder = tmp_path / "cut"
     damage = Damage(folder)

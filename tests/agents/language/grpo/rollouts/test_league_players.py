@@ -28,7 +28,7 @@ PLAYERS = tuple(CHALLENGER if power == HERO else STUDENT if power in OWN else "c
 
 
 class Asked(BotBackend):
-    """A bot in the place of a language model, and the seats for which it was asked."""
+    """A bot in place of a language model that records the seats it is asked for."""
 
     def __init__(self):
         super().__init__("random", game="diplomacy")
@@ -73,7 +73,7 @@ def test_league_policy_orders_its_seats_without_requests(monkeypatch):
 
 
 def test_all_phase_policy_replaces_bot_orders():
-    """To the end of games that both play: as if no bot had been there."""
+    """Until both games end, play equals a game without the bot."""
     network = OrderNetwork(NetworkConfig(hidden=8, blocks=1, all_phases=True), seed=2).eval()
     with torch.no_grad():
         network.actor.ask.weight.mul_(300.0)

@@ -24,14 +24,14 @@ def refuse(rng):
 
 
 def groups(*, steps=1, draw=met, **options):
-    """All groups of the first steps."""
+    """Return all groups of the first steps."""
     league = enter_checkpoint(new_league(("random", "chaos", "dumbbot"), "toy"), step=1, path="step_000001.pt")
     given = {"seats": 7, "policy_version": 0, "seed": 3, "draw": draw, "league": league}
     return [g for step in range(steps) for g in draw_plan(replace(CONFIG, **options), step=step, **given).groups]
 
 
 def test_heroes_rotate_over_powers():
-    """Three a step: after seven steps each power has been learned with three times, none twice in a row."""
+    """Three per step: after seven steps each power has learned three times, never twice in a row."""
     found = [group.heroes for group in groups(groups=3, steps=7)]
     assert found == [(power,) for _ in range(3) for power in range(7)]
 
@@ -65,7 +65,7 @@ def test_self_play_trains_all_seven_without_opponents():
 
 
 def at_opening(monkeypatch, *chances):
-    """Let games begin at the opening with one chance after the other."""
+    """Start games at the opening with one probability after the other."""
     for chance in chances:
         monkeypatch.setattr(rollout, "AT_OPENING", chance)
         yield
@@ -73,7 +73,7 @@ def at_opening(monkeypatch, *chances):
 
 @pytest.mark.parametrize("most", [1, 3])
 def test_fork_phase_is_uniform_unless_game_starts_at_opening(most, monkeypatch):
-    """With chance 0 every number from 0 to the most comes up alike, with 1 none."""
+    """With probability 0 every number of phases is equally likely, with 1 there are none."""
     many = {"groups": 200, "rollout_warmup_phases": most}
     never, always, half = (
         Counter(group.warmup_phases for group in groups(**many)) for _ in at_opening(monkeypatch, 0.0, 1.0, 0.5)

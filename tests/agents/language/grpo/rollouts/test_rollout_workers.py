@@ -30,7 +30,7 @@ def play(players, step, what):
 
 @pytest.fixture
 def loaded(monkeypatch):
-    """Workers are forked from a loaded process: how one begins is not the question, and imports take seconds."""
+    """Fork workers from a preloaded process, since imports take seconds."""
     monkeypatch.setattr(pools, "multiprocessing", warm_workers())
 
 
@@ -44,7 +44,7 @@ def workers(**options):
 
 
 def test_plans_run_ahead_and_fault_is_raised_in_order(loaded):
-    """One worker and five plans: the others are played when the first is taken, not when they are asked for."""
+    """One worker and five plans: the others are already played when the first result is taken."""
     with workers(threads=3, deterministic=True) as players:
         for step, what in enumerate(("report", "report", "report", "fault")):
             players.submit(Job(SimpleNamespace(step=step, what=what), b""))
@@ -80,7 +80,7 @@ def test_worker_death_is_reported_in_trainer_thread(loaded):
 
 
 def test_worker_ignores_signals(tmp_path):
-    """Sent to the whole group by a scheduler or a terminal, at any moment: the worker plays on."""
+    """A scheduler or terminal signals the whole group at any moment: the worker continues."""
     with closing(Workers(idle_config(), Patient, pytest.fail)) as players:
         worker = players.pool.workers[0]
         players.submit(Job(SimpleNamespace(step=0), b"weights"))
@@ -97,7 +97,7 @@ def test_worker_ignores_signals(tmp_path):
 
 @pytest.fixture(scope="module")
 def left():
-    """A process that gives its two workers a job each, looks at the signals they block, and leaves."""
+    """A process that gives its two workers a job each, records their blocked signals, and exits."""
     leaving = (
         "import sys, time; from pathlib import Path; from types import SimpleNamespace; "
         "from sparring.agents.language.grpo.rollouts.workers import Workers; "
@@ -113,12 +113,12 @@ def left():
 
 
 def test_exit_does_not_wait_for_workers(left):
-    """Though they leave SIGTERM, which a process sends its daemons when it ends, to the trainer."""
+    """They ignore SIGTERM, which a process sends to its daemons on exit."""
     assert left.returncode == 3, left.stderr
 
 
 def test_first_worker_ignores_signals(left):
-    """In a process of its own: with its first child comes one that tracks resources, and lets signals in."""
+    """Run in a separate process: the first child starts a resource tracker, which unblocks signals."""
     first, second = json.loads(left.stdout.decode().replace("'", '"'))
     assert first == second
     assert int(first, 16) & 1 << signal.SIGINT - 1
@@ -127,7 +127,7 @@ def test_first_worker_ignores_signals(left):
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells a process of its parent's end")
 def test_busy_worker_exits_with_killed_trainer():
-    """It would notice the end of the pipe only after its rollout."""
+    """It would notice the closed pipe only after its rollout."""
     training = (
         "import time; from types import SimpleNamespace; "
         "from sparring.agents.language.grpo.rollouts.workers import Workers; "

@@ -22,7 +22,7 @@ OPTIONS = ("grpo.learning_rate=1e-2", "grpo.kl_beta=0", "grpo.target_kl=0", "grp
 
 
 def toy(*options):
-    """A model that plays Nim and learns, of the seats called `HERO`."""
+    """Return a model that plays Nim and learns for the seats called `HERO`."""
     config, tokenizer = small_config(*OPTIONS, *options), nim_tokenizer()
     adapters = Adapters(llama(tokenizer, initializer_range=0.15), LoraShape.of(config.model), seed=3)
     base = {"base": "nim", "without_adapters": lambda: adapters.playing(BASE)}
@@ -41,7 +41,7 @@ def step(learner, batch):
 
 @pytest.mark.parametrize(("free_text", "steps", "first", "last"), [(False, 12, 0.65, 0.9), (True, 25, 0.35, 0.55)])
 def test_reward_of_unknown_text_game_rises(free_text, steps, first, last):
-    """From chance to nearly always won; free text first has to become moves at all."""
+    """From chance to nearly always won; free text must first become valid moves."""
     learner, backend = toy()
     rollouts, rewards = Rollouts(Nim(free_text=free_text), {HERO: backend}.__getitem__), []
     for number in range(steps):

@@ -20,7 +20,7 @@ RATIO = [1.0, 2.0, 8.0, 0.1, 0.5]
 
 
 def pair(ratio):
-    """The trainer's and the sampler's log-probabilities of tokens with these w."""
+    """Return log-probabilities of trainer and sampler for tokens with these weights."""
     sampler = torch.linspace(-2.0, -0.5, len(ratio), dtype=torch.float64)
     trainer = sampler + torch.tensor(ratio, dtype=torch.float64).log()
     return LogProbs(trainer, Source.TRAINER, "policy@3"), LogProbs(sampler, Source.SAMPLER, "policy@1")
@@ -68,7 +68,7 @@ def test_on_policy_sampler_changes_nothing(mask):
 
 
 def test_nan_token_is_not_hidden_by_mask():
-    """It has to reach the loss, where the guard refuses the step."""
+    """It must reach the loss, where the guard rejects the step."""
     trainer, sampler = pair(RATIO)
     trainer.values[2] = math.nan
     result = correction(trainer, sampler, SAMPLE, 2, GRPOConfig(importance_mask=True))
@@ -109,7 +109,7 @@ def test_trap_24_half_precision_exceeds_float32_threshold():
 
 @pytest.mark.parametrize("mistake", [{"allowed": slice(None)}, {"temperature": 1.0}, {"both": True}])
 def test_trap_3_one_sided_mask_or_temperature_is_rejected(mistake):
-    """Drawn over the six allowed ids at 0.8; scored over all ids, or at 1."""
+    """Sampled over the six allowed ids at 0.8; scored over all ids, or at temperature 1."""
     logits = torch.randn(50, 40, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     both = "both" in mistake
 
