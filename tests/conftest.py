@@ -197,12 +197,12 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collectstart():
-    """Freeze imported objects, so the garbage collector skips them."""
+    """Disable garbage collection during imports, since imported objects stay alive."""
     gc.disable()
 
 
 def pytest_collection_finish(session):
-    """Freeze collected tests, so the garbage collector skips them."""
+    """Enable garbage collection again, with imported objects frozen."""
     gc.enable()
     gc.collect()
     gc.freeze()

@@ -23,7 +23,7 @@ CODES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """An empty folder for runs and files."""
+    """Use an empty folder for runs and files."""
     (tmp_path / "checkpoints").mkdir()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(players, "CHECKPOINTS", tmp_path / "checkpoints")

@@ -53,7 +53,7 @@ def python_files(*places):
 
 
 def statements(nodes):
-    """All statements below `nodes`, where imports are; walking through the expressions as well takes seconds."""
+    """Yield all statements below `nodes`; walking expressions too would take seconds."""
     for node in nodes:
         yield node
         for part in ("body", "orelse", "finalbody", "handlers", "cases"):
@@ -64,13 +64,13 @@ parsed = cache(lambda source: [*statements(ast.parse(source).body)])
 
 
 def room_of(name):
-    """Room of a module by the names of its folders: that of its layer, inside a game."""
+    """Return the package of a module by its folder names: its layer's, inside a game."""
     parts = name.removeprefix("sparring.").split(".")
     return LAYERS.get(parts[2], "envs") if parts[0] == "envs" and len(parts) > 2 else parts[0]
 
 
 def imported(source, room):
-    """Full names of what Python source imports, wherever in the file; a relative import is of its own room."""
+    """Return full names of a source's imports anywhere in the file; relative ones are in its own package."""
     names = set()
     for node in parsed(source):
         if isinstance(node, ast.Import):
@@ -82,7 +82,7 @@ def imported(source, room):
 
 
 def imported_rooms(source, room):
-    """Rooms of the package that Python source imports, and `tests` or `benchmarks`; the package itself is `envs`."""
+    """Return the packages a source imports, and `tests` or `benchmarks`; the top-level package counts as `envs`."""
     names = {"sparring.envs" if name == "sparring" else name for name in imported(source, room)}
     return {room_of(name) for name in names} & OURS
 
@@ -98,7 +98,7 @@ def test_imports_follow_allowed_directions(room):
 
 
 def test_benchmarks_do_not_import_tests():
-    """Tests may use what benchmarks share with them, never the other way round."""
+    """Tests may use what benchmarks share with them, but not vice versa."""
     files = python_files("benchmarks")
     assert files
     assert [file.name for file in files if "tests" in imported_rooms(file.read_text(), "benchmarks")] == []
@@ -115,7 +115,7 @@ def test_import_rules_detect_wrong_import():
 
 
 def test_every_internal_import_uses_package_name():
-    """A folder called envs in the working directory, or a package called agents, is then never taken for ours."""
+    """Then a folder called envs or an installed package called agents cannot shadow ours."""
     rooms = {*MAY_IMPORT, "train"}
     likely = re.compile(rf"(?:import|from|,|\()\s+(?:{'|'.join(rooms)})\b")  # parsing all files takes seconds
     for file in python_files(*MAY_IMPORT, "tests", "benchmarks", "docs"):
@@ -127,7 +127,7 @@ def test_every_internal_import_uses_package_name():
 
 @pytest.mark.parametrize("room", MAY_IMPORT)
 def test_every_module_can_be_imported_under_alias(room):
-    """`import a.b.c as d` goes by the packages' attributes, which a name bound in an __init__.py can hide."""
+    """`import a.b.c as d` uses package attributes, which a name bound in an __init__.py can hide."""
     for file in python_files(room):
         parts = file.relative_to(ROOT).with_suffix("").parts
         name = ".".join(["sparring", *(part for part in parts if part != "__init__")])
@@ -157,7 +157,7 @@ def test_no_file_is_named_for_unrelated_helpers():
 
 @cache
 def modules():
-    """File of every module of the package, by its full name."""
+    """Return the file of every module, by full name."""
     files = {}
     for file in python_files(*MAY_IMPORT):
         parts = file.relative_to(ROOT).with_suffix("").parts
@@ -166,7 +166,7 @@ def modules():
 
 
 def imports_of(source, known):
-    """Modules among `known` that Python source imports by full names; those of `if TYPE_CHECKING` too."""
+    """Return modules among `known` that a source imports by full name, including `if TYPE_CHECKING`."""
     found = set()
     for node in parsed(source):
         if isinstance(node, ast.ImportFrom):
@@ -178,7 +178,7 @@ def imports_of(source, known):
 
 
 def cycles(graph):
-    """Groups of nodes that reach each other, by removing nodes without predecessors or successors."""
+    """Return groups of mutually reachable nodes, by removing nodes without predecessors or successors."""
     left = {node: set(targets) & set(graph) - {node} for node, targets in graph.items()}
     while True:
         reached = set().union(*left.values())
@@ -202,7 +202,7 @@ KNOWN_ROOM_CYCLES: set[tuple[str, ...]] = set()
 
 
 def test_subpackages_have_no_import_cycles():
-    """Sub-rooms are the folders inside a room; the files of the room itself may use all of them."""
+    """Subpackages are the folders inside a package, whose own files may use all of them."""
     known, rooms = modules(), {}
     folders = {name: file.parent.relative_to(ROOT).parts for name, file in known.items()}
     for name, targets in graph_of_files().items():
@@ -344,7 +344,7 @@ def test_crossings_count_late_and_relative_imports():
 
 
 def delete(parts, folder):
-    """Delete the files and tests of parts in a copy, and folders that are then empty; return the number of files."""
+    """Delete the files and tests of parts in a copy, with emptied folders; return the number of files."""
     tests = folder / "tests"
     files = [
         path

@@ -38,7 +38,7 @@ def test_wandb_stays_offline():
 
 
 def test_library_configuring_logging_closes_no_captured_stream(capsys):
-    """Configuring logging closes the handlers of all other libraries; absl's would close its stream as well."""
+    """Configuring logging closes other libraries' handlers; absl's would close its stream."""
     handler = absl.logging.get_absl_handler().python_handler
     assert handler.stream is sys.__stderr__
     logging.config.dictConfig({"version": 1, "disable_existing_loggers": False})

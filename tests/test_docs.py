@@ -35,13 +35,13 @@ FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 
 
 def paths(text):
-    """Paths in backticks that begin with a folder of the repository and end like a file."""
+    """Yield paths in backticks that start with a repository folder and end like a file."""
     rooms = "agents|benchmarks|configs|curriculum|docs|envs|eval|tests"
     return re.findall(rf"`(?:python )?((?:{rooms})/[\w/.-]+\.(?:{ENDINGS}))(?:`|::| )", text)
 
 
 def anchor(heading):
-    """The anchor that a heading gets where pages are shown."""
+    """Return the anchor of a heading in rendered pages."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
@@ -52,7 +52,7 @@ def anchors(path):
 
 
 def by_page(pages, wrong):
-    """What is wrong with each of the pages, by its name; pages without a fault are left out."""
+    """Return the faults of each page by name, without faultless pages."""
     return {page: faults for page in pages if (faults := [*wrong(page, PAGES[page])])}
 
 
@@ -71,7 +71,7 @@ def test_files_named_without_folder_exist():
 
 
 def test_every_module_on_page_exists():
-    """`sparring.a.b.c` is a module or a name in one; `sparring.name` is public, or a group of entry points."""
+    """`sparring.a.b.c` is a module or a name in one; `sparring.name` is public, or an entry-point group."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     groups = {group.removeprefix("sparring.") for group in project["entry-points"]}
 
@@ -200,7 +200,7 @@ def test_single_file_pages_load_nothing():
 
 
 def script(name):
-    """A Python file of docs/ as a module."""
+    """Import a Python file of docs/ as a module."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -228,7 +228,7 @@ def test_league_page_matches_generator():
 
 
 def test_payoffs_on_game_pages_match_results():
-    """Entries read from docs/results/ladder.md and docs/results/diplomacy_bots.md by hand."""
+    """Entries were read by hand from docs/results/ladder.md and docs/results/diplomacy_bots.md."""
     assert "| ace | 21.8 |  | 41.7 | 89.1 | 57.6 | 52.5 |" in PAGES["docs/envs/dogfight.md"]
     assert "| dumbbot | 19.32 | 19.19 | 18.59 | 18.82 | 19.18 | 4.89 |" in PAGES["docs/envs/diplomacy.md"]
 
@@ -243,7 +243,7 @@ def test_model_zoo_lists_every_released_model():
 
 
 def test_model_zoo_has_best_response_of_card():
-    """The card's row has a longer name, and the page once said that nothing was measured."""
+    """The card's row has a longer name, so the page once reported no measurement."""
     (row,) = [line for line in PAGES["docs/model_zoo.md"].splitlines() if line.startswith("| `dogfight_bots_only`")]
     assert "cold 0.5, 3.3, 0.3 %; warm 99.5, 100, 100 %" in row
     head = next(line for line in PAGES["docs/model_zoo.md"].splitlines() if line.startswith("| name"))
@@ -255,7 +255,7 @@ def test_model_zoo_has_best_response_of_card():
 
 
 def test_foreign_option_names_map_to_existing_options():
-    """Also to the options that an unknown name of theirs is answered with."""
+    """This includes options suggested for unknown foreign names."""
     page = PAGES["docs/coming_from.md"]
     keys = {key for kind in run_kinds() for key in declared(kind)}
     named = set(re.findall(r"`((?:ppo|env|network|logger)\.\w+)`", page))

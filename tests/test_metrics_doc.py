@@ -56,7 +56,7 @@ PLACEHOLDERS |= {"<agent>": AGENTS, "<category>": CATEGORIES}
 
 
 def listed(*pages):
-    """Key as on these pages -> whether it stands in every row; a key twice on them is an error."""
+    """Return key -> whether it is in every row; a key listed twice is an error."""
     rows = [row for page in pages for row in ROW.finditer((DOCS / page).read_text())]
     keys = {row["key"]: not row["when"].strip() for row in rows}
     assert len(keys) == len(rows)
@@ -72,7 +72,7 @@ def of_ppo():
 
 
 def of_grpo():
-    """Keys that GRPO alone writes."""
+    """Return the keys that only GRPO writes."""
     return listed("metrics_grpo.md")
 
 
@@ -84,7 +84,7 @@ def matches(documented_key, key):
 
 
 def trained(kind, root, **options):
-    """The rows of a run of two updates."""
+    """Return the rows of a run of two updates."""
     from sparring.agents.trainers import train
 
     options |= {"name": "documented", "checkpoint_dir": str(root), "device": "cpu", "threads": 1}
@@ -122,7 +122,7 @@ def diplomacy_rows(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def population_rows(tmp_path_factory):
-    """The learner, an exploiter, the learner."""
+    """Return rows of the learner, an exploiter, and the learner again."""
     return trained(
         DogfightRunConfig,
         tmp_path_factory.mktemp("population"),
@@ -136,7 +136,7 @@ def population_rows(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def imported_rows(tmp_path_factory):
-    """A game of two cards each: its matches end soon, and it can be traversed."""
+    """Return rows of a game with two cards each, short enough to traverse."""
     pytest.importorskip("pyspiel")
     return trained(
         ImportedRunConfig,
@@ -176,7 +176,7 @@ def distill_rows(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
-    """The rows of a run of two updates with self-play and every check on. A match is over after at most 90 steps."""
+    """Return rows of two updates with self-play and every check. Matches end within 90 steps."""
     return trained(
         DogfightRunConfig,
         tmp_path_factory.mktemp("checkpoints"),
@@ -192,7 +192,7 @@ def rows(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def grpo_rows(tmp_path_factory):
-    """The rows of two steps against DumbBots, a policy in the league and a check after each, every correction on."""
+    """Return rows of two steps against DumbBots with a league policy, checks and every correction."""
     folder = tmp_path_factory.mktemp("grpo")
     places = [f"model.name={toy_folder(folder / 'toy')}", f"checkpoint_dir={folder}", "name=documented"]
     switches = ["grpo.use_importance_correction=true", "league.dumbbot_game_probability=1", "league.checkpoint_every=1"]
@@ -239,7 +239,7 @@ def test_exploiter_updates_have_few_keys(population_rows):
 
 
 def test_documented_metrics_of_other_games(gymnasium_rows, diplomacy_rows):
-    """Which keys of the groups that a table lists for the dogfight are there in the others."""
+    """The table lists which dogfight metric groups exist in other games."""
     shared = {"curriculum", "league", "eval"}
     written = set().union(*diplomacy_rows)
     absent = {"rollout/hp", "rollout/action_size", "curriculum/randomization", "guard/invalid_actions"}

@@ -31,7 +31,7 @@ READS_BACK = ("aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", 
 
 
 class Operators(TorchDispatchMode):
-    """Counts torch's operators by name; where an index is a mask, its name is aten::nonzero, which it implies."""
+    """Count torch operators by name; indexing by a mask counts as aten::nonzero."""
 
     def __init__(self):
         super().__init__()
@@ -51,7 +51,7 @@ class Operators(TorchDispatchMode):
 
 
 class Calls:
-    """Counts the calls that Python makes, its own and those into C, but for those of its garbage collector."""
+    """Count Python calls, including those into C, except by the garbage collector."""
 
     def __enter__(self):
         self.count = 0
@@ -69,7 +69,7 @@ class Calls:
 
 
 def collection(num_envs, steps=6):
-    """Collecting a rollout as on an accelerator: bots and two snapshots, every match ending in every second step."""
+    """Collect a rollout as on an accelerator: bots and two snapshots, matches ending every second step."""
     batch = DogfightBatch(num_envs, threads=1, max_ticks=20)
     network = ActorCritic(59, 2, 1, NetworkConfig(hidden=4))
     env = LearnerEnv(batch, bots=BOTS, slots=2, network_shape=network.shape, seed=0)
@@ -93,7 +93,7 @@ def test_python_work_is_independent_of_match_count():
 
 
 def test_kernels_do_not_add_across_matches():
-    """Else sums would depend on the order of threads, and equal seeds would not give equal matches on a GPU."""
+    """Otherwise sums would depend on thread order, and equal seeds would differ on a GPU."""
     sources = [path.read_text(encoding="utf-8") for path in (ROOT / "envs" / "dogfight").rglob("*.py")]
     assert not [source for source in sources if re.search(r"\batomic_(add|sub|min|max|cas|exch|and|or|xor)", source)]
 
@@ -133,7 +133,7 @@ def test_every_environment_option_reaches_simulator(tmp_path):
 
 
 def names_of_cuda(source):
-    """Lines where Python source says cuda other than to compare with it."""
+    """Return lines that name cuda other than in comparisons."""
     tree = ast.parse(source)
     compared = {id(part) for node in ast.walk(tree) if isinstance(node, ast.Compare) for part in ast.walk(node)}
     texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in compared]

@@ -73,7 +73,7 @@ def test_other_measurement_commands_are_parsed(command, tmp_path, monkeypatch):
 
 
 def test_readme_python_examples_run(tmp_path, monkeypatch):
-    """The README's examples, one after the other; training and evaluation by Stable-Baselines3 are small."""
+    """The examples run in order; training and evaluation by Stable-Baselines3 are shortened."""
     monkeypatch.chdir(tmp_path)
     codes = [block for language, block in BLOCKS if language == "python"]
     names = {}
@@ -88,7 +88,7 @@ def test_readme_python_examples_run(tmp_path, monkeypatch):
 
 
 def smaller(codes, sizes):
-    """Code blocks with other numbers; each must be there, so that none is left behind."""
+    """Return code blocks with replaced numbers; each must occur."""
     for old, new in sizes.items():
         assert any(old in code for code in codes), old
         codes = [code.replace(old, new) for code in codes]

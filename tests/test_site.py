@@ -23,7 +23,7 @@ ATTRIBUTE = re.compile(r"""(?<![\w-])(id|name|href|src|rel)=(?:"([^"]*)"|'([^']*
 
 
 class Links:
-    """Links, anchors and embedded resources of a page, read four times as fast as by `html.parser`."""
+    """Links, anchors and embedded resources of a page, parsed faster than by `html.parser`."""
 
     def __init__(self, text):
         self.links, self.anchors, self.resources = set(), set(), set()
@@ -40,7 +40,7 @@ class Links:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """The folder of the built site."""
+    """Return the folder of the built site."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
@@ -82,7 +82,7 @@ def test_nothing_is_fetched_from_network(site, pages):
 
 
 def test_search_works_from_local_file(site):
-    """The index is a script that the page can load, and what starts a worker there is the site's own."""
+    """The index is a script the page can load, and the worker shim is the site's own."""
     text = (site / "search" / "search_index.js").read_text("utf-8")
     assert text.startswith("var __index = {")
     assert json.loads(text.removeprefix("var __index = "))["docs"]
@@ -93,7 +93,7 @@ def test_search_works_from_local_file(site):
 
 
 def test_diagrams_are_pictures_of_site(site):
-    """The theme loads Mermaid from a server where a page has a fence of it."""
+    """The theme would load Mermaid from a server for a fenced diagram."""
     text = (site / "architecture.html").read_text("utf-8")
     drawn = [each for each in Links(text).resources if each.startswith("images/diagrams/")]
     assert len(drawn) == 2
@@ -133,7 +133,7 @@ CONTROLS = {
 
 
 def faults(tab, address):
-    """What is wrong with a page on a phone: errors, requests elsewhere, a width beyond its own, nameless controls."""
+    """Return a page's faults on a phone: errors, external requests, excess width, unnamed controls."""
     tab.console.clear()
     tab.requests.clear()
     tab.open(address, width=WIDTH, height=800, mobile=True)
@@ -158,7 +158,7 @@ def nameless(tab):
 
 
 def wrong_pages(site, names, folder):
-    """The faults of the pages, by name."""
+    """Return the faults of the pages, by name."""
     with browser(folder) as tab:
         tab.call("Network.enable")
         tab.call("Accessibility.enable")

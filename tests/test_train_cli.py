@@ -23,7 +23,7 @@ SCRIPT = Path(train.__file__).resolve()
 
 @pytest.fixture
 def trained(monkeypatch):
-    """Stand in for the trainer; the list receives the configurations it was called with."""
+    """Stand in for the trainer; the list receives its configurations."""
     calls = []
     monkeypatch.setattr(train, "train", lambda config: calls.append(config))
     return calls
@@ -59,7 +59,7 @@ REFUSED = {
 
 
 def test_preflight_rejects_invalid_config_before_importing_torch(tmp_path):
-    """Without torch and Warp: importing them fails here, and nothing has been said about loading them."""
+    """Importing torch or Warp fails here, and no loading message is printed."""
     folder = tmp_path / "started"
     folder.mkdir()
     stored = load(["+run=diplomacy_ppo", "name=started", f"checkpoint_dir={tmp_path}"])
@@ -152,7 +152,7 @@ def test_script_runs_from_other_directory(tmp_path):
     ("command", "code"), [("train.py +run=quickstart --cfg", CLOSED_PIPE), ("eval/curves.py --help", 0)]
 )
 def test_closed_pipe_ends_command_quietly(command, code):
-    """As `| head -1` does after its line; here it has gone before the first. `run_command` serves all of eval/."""
+    """Like `| head -1` after its line; here the pipe is closed before. `run_command` covers all of eval/."""
     script, *arguments = command.split()
     gone, pipe = os.pipe()
     os.close(gone)

@@ -20,7 +20,7 @@ ROOMS = ("agents", "configs", "curriculum", "envs", "eval")
 
 @pytest.fixture(scope="module")
 def unlinked(tmp_path_factory):
-    """A copy of the sources as with `core.symlinks=false`: each link is a file that holds the path of its target."""
+    """Return a copy of the sources as with `core.symlinks=false`: links are files with the target's path."""
     source = tmp_path_factory.mktemp("source")
     for name in ("train.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
@@ -38,7 +38,7 @@ def unlinked(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def wheel(unlinked, tmp_path_factory):
-    """The path of a wheel built from a checkout without symbolic links."""
+    """Return a wheel built from a checkout without symbolic links."""
     target = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(target)]
     subprocess.run([*command, str(unlinked)], check=True)
@@ -47,7 +47,7 @@ def wheel(unlinked, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
-    """A folder with the wheel's contents, which comes before the repository on the path."""
+    """Return a folder with the wheel's contents, first on the path."""
     folder = tmp_path_factory.mktemp("site")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)
@@ -81,7 +81,7 @@ def test_checkout_without_symlinks_imports_its_folders(unlinked, tmp_path):
 
 
 def test_runs_use_working_directory_and_find_released_models(installed, tmp_path):
-    """Commands of one process, which loads torch once."""
+    """The commands run in one process, which loads torch once."""
     played = "--ckpt first --opponents released/dogfight_bots_only --games 2"
     small = "max_updates=1 evaluation.every=0 threads=1 env.num_envs=16 ppo.rollout_steps=16 ppo.minibatch_size=64"
     commands = f"train +run=quickstart {small} name=first", "train resume=first", f"eval.run {played}"
@@ -108,7 +108,7 @@ for module, *words in json.loads(sys.argv[1]):
 
 
 def test_texts_name_own_commands_and_run_file_can_be_anywhere(installed, tmp_path):
-    """Each command as `python -m` runs it, all in one process."""
+    """Each command runs as by `python -m`, all in one process."""
     (tmp_path / "mine.yaml").write_text("max_updates: 3\n")
     (tmp_path / "each.py").write_text(EACH)
     train, played = "sparring.train", "sparring.eval.run"
@@ -150,7 +150,7 @@ def output_kinds(cells):
 
 @pytest.mark.slow
 def test_notebooks_run_from_wheel_without_repository(installed, tmp_path):
-    """As a hosted notebook would, each in an empty folder, in one process; they make the outputs that they show."""
+    """As in a hosted notebook, each in an empty folder; their outputs match those shown."""
     paths = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
     texts = [path.read_text("utf-8") for path in paths]
     for usual, small in ((json.dumps(one)[1:-1] for one in pair) for pair in SMALLER.items()):
@@ -172,7 +172,7 @@ def test_notebooks_run_from_wheel_without_repository(installed, tmp_path):
 
 
 def test_every_pinned_package_runs_on_oldest_python():
-    """Debian 12 has Python 3.11.2: a pin that needs 3.11.5 cannot be installed there."""
+    """Debian 12 has Python 3.11.2: a pin that needs 3.11.5 could not be installed there."""
     oldest = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"].removeprefix(">=")
     pins = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line)
     needs = {}

@@ -66,7 +66,7 @@ cases = pytest.mark.parametrize(("game", "variant"), CASES, ids=lambda value: st
 
 
 def play(env, actions, seed=11):
-    """Everything an environment returned, byte for byte."""
+    """Return everything an environment returned, byte for byte."""
     seen = [pickle.dumps(env.reset(seed=seed))]
     for action in actions:
         obs, reward, terminated, truncated, info = env.step(action)
@@ -82,7 +82,7 @@ def some_actions(space, count, seed=5):
 
 
 def legal_actions(env, obs):
-    """An action for every agent, by its mask where it has one."""
+    """Return an action for every agent, by its mask if it has one."""
     masks = {agent: obs[agent].get("action_mask") if isinstance(obs[agent], dict) else None for agent in env.agents}
     return {agent: env.action_space(agent).sample(masks[agent]) for agent in env.agents}
 

@@ -34,7 +34,7 @@ COPIES = {"deepcopy": copy.deepcopy, "pickle": lambda env: pickle.loads(pickle.d
 
 
 class Counts:
-    """An opponent with a memory: its turn depends on how often it was asked."""
+    """An opponent with memory: its turn depends on the number of calls."""
 
     def __init__(self):
         self.asked = 0
@@ -118,7 +118,7 @@ def native():
 
 
 def learner():
-    """Matches against a bot and a snapshot whose actions are drawn, seen through the mirror."""
+    """Return mirrored matches against a bot and a sampling snapshot."""
     batch = DogfightBatch(8, action_repeat=40, seed=3)
     shape = shape_for(batch.contract, NetworkConfig(hidden=16))
     mirror = Mirror("classic", batch.obs_dim)
@@ -229,7 +229,7 @@ def start(case, env):
     ],
 )
 def test_copy_continues_identically_and_independently(case, moves, way):
-    """`moves` were played before the copy; None: the environment is new, and was not reset."""
+    """`moves` were played before copying; None means new and not reset."""
     make, play = CASES[case]
     env = make()
     draw = np.random.default_rng(1)

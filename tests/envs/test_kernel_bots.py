@@ -73,7 +73,7 @@ for _ in TABLES:
 
 
 def test_name_without_branch_prevents_game_from_loading():
-    """Second, last but one or last in the table: without the check it flies as another bot or sits still."""
+    """Second, last but one or last in the table: unchecked, it flies as another bot or idles."""
     script = f"TABLES = {TABLES}\n{DRIFTER}"
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr

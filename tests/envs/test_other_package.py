@@ -28,7 +28,7 @@ assert main(["eval", "--env", "hill", "--ckpt", "bot:climber", "--games", "3"]) 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """A folder with the package as pip installs it, without a network."""
+    """Return a folder with the package as installed by pip, without network."""
     folder = tmp_path_factory.mktemp("site")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
     environment = os.environ | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"}

@@ -39,7 +39,7 @@ ACTIONS = (
 
 
 class Sampled(gymnasium.Env):
-    """Observes random members of a space, which it keeps; episodes of three steps; the reward sums the action."""
+    """Observe recorded random members of a space; episodes of three steps; the reward sums the action."""
 
     def __init__(self, observation, action=None):
         self.observation_space, self.action_space = observation, action or Discrete(2)
@@ -64,7 +64,7 @@ class Sampled(gymnasium.Env):
 
 @pytest.fixture
 def registered():
-    """Register the environment with these spaces under `ID`."""
+    """Register the environment with these spaces as `ID`."""
 
     def register(observation, action=None):
         gymnasium.register(ID, lambda: Sampled(observation, action), disable_env_checker=True, order_enforce=False)
@@ -249,7 +249,7 @@ def test_multi_discrete_training_learns_and_is_evaluated(registered, tmp_path):
 
 
 def test_policy_of_older_observation_version_is_rejected(tmp_path):
-    """Until version 2 the policy saw the number of its place in every column."""
+    """Before version 2 the policy saw its place's number in every column."""
     final = train(small(tmp_path, "env.id=FrozenLake-v1", "max_updates=1"))
     checkpoint = load_checkpoint(final)
     assert checkpoint.contract["version"] == 2

@@ -23,7 +23,7 @@ STRAIGHT = np.array([0, 0.5, -1], dtype=np.float32)
 
 @pytest.fixture
 def paces(monkeypatch):
-    """The frames per second that windows wait for, without the waiting."""
+    """Record the frame rates that windows request, without waiting."""
     asked = []
 
     class HurriedClock:

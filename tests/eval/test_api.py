@@ -28,7 +28,7 @@ RELEASED = "released/dogfight_bots_only"
 
 @pytest.fixture(scope="module")
 def observations():
-    """What the released policy observed in a match of the evaluation, and its actions there [T, 59] and [T, 3]."""
+    """Return the released policy's observations [T, 59] and actions [T, 3] in an evaluation match."""
     entrant = load_policy(sparring.load(RELEASED).path, "cpu")
     step, seen, done = entrant.contestant.step, [], []
 
@@ -131,7 +131,7 @@ def test_players_without_observations_are_not_loaded(name, words):
 
 @pytest.fixture(scope="module")
 def cart(tmp_path_factory):
-    """A run on CartPole, whose observations are normalized."""
+    """Train a run on CartPole with normalized observations."""
     options = {"env.num_envs": 2, "env.normalize_obs": True, "ppo.rollout_steps": 64, "max_updates": 2}
     options |= {"checkpoint_dir": str(tmp_path_factory.mktemp("cart")), "logger.progress": False, "device": "cpu"}
     options |= {"ppo.minibatch_size": 64, "threads": 1}
@@ -253,7 +253,7 @@ def test_episodes_and_seven_player_game(cart):
     ],
 )
 def test_records_have_same_keys_in_all_games(env, one, six, options):
-    """Counts that add up, and the interval of SciPy; the unit is a pair of games in the dogfight."""
+    """Counts add up, and intervals equal SciPy's; the unit is a pair of games in the dogfight."""
     (record,) = sparring.evaluate(f"bot:{one}", env=env, opponents=six, device="cpu", threads=1, **options).data[
         "records"
     ]
@@ -303,7 +303,7 @@ GAMES = {
 
 @pytest.mark.parametrize("game", GAMES)
 def test_every_game_reports_score_and_decided_share(game):
-    """Drawn games: of two players that only flee or move at random, none wins in so short a time."""
+    """The games are drawn: fleeing or random players do not win in so short a time."""
     player, opponent, options = GAMES[game]
     asked = ["score>=0.05", f"win:{opponent}>=0", f"decided:{opponent}>=0.9", "score:worst>=0.9", f"{opponent}>=1"]
     quick = {"device": "cpu", "threads": 1} if game != "chess" else {}

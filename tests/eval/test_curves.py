@@ -24,7 +24,7 @@ STEPS = 1_000_000
 
 @pytest.fixture
 def make_run(tmp_path, monkeypatch):
-    """A run's folder whose update i has the values[i] of `metric`; Ellipsis leaves it out."""
+    """Write a run whose update i has values[i] of `metric`; Ellipsis omits it."""
     monkeypatch.setattr(players, "CHECKPOINTS", tmp_path)
     monkeypatch.chdir(tmp_path)
 
@@ -45,7 +45,7 @@ def make_run(tmp_path, monkeypatch):
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """The charts that a command would have drawn, which takes longer than all the rest."""
+    """Record the charts a command would draw, since drawing is slow."""
     charts = []
     monkeypatch.setattr(panels, "draw", lambda chart, form: charts.append(chart) or b"")
     return charts
@@ -199,7 +199,7 @@ def test_picture_shows_every_run_and_mean(make_run):
 
 
 def test_group_band_is_interval_of_mean():
-    """By hand: 0.1, 0.3, 0.5 have the mean 0.3 and the standard error 0.2 / sqrt(3); t of two degrees is 4.3027."""
+    """By hand: 0.1, 0.3, 0.5 have mean 0.3 and standard error 0.2 / sqrt(3); t with two degrees is 4.3027."""
     three = bundle([0.1, 0.1], [0.3, 0.3], [0.5, 0.5])
     assert three.mean.half == pytest.approx([4.3027 * 0.2 / 3**0.5] * 2, rel=1e-4)
     axes = panels._figure(chart(three)).axes[0]

@@ -46,7 +46,7 @@ def result_of(out):
 
 @pytest.fixture
 def cut(monkeypatch):
-    """End the process's command with `error` once it has kept `count` results; `added` are the keys it kept."""
+    """End the command with `error` after it stored `count` results; `added` are their keys."""
     added, add = [], KeptResults.add
 
     def arm(count, error):
@@ -92,7 +92,7 @@ def test_interrupted_evaluation_resumes(game, tmp_path, capsys, cut, policy):
     ],
 )
 def test_interrupted_evaluation_writes_finished_pairs(game, finished, tmp_path, cut, capsys):
-    """Of several regimes those that are complete, since the table compares them."""
+    """Of several regimes only complete ones, since the table compares them."""
     name, *more = game.split()
     cut(len(finished) + bool(more), KeyboardInterrupt())
     assert main([*words_of(name, tmp_path, ""), *more]) == 130
@@ -151,7 +151,7 @@ def test_games_against_python_code_are_not_saved(tmp_path, cut):
 
 
 def test_command_does_not_report_files_of_earlier_one(tmp_path, capsys):
-    """A call from Python that raised leaves its file on record; the next command line is another one."""
+    """A raising Python call leaves its file on record; the next command line is independent."""
     KeptResults(tmp_path / "earlier.cells.jsonl", int).add("key", 1)
     assert command.run_command("eval/run.py", lambda words: main(["--env", "dogfight"]), []) == 2
     assert "earlier.cells.jsonl" not in capsys.readouterr().err

@@ -20,7 +20,7 @@ def decoys(tmp_path):
 
 
 def call(script, *arguments, cwd):
-    """Run a script of ours where the decoys are both installed and the working directory."""
+    """Run one of our scripts with the decoys both installed and in the working directory."""
     command = [sys.executable, str(ROOT / "eval" / script), *arguments]
     env = os.environ | {"PYTHONPATH": str(cwd)}
     return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
@@ -32,7 +32,7 @@ def test_decoy_packages_would_be_imported(decoys):
 
 
 def test_evaluation_imports_own_packages_from_any_directory(decoys):
-    """Up to the names of its players; what it imports to play is under the package's own name (test_architecture)."""
+    """Results are equal except for player names; imports are covered by test_architecture."""
     done = call("run.py", "--ckpt", "bot:brawlr", "--opponents", "chaser", "--games", "2", cwd=decoys)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert "did you mean 'brawler'" in done.stderr

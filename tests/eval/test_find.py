@@ -26,7 +26,7 @@ def find_opponent(text, game=DOGFIGHT_GAME):
 
 
 def saved(path, seconds=None):
-    """Stands for a policy: nothing is read."""
+    """Stand in for a policy that is not read."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
     if seconds:
@@ -36,7 +36,7 @@ def saved(path, seconds=None):
 
 @pytest.fixture
 def root(tmp_path, monkeypatch):
-    """A repository with two runs and a released policy; the working directory is somewhere else."""
+    """Create a repository with two runs and a released policy, outside the working directory."""
     folder = tmp_path / "repository" / "checkpoints"
     for seconds, run in enumerate(["dark-ghost-quickstart", "calm-raven-quickstart"], start=1):
         saved(folder / run / "final.pt", seconds)
@@ -103,7 +103,7 @@ def of_game(run, env_id):
 
 
 def test_each_game_suggests_its_own_players(root):
-    """Runs and released policies of another game are not proposed, nor its bots, nor how it is trained."""
+    """Runs, policies, bots and training hints of other games are not suggested."""
     of_game(root / "dark-ghost-quickstart", DOGFIGHT)
     of_game(saved(root / "red-fox-diplomacy" / "final.pt").parent, DIPLOMACY)
     saved(root / "released" / "diplomacy_ppo.pt")

@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run_of(folder, env_id):
-    """A run's folder with a configuration and a file that stands for its policy: it is not read."""
+    """Create a run folder with a configuration and an unread policy file."""
     folder.mkdir()
     (folder / "config.yaml").write_text(yaml.safe_dump(to_plain(from_plain({"env": {"id": env_id}}))))
     (folder / "final.pt").touch()

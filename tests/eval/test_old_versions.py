@@ -20,7 +20,7 @@ NOTE = f"veteran was trained in {DOGFIGHT_V0}, whose bots differed"
 
 @pytest.fixture
 def veteran(make_checkpoint):
-    """An old policy, in a run's folder whose configuration says so."""
+    """Return an old policy in a run folder whose configuration says so."""
     path = make_checkpoint("veteran/final.pt", **OLD)
     (path.parent / "config.yaml").write_text(f"env: {{id: {DOGFIGHT_V0}}}")
     return path

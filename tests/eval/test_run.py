@@ -194,7 +194,7 @@ def test_evaluation_defaults():
 
 
 def test_unplayable_held_out_policies_are_skipped_and_named(make_checkpoint, tmp_path, capsys):
-    """Under challenge rules the released policies cannot; a member of the set does not play itself."""
+    """Released policies cannot play under challenge rules, and a member of the set does not meet itself."""
     make_checkpoint(rules="challenge", obs_dim=224)
     require = ["--require", "held_out:mean>=0", "--require", "released/dogfight_strong_dr>=0"]
     arguments = ["--ckpt", "pupil", "--opponents", "ace", "held_out", *require, "--out", str(tmp_path)]

@@ -127,7 +127,7 @@ def test_invalid_arguments_print_expected_messages(row, make_results, check_row)
 
 
 def test_mean_returns_are_summarized_without_opponents(make_results, tmp_path, printed):
-    """Of four runs the lowest and the highest are cut: (90 + 110) / 2. Of the pairs two are better, one is equal."""
+    """Of four runs the lowest and highest are trimmed: (90 + 110) / 2. Of the pairs two are better, one equal."""
     for name, mean in {"a": 20.0, "b": 90.0, "c": 110.0, "d": 500.0, "e": 10.0, "f": 90.0}.items():
         make_results(name, (10, 4), kind="episodes", **EPISODES | {"return": {"mean": mean}})
     out = printed(main, ["a", "b", "c", "d", "--out", str(tmp_path / "new")])
@@ -174,7 +174,7 @@ def test_missing_results_error_names_command(env, make_results, tmp_path, error_
     ],
 )
 def test_every_game_is_summarized_without_regimes(changes, words, make_results, tmp_path, printed):
-    """Wins of 10 games: 10, 4 and 6, 8; four scores of which one is cut at either end: (0.6 + 0.8) / 2."""
+    """Wins of 10 games: 10, 4 and 6, 8; of four scores one is trimmed at either end: (0.6 + 0.8) / 2."""
     for name, wins in {"a": (10, 4), "b": (6, 8)}.items():
         make_results(name, wins, **changes)
         path = tmp_path / name / "eval.json"
@@ -191,7 +191,7 @@ def test_every_game_is_summarized_without_regimes(changes, words, make_results, 
 
 
 def test_many_seat_game_has_own_score(make_results, tmp_path, printed, error_line):
-    """Of seven powers the share of squares, not (wins + draws / 2) / games."""
+    """With seven powers it is the share of squares, not (wins + draws / 2) / games."""
     for name, share in {"a": 0.25, "b": 0.15}.items():
         make_results(name, (1, 2), kind="diplomacy", schema_version=2, last_year=1905)
         path = tmp_path / name / "eval.json"

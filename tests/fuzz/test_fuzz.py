@@ -27,7 +27,7 @@ def material(tmp_path_factory):
 
 
 def fuzz(material, cases, *readers):
-    """In a process of its own, whose memory and time are limited."""
+    """Fuzz in a separate process with limited memory and time."""
     code, said = victims.listen(_main, [str(material), str(cases), *readers])
     assert code == 0, said[-8000:]
     assert said.count(f": {cases} cases, ") == len(readers)

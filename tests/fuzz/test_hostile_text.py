@@ -93,7 +93,7 @@ def wandb_offline(root):
 
 @pytest.fixture
 def printed(capsys):
-    """Run a command and return what it prints, refused or not."""
+    """Run a command and return its output, whether it fails or not."""
 
     def run(main, *words):
         with pytest.MonkeyPatch.context() as patch:
@@ -107,12 +107,12 @@ def printed(capsys):
 
 
 def assert_inert(output):
-    """Nothing that a terminal obeys."""
+    """Check that a text contains no terminal control."""
     assert [char for char in output if not (char.isprintable() or char == "\n")] == [], output
 
 
 def assert_page(page):
-    """No element or attribute of a text."""
+    """Check that a text adds no element or attribute to a page."""
     assert not [piece for piece in ("<script>owned", "<img src=x", "<!--<script") if piece in page]
     assert not set("\x1b\x07\x9b\u202e\u2066") & set(page)
 
@@ -180,7 +180,7 @@ def test_pgn_headers_are_escaped(tmp_path, printed, text):
 
 @pytest.fixture
 def zoo(tmp_path, monkeypatch):
-    """A folder of runs with a run, and a zoo with a policy."""
+    """Create a runs folder with a run, and a zoo with a policy."""
     for module in (players, cards.files):
         monkeypatch.setattr(module, "CHECKPOINTS", tmp_path / "checkpoints")
     content = torch.load(POLICY, weights_only=True)

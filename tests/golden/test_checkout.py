@@ -18,7 +18,7 @@ package-dir = {{ "sparring" = "{root}", "sparring.envs" = "envs", "sparring.agen
 
 
 def make(folder, pyproject):
-    """A project whose packages say where they are."""
+    """Create a project whose packages report their location."""
     for room in ROOMS:
         (folder / room).mkdir(parents=True)
         (folder / room / "__init__.py").write_text("")
@@ -48,7 +48,7 @@ def test_packages_with_same_name_mapped_to_folders(tmp_path, root):
 
 
 def test_installed_packages_are_not_found(tmp_path):
-    """The project's own installation is made useless: a room that this checkout lacks is not taken from elsewhere."""
+    """The project's own installation is disabled: packages missing in this checkout are not found elsewhere."""
     checkout = Checkout.at(make(tmp_path / "files", ""), tmp_path / "imports")
     code = (
         "from importlib.util import find_spec as find; "

@@ -21,7 +21,7 @@ def write_json(path, content):
 
 
 def write_run(folder, name, *, seconds):
-    """A run as small as can be; what a clock or a path decides depends on `seconds` and `folder`."""
+    """Write a minimal run; values from clock or path depend on `seconds` and `folder`."""
     run = folder / PART / name
     config = {"name": name, "checkpoint_dir": str(folder), "ppo": {"clip": 0.2}}
     state = {
@@ -52,7 +52,7 @@ def write_recording(folder, *, seconds):
 
 @pytest.fixture
 def pair(tmp_path):
-    """Two recordings of the same, at other times and places."""
+    """Return two recordings of the same run at other times and places."""
     for name, seconds in (("base", 7.5), ("head", 31.25)):
         write_recording(tmp_path / name, seconds=seconds)
     return tmp_path / "base", tmp_path / "head"
@@ -80,7 +80,7 @@ def change_tensor(file, change):
 
 
 def both_runs(folder, name, change):
-    """Change a file of both runs, so that they still agree with each other."""
+    """Change a file of both runs, so they stay consistent."""
     for run in ("whole", "cut"):
         change(folder / PART / run / name)
 
@@ -152,7 +152,7 @@ def test_missing_part_does_not_count_as_equal(pair, capsys):
 
 
 def rename_key(file):
-    """`ppo.clip` becomes `ppo.clipping.ratio`, and there is a new `ppo.rate`."""
+    """Rename `ppo.clip` to `ppo.clipping.ratio`, and add `ppo.rate`."""
     new = {"clipping": {"ratio": 0.2}, "rate": 1}
     if file.suffix == ".yaml":
         file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | {"ppo": new}))

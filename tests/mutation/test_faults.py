@@ -22,7 +22,7 @@ ROOMS = ("agents", "curriculum", "envs", "eval")
 
 @pytest.mark.parametrize("area", sorted({fault.area for fault in FAULTS}))
 def test_every_fault_can_be_planted(area):
-    """Its old text occurs once, what comes of it is Python, and its tests exist."""
+    """Its old text occurs once, the result is valid Python, and its tests exist."""
     for fault in [fault for fault in FAULTS if fault.area == area]:
         assert fault.file.split("/")[0] in ROOMS, fault.name
         ast.parse(fault.changed(ROOT))
@@ -47,7 +47,7 @@ TOY = Fault(area="toy", what="minus", file="toy/sum.py", old="a + b", new="a - b
 
 @pytest.fixture
 def toy(tmp_path):
-    """A tree with one module and its test, and the server of trials."""
+    """Create a tree with one module and its test, and a trial server."""
     (tmp_path / "toy").mkdir()
     (tmp_path / "toy/sum.py").write_text("def add(a, b):\n    assert a < 100\n    return a + b\n")
     shutil.copytree(ROOT / "tests/mutation", tmp_path / "tests/mutation", ignore=shutil.ignore_patterns("__pycache__"))
@@ -101,7 +101,7 @@ def test_trials_separate_caught_from_survived_and_restore_tree(toy, monkeypatch)
 
 
 def checkout_of(toy):
-    """The tree as something to run; an import of the project in it finds nothing."""
+    """Return the tree as something to run; project imports find nothing in it."""
     imports = toy / "imports"
     imports.mkdir()
     (imports / "sitecustomize.py").write_text(NO_FINDER)

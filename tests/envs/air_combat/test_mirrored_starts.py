@@ -12,7 +12,7 @@ HALF_TURN = np.array([-1.0, -1.0, 1.0])
 
 
 def swapped(model, pilots, steps, *, starts=12, options=rules.PLAIN):
-    """Planes [2, starts, 2] of `starts` matches and of the same with the pilots in the other seats."""
+    """Return planes [2, starts, 2] of `starts` matches, and of the same matches with swapped pilots."""
     game = AirCombatBatch(2 * starts, model=model, gun="cone", threads=1, seed=3, options=options)
     game.match_id.copy_(torch.arange(2 * starts, dtype=torch.int32) % starts)
     game.reset(3)
@@ -34,7 +34,7 @@ def test_starts_are_rotated_by_half_circle_bit_for_bit(model, options):
 
 @pytest.mark.parametrize("model", rules.MODELS)
 def test_matches_mirror_bit_for_bit(model):
-    """Twenty seconds: a difference in the last bit of a start grows to kilometres in a minute."""
+    """Twenty seconds only: a last-bit difference at the start grows to kilometres within a minute."""
     planes, _ = swapped(model, ("ace", "dogfighter"), 300)
     for name in ("pos", "vel", "nose"):
         assert np.array_equal(planes[name][1, :, ::-1], planes[name][0] * HALF_TURN)

@@ -66,7 +66,7 @@ def test_imported_game_trainers_accept_env():
 
 
 def test_flight_file_round_trips():
-    """Header, frames and angles as the format says, by a reader of its own."""
+    """Header, frames and angles follow the format, read by an independent reader."""
     env = parallel_env(opponent="turning", render_mode="acmi")
     env.reset(seed=5)
     for _ in range(30):

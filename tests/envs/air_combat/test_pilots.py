@@ -9,7 +9,7 @@ from sparring.envs.air_combat.batch import AirCombatBatch
 
 
 def flown(first, second, *, matches=16, seconds=120, model="point_mass", seed=4):
-    """Results [matches] of the first pilot, +1 won, and the planes after each second."""
+    """Return results [matches] of the first pilot, +1 for a win, and the planes after each second."""
     game = AirCombatBatch(matches, model=model, threads=1, seed=seed)
     game.assign(torch.tensor([[rules.bot_id(first), rules.bot_id(second)]]))
     results, planes = np.full(matches, -1), []
@@ -53,7 +53,7 @@ LADDER = [
 
 @pytest.mark.parametrize(("better", "worse", "model"), LADDER)
 def test_ladder_has_expected_order(better, worse, model):
-    """Clear differences of the payoff table: half of the matches won, few lost."""
+    """Clear differences in the payoff table: half of the matches won, few lost."""
     results, _ = flown(better, worse, model=model)
     assert (results > 0).mean() >= 0.5
     assert (results < 0).mean() <= 0.2
@@ -73,7 +73,7 @@ def test_every_low_pilot_has_altitude_band():
 
 @pytest.mark.parametrize("model", rules.MODELS)
 def test_low_pilots_stay_in_bands_above_ground(model):
-    """From 200 starts, 25 each, beside a weaver, which does not fight; a match that ended is left out."""
+    """200 starts, 25 each, beside a weaver that does not fight; finished matches are skipped."""
     names, starts = tuple(BANDS), 25
     game = AirCombatBatch(starts * len(names), model=model, action_repeat=6, threads=1, seed=9)
     game.assign(torch.tensor([[rules.bot_id(name), rules.bot_id("weaver")] for name in names] * starts))
@@ -98,7 +98,7 @@ def test_low_pilots_stay_in_bands_above_ground(model):
 
 @pytest.mark.parametrize("model", rules.MODELS)
 def test_unarmed_low_pilots_never_fire(model):
-    """Against one that sits behind them, and one that comes close in front."""
+    """Against one that sits behind them, and one that crosses close in front."""
     for name in UNARMED:
         for opponent in ("chaser", "deck"):
             _, planes = flown(name, opponent, matches=4, seconds=30, model=model)
@@ -115,7 +115,7 @@ def test_unarmed_low_pilots_never_fire(model):
 @pytest.mark.parametrize("model", rules.MODELS)
 @pytest.mark.parametrize("pilot", rules.BOTS)
 def test_no_pilot_flies_into_ground(pilot, model):
-    """Against a target that only flies straight; all states stay finite."""
+    """Against a straight-flying target; all states stay finite."""
     _, planes = flown(pilot, "straight", matches=8, seconds=60, model=model)
     heights = -np.stack([one[:, 0]["pos"][:, 2] for one in planes])
     assert np.isfinite(heights).all()

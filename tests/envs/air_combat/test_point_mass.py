@@ -31,7 +31,7 @@ def test_reference_performance(case):
 
 
 def flown(height, speed, load, ticks=6):
-    """Planes before and after `ticks` of a level turn of `load` in full afterburner, its lags settled."""
+    """Return planes before and after `ticks` of a level turn of `load` in full afterburner, lags settled."""
     planes = flights.level(1, speed=speed, height=height, bank=np.arccos(1.0 / load))
     planes["power"], planes["load"] = 100.0, load
     alpha = point_mass.angle_of_attack(point_mass.lift_for(load, speed, height, 100.0))
@@ -92,7 +92,7 @@ def test_heading_and_place_do_not_matter(command, start, turn):
 @few
 @given(command=COMMANDS, start=STARTS)
 def test_mirrored_commands_fly_mirrored_path(command, start):
-    """Exactly for the point mass; the F-16's tables and its engine's momentum differ a little between the sides."""
+    """Exact for the point mass; the F-16's tables and engine momentum differ slightly between sides."""
     planes = flights.level(1, **(start | {"heading": 0.0}))
     load, roll, throttle = command
     for six, bound in ((False, 1e-3), (True, 12.0)):
@@ -117,7 +117,7 @@ def test_load_and_roll_lag_behind_commands():
 
 
 def test_vertical_flight_has_no_singularity():
-    """A loop passes the vertical twice and comes back."""
+    """A loop passes the vertical twice and returns."""
     planes = flights.level(1, speed=260.0, height=2000.0)
     heights = [-flights.fly(planes, (5.0, 0.0, 1.0), ticks)["pos"][0, 2] for ticks in range(0, 1500, 30)]
     assert max(heights) > 2700.0

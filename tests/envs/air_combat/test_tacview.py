@@ -15,7 +15,7 @@ from tests.envs.air_combat.battle.test_armed import closer
 
 
 def recording(hp=(1.0, 1.0), releases=(), names=("one, two", "b")):
-    """Three samples of two aircraft; `hp` is that of the second in the last two."""
+    """Return three samples of two aircraft; `hp` is the second's in the last two."""
     planes = flights.level(2, heading=np.array([0.5, -0.5]), bank=np.array([0.3, -0.3]))
     planes["pos"][1] = (111_319.49, -111_319.49, -1234.5)
     rows = np.stack([planes] * 3)
@@ -38,7 +38,7 @@ def test_angles_and_end_of_aircraft():
 
 
 def test_missiles_and_flares_are_objects_with_launch_and_end():
-    """A missile follows the first aircraft, then a flare, and ends without a hit; another hits between two samples."""
+    """A missile follows the first aircraft, then a flare, and misses; another hits between two samples."""
     flown = (
         release("missile", [0, 30], [0, 2 + 9]),
         release("flare", [30], [-1], slot=9),
@@ -61,7 +61,7 @@ def test_missiles_and_flares_are_objects_with_launch_and_end():
 
 @pytest.fixture(scope="module")
 def flown():
-    """Chasers 2 km behind what flies straight and what drops flares, on the point mass."""
+    """Fly chasers 2 km behind a straight flyer and one that drops flares, on the point mass."""
     options = rules.CombatOptions(missiles=1, flares=12)
     batch = AirCombatBatch(2, threads=1, seed=2, max_ticks=600, options=options)
     batch.load({"planes": closer(batch.snapshot()["planes"])})

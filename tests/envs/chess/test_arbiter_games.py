@@ -34,7 +34,7 @@ STARTS = (
 
 
 def kinds(board, move):
-    """What is special about a legal move, by python-chess; empty for an ordinary one."""
+    """Return the special features of a legal move, by python-chess; empty for an ordinary one."""
     found = []
     if board.is_castling(move):
         found.append("kingside" if board.is_kingside_castling(move) else "queenside")
@@ -49,7 +49,7 @@ def kinds(board, move):
 
 
 def ending(board, legal):
-    """How a game ended without claims, by the rules; empty if it goes on. A FEN shows no repetition."""
+    """Return how a game ended without claims; empty if it continues. A FEN shows no repetition."""
     if not legal:
         return "mate" if board.is_check() else "stalemate"
     if board.is_insufficient_material():

@@ -57,7 +57,7 @@ ANSWER = "M: e2e4 a1b1 E: 0.3 0.1 B: e2e4"
 
 
 class Refusing:
-    """An engine that must not be asked."""
+    """An engine that must not be called."""
 
     def top_moves(self, board, count):
         raise AssertionError(board.fen())
@@ -78,14 +78,14 @@ def test_arbiter_reward_is_defined_for_hostile_positions(fen):
 
 @pytest.mark.parametrize("entrance", REFUSING)
 def test_hostile_positions_are_rejected_identically_everywhere(entrance):
-    """Those on the command line, in folders and in PGN are in the tests of these."""
+    """The tests of the command line, folders and PGN cover those entrances."""
     for fen in (*UNREADABLE, *IMPOSSIBLE):
         with pytest.raises(InputError, match=r": is (not a FEN|impossible|of Chess960).*; give a position that can"):
             REFUSING[entrance](fen)
 
 
 def test_arbiter_reward_has_no_right_answer_for_chess960():
-    """Castling rights that standard chess drops: neither the answer with them nor the one without is rewarded."""
+    """Standard chess drops these castling rights: neither answer is rewarded."""
     prompt = f"A: {IMPOSSIBLE[-1]}+b2b3+b2b3+"
     for rights in ("KQkq", "-"):
         answer = f"bqnrnkrb/pppppppp/8/8/8/1P6/P1PPPPPP/BQNRNKRB b {rights} - 0 1+0.001+0+0"

@@ -14,7 +14,7 @@ VALUES = dict(zip([*FIVE.split(), "a2a3", "f2f3"], [*map(float, VALS.split()), -
 
 
 class Table:
-    """The engine of the recorded rows: five moves in order, and a value after each of seven moves."""
+    """The engine of the recorded rows: five ordered moves, and a value after each of seven."""
 
     def top_moves(self, board, count):
         return list(VALUES.items())[:count]

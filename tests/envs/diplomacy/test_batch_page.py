@@ -13,7 +13,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 @pytest.fixture(scope="module")
 def after(tmp_path_factory):
-    """The names there are after each example, which go on from each other; copies of the tensors of the batch."""
+    """Return the names after each consecutive example, with copies of the batch's tensors."""
     found, names, states = [], {}, []
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("page"))

@@ -47,7 +47,7 @@ def test_out_of_range_seed_is_rejected_and_writes_no_orders(seed):
 
 
 def test_distinct_seeds_differ():
-    """Also beyond the 31 bits of a positive int, and whatever kind of whole number it is."""
+    """This includes seeds beyond 31 bits, and every integer type."""
     batch, drawn = DiplomacyBatch(4, threads=1), []
     for seed in (0, 5, 2**31 - 1, 2**31, 2**31 + 5, 2**32 - 1):
         batch.draw_orders(np.int64(seed))
@@ -59,7 +59,7 @@ def test_distinct_seeds_differ():
 
 
 def test_undecided_phase_is_found_by_check_only():
-    """`process` does not wait for the device, and promises no more than it does."""
+    """`process` does not wait for the device, so it cannot raise."""
     batch = DiplomacyBatch(1, threads=1)
     batch.undecided[0] = 1
     batch.process()
@@ -71,7 +71,7 @@ def test_undecided_phase_is_found_by_check_only():
 
 @pytest.mark.parametrize("bot", [17, 10, -2])
 def test_unknown_bot_is_found_by_check(bot):
-    """On the device it is too late to say so: the power is given no orders."""
+    """The device cannot report it in time: the power gets no orders."""
     batch = DiplomacyBatch(3, threads=1)
     batch.players[:] = torch.tensor([codes.ACTIONS, 0, 1, 2, 3, 4, 5])
     batch.check()

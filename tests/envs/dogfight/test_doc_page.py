@@ -21,7 +21,7 @@ DOC = inspect.getdoc(DogfightEnv)
 
 
 def tables(heading):
-    """The tables under a heading, each a list of rows, each row a dict from column title to text."""
+    """Return the tables under a heading: lists of rows, each a dict from column title to text."""
     section = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", DOC, re.MULTILINE | re.DOTALL).group(1)
     found = []
     for block in re.findall(r"(?:^\|.*\n?)+", section, re.MULTILINE):
@@ -35,7 +35,7 @@ def number(text):
 
 
 def observations():
-    """Row by index, with `13 + 4k` written out."""
+    """Return rows by index, with `13 + 4k` expanded."""
     by_index = {}
     for row in tables("Observations")[0]:
         start, _, every = row["index"].partition(" + ")

@@ -17,13 +17,13 @@ OUTPUTS = ("obs", "final_obs", "reward", "terminated", "truncated", "outcome", "
 
 
 def actions_of(match_ids, step):
-    """Actions [N, 2, 3] that depend on the match id and the step only."""
+    """Return actions [N, 2, 3] that depend on match id and step only."""
     rows = [np.random.default_rng([int(match), step]).uniform(-1, 1, (2, 3)) for match in match_ids]
     return torch.tensor(np.array(rows), dtype=torch.float32)
 
 
 def course(match_ids, *, neighbours="same", **options):
-    """Everything the first seven matches report in 100 steps, as a list of tensors."""
+    """Return everything reported by the first seven matches in 100 steps, as tensors."""
     count = len(match_ids)
     batch = DogfightBatch(count, seed=12, max_ticks=400, **options)
     batch.match_id.copy_(torch.tensor(match_ids, dtype=torch.int32))
@@ -52,7 +52,7 @@ def assert_same(first, second):
 
 @pytest.fixture(scope="module", params=rules.RULES)
 def alone(request):
-    """Seven matches by themselves, on one thread."""
+    """Return seven matches alone on one thread."""
     return request.param, course(range(WATCHED), rules=request.param, threads=1)
 
 

@@ -16,7 +16,7 @@ MODES = [("classic", True), ("classic", False), ("challenge", True)]
 
 
 def twins(rule_set, observe_physics, matches=64, steps=40):
-    """A batch in full flight, its image in the mirror, and which matches [N] are still the ones they began with."""
+    """Return a batch in flight, its mirror image, and which matches [N] have not restarted."""
     make = lambda: DogfightBatch(matches, rules=rule_set, observe_physics=observe_physics, seed=3, threads=1)  # noqa: E731
     first, second = make(), make()
     second.load(mirrored(first.snapshot()))
@@ -93,7 +93,7 @@ def test_reader_writes_current_values_of_its_rows(rule_set):
 
 
 def test_reader_keeps_its_tensors_alive():
-    """The kernel gets plain addresses: memory that was freed would be read without an error."""
+    """The kernel receives raw addresses: freed memory would be read without an error."""
     rows = torch.tensor([1, 0])
     held = weakref.ref(rows)
     read = Mirror("classic", 59).reader(torch.zeros(2, 59), rows, torch.zeros(2, 59), torch.zeros(2))

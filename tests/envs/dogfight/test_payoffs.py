@@ -29,14 +29,14 @@ ASK_EVERY = 20
 
 
 def line_up(games):
-    """Bots [15 * games, 2] of every pair in turn; seats are exchanged in the second half of a pair's games."""
+    """Return bots [15 * games, 2] of every pair in turn; the second half of a pair's games swaps seats."""
     bots = np.repeat(np.array(PAIRS), games, axis=0)
     exchanged = np.arange(len(bots)) % games >= games // 2
     return np.where(exchanged[:, None], bots[:, ::-1], bots), exchanged
 
 
 def shares(games, play):
-    """Wins, draws and losses [15, 3] of each pair's first bot; `play` returns outcomes 0, 1, 2 of a line-up."""
+    """Return wins, draws, losses [15, 3] of each pair's first bot; `play` returns outcomes 0, 1, 2."""
     bots, exchanged = line_up(games)
     outcome = play(bots).reshape(len(PAIRS), games)
     won = np.where(exchanged.reshape(outcome.shape), 2, 1)
@@ -46,7 +46,7 @@ def shares(games, play):
 
 
 def first_outcomes(matches, step):
-    """First result of every match; `step` plays one step and returns the outcomes, -1 where a match goes on."""
+    """Return each match's first result; `step` plays one step and returns outcomes, -1 while running."""
     first = np.full(matches, -1)
     for count in range(STEPS):
         now = step()
@@ -88,7 +88,7 @@ def numpy_peer(rule_set):
 
 
 def outside(ours, recorded):
-    """Shares whose difference is significant at the joint level, as readable lines."""
+    """Return shares that differ significantly at the joint level, as readable lines."""
     compared = np.array([[left != right, True, left != right] for left, right in PAIRS])
     a, b = (counts.sum(axis=1, keepdims=True) for counts in (ours, recorded))
     p, q = (ours + 1) / (a + 2), (recorded + 1) / (b + 2)

@@ -131,7 +131,7 @@ def test_bullet_lives_its_lifetime():
 
 
 def hit_from(angle, *, cone=0.785, hp=5, distance=0.0):
-    """Seat 1 flies right; a bullet of seat 0 flying at `angle` to it meets it this tick."""
+    """Let a bullet of seat 0 hit right-flying seat 1 at `angle` in this tick."""
     target = {"x": 0.0, "y": 300.0, "yaw": 0.0, "speed": 100.0, "hp": hp}
     step = 400.0 * DT
     bullet = {"owner": 0, "life": 10, "yaw": angle, "x": 100.0 * DT - step * math.cos(angle), "y": 300.0 + distance}

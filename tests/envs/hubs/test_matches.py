@@ -19,7 +19,7 @@ def written(lines):
 
 
 def first_orders(turn):
-    """The first legal line of each unit, in winter as many different ones as are due."""
+    """Return the first legal line of each unit, and in winter as many distinct ones as are due."""
     used = []
     for options in turn.legal:
         used.append(next((line for line in options if line not in used or line == "WAIVE"), options[0]))
@@ -34,7 +34,7 @@ def played(match, seed, answer=first_orders):
 
 
 def test_match_equals_direct_play():
-    """The game of one holder against six DumbBots, with the same seeds, by the batch itself."""
+    """The batch plays one holder against six DumbBots with the same seeds."""
     match = open_match("diplomacy", power="france", opponents="dumbbot", last_year=1902)
     turns = played(match, 5)
     match.close()

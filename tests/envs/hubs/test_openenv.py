@@ -32,7 +32,7 @@ def test_missing_package_prints_install_command():
 
 @pytest.fixture(scope="module")
 def url():
-    """A server in a thread of this process."""
+    """Serve in a thread of this process."""
     pytest.importorskip("openenv.core")
     import uvicorn
 
@@ -59,7 +59,7 @@ def client(url):
 
 
 class Told:
-    """An observation with the names of a turn, for `first_orders`."""
+    """An observation with the fields of a turn, for `first_orders`."""
 
     def __init__(self, observation):
         self.legal = observation["legal"]
@@ -110,7 +110,7 @@ def test_client_plays_all_seats_of_openspiel_game(url):
 
 
 def test_exploitability_is_reported_after_survey(url):
-    """A player that always bets: see test_verifiers."""
+    """The player always bets: see test_verifiers."""
     pytest.importorskip("pyspiel")
     with client(url) as session:
         result = session.reset(seed=1, game="openspiel_exploitability", samples=2)
@@ -208,7 +208,7 @@ from sparring.envs.hubs.openenv import server
 
 @pytest.fixture
 def stand_in():
-    """A server with the stand-in in a process; its port and the process."""
+    """Run a server with the stub in a process; return its port and the process."""
     pytest.importorskip("chess")
     pytest.importorskip("uvicorn")
     code = f"{STAND_IN}\nserver.main(['--port', '0'])"

@@ -21,7 +21,7 @@ PACKAGE = Path(__file__).resolve().parents[3] / "envs" / "hubs" / "verifiers"
 
 
 class Agent:
-    """Replies to every prompt with one text, and keeps the prompts and what is recorded."""
+    """Reply to every prompt with one text, and record prompts and results."""
 
     def __init__(self, reply, finish_reason="stop"):
         self.reply, self.asked, self.traces = reply, [], []
@@ -86,7 +86,7 @@ def test_match_equals_core_match(loaded):
 
 
 def test_every_seat_has_own_conversation_and_reward(loaded):
-    """Player 0 always bets and player 1 always folds: a chip for player 0, whatever the cards are."""
+    """Player 0 always bets and player 1 always folds: player 0 wins a chip with any cards."""
     agents = {"seat_0": Agent("Bet"), "seat_1": Agent("Pass")}
     run(loaded, agents, game="openspiel_text", options={"seat": "all"}, matches=1)
     assert [len(agent.asked) for agent in agents.values()] == [1, 1]
@@ -120,7 +120,7 @@ def test_exploitability_is_metric_of_every_trace(loaded):
 
 
 def test_unfinished_exchange_pays_random_play_value(loaded):
-    """In seat 1 of Kuhn poker: each of 24 matches is lost or won, none is a draw."""
+    """In seat 1 of Kuhn poker each of 24 matches is won or lost, never drawn."""
     player = Agent(None)
     for seed in range(24):
         options = {"game": "openspiel_text", "options": {"seat": 1}, "matches": 1, "first_seed": seed}
@@ -149,7 +149,7 @@ def test_bad_options_give_one_line_error(loaded, options, message):
 @pytest.mark.slow
 @pytest.mark.parametrize("game", ["openspiel_text", "openspiel_exploitability"])
 def test_hub_command_evaluates_server(tmp_path, game):
-    """`vf-eval` with its own harness, which is a program that uv prepares."""
+    """`vf-eval` uses its own harness, a program prepared by uv."""
     pytest.importorskip("verifiers.v1")
     command = Path(sys.executable).with_name("vf-eval")
     if not (command.exists() and (shutil.which("uv") or command.with_name("uv").exists())):

@@ -82,14 +82,14 @@ def parallel_env(**options):
 
 
 class Highest:
-    """Plays the largest card that is left."""
+    """Play the largest remaining card."""
 
     def act(self, obs, mask):
         return np.where(mask, np.arange(CARDS), -1).argmax(1)
 
 
 class FirstLeft:
-    """Plays the smallest card that is left, asked with the match."""
+    """Play the smallest remaining card, with access to the match."""
 
     def choose(self, match, seat):
         return int(np.flatnonzero(match.mask(seat))[0])

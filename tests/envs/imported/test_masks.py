@@ -18,7 +18,7 @@ GAMES = "tests.envs.imported.mask_games"
 
 
 def play_batch(name, moves=2 * MOVES, **kwargs):
-    """Random play as in training; returns the batch, whose game counts illegal actions."""
+    """Play randomly as in training; return the batch, whose game counts illegal actions."""
     batch = make_batch("pettingzoo", f"{GAMES}:{name}", kwargs, 2, 0)
     player = RandomSeats(batch.contract)
     for _ in range(moves):
@@ -42,7 +42,7 @@ def test_masks_are_used_from_first_step(name, start):
 
 
 def test_seat_may_take_any_action_until_first_mask():
-    """The row of the match before must not leave its mask behind."""
+    """The previous match's row must not leave its mask behind."""
     batch = play_batch("Masked", moves=MOVES, start=1)
     assert batch.length.tolist() == [MOVES, MOVES]
     assert (batch.obs[:, :, batch.rows.mask] == 1).all()
@@ -125,7 +125,7 @@ def rewards_of(pay):
 
 
 def test_rewards_match_last():
-    """Three turns of 2 each, less 0.5 for each of the other's three turns, by PettingZoo's own loop too."""
+    """Three turns of 2 each, minus 0.5 for each of the other's three, also by PettingZoo's loop."""
     env, paid = Turns(), {"p_0": 0.0, "p_1": 0.0}
     env.reset()
     for agent in env.agent_iter():
@@ -143,7 +143,7 @@ def test_rewards_inconsistent_with_last_are_rejected(pay):
 
 @pytest.mark.parametrize(("pay", "more"), [("right", 0.0), ("left", 0.0), ("removed", 4.0)])
 def test_check_random_play_sums_rewards_never_paid_by_last(pay, more):
-    """`left`: no turn follows the last step. `removed`: p_0 gets 4 after it has left. Training steps the same batch."""
+    """`left`: no turn follows the last step. `removed`: p_0 gets 4 after leaving. Training steps the same batch."""
     assert rewards_of(pay).tolist() == [4.5 + more, 4.5]
     totals = {}
     for name in ("right", pay):

@@ -33,7 +33,7 @@ def make(name, num_envs, seed=0, workers=0, **options):
 
 
 def choose(batch, rng):
-    """Random legal actions [N, S, A] for a batch; NaN where nothing is decided."""
+    """Return random legal actions [N, S, A] of a batch; NaN where nothing is decided."""
     rows, shape = batch.rows, (batch.num_envs, batch.seats, batch.action_size)
     actions = np.full(shape, np.nan, np.float32)
     for i, seat in np.argwhere(batch.deciding.numpy()):
@@ -47,7 +47,7 @@ def choose(batch, rng):
 
 
 def shown(batch):
-    """Everything defined that a batch shows, as copies."""
+    """Return copies of everything defined that a batch shows."""
     obs = torch.where(batch.deciding[:, :, None], batch.obs, 0.0)
     final = torch.where(batch.truncated[:, :, None], batch.final_obs, 0.0)
     rest = batch.deciding, batch.reward, batch.terminated, batch.truncated, batch.outcome, batch.length
@@ -114,7 +114,7 @@ def test_batch_equals_single_matches(name):
 
 @pytest.mark.parametrize("name", ["shuffled", "simple_tag", "leduc_poker"])
 def test_workers_and_resumed_states_are_bit_equal(name):
-    """A state of two workers continues in this process, and the other way round."""
+    """A state of two workers resumes in this process, and vice versa."""
     batches = [make(name, 5, 2, workers) for workers in (0, 2)]
     first, second = (run(batch, 11) for batch in batches)
     assert same(first, second)

@@ -14,7 +14,7 @@ TOYS = "tests.envs.imported.games"
 
 
 def check_by_agent_iter(env, seats, moves, seed):
-    """Step `env` through PettingZoo's loop with the actions of `moves`; every turn must be the same."""
+    """Step `env` through PettingZoo's loop with the actions of `moves`; every turn must match."""
     env.reset(seed=seed)
     moves, paid, done = list(moves), np.zeros(len(seats)), 0
     for agent in env.agent_iter():
@@ -127,7 +127,7 @@ SPIEL = {
 
 @pytest.mark.parametrize("name", SPIEL)
 def test_openspiel_matches_equal_its_states(name):
-    """Another state is given the history of each move; tensors, masks, players and rewards are read from it."""
+    """Another state replays the history; tensors, masks, players and rewards are read from it."""
     pyspiel = pytest.importorskip("pyspiel")
     match = make_match("openspiel", name, SPIEL[name])
     game = match.game
@@ -157,7 +157,7 @@ def test_openspiel_matches_equal_its_states(name):
 
 
 def by_move(state):
-    """Player and action of each move so far, of simultaneous ones the actions of all."""
+    """Return player and action of each move, with all actions for simultaneous moves."""
     pyspiel = pytest.importorskip("pyspiel")
     history, together = [(one.player, one.action) for one in state.full_history()], []
     for player, action in history:

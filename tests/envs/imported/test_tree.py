@@ -10,7 +10,7 @@ pyspiel = pytest.importorskip("pyspiel")
 
 
 def referee(game_id, kwargs):
-    """OpenSpiel's turn-based game and a table of its policy."""
+    """Return OpenSpiel's turn-based game and a table of its policy."""
     from open_spiel.python.policy import TabularPolicy
 
     game = pyspiel.load_game(game_id, kwargs)
@@ -20,7 +20,7 @@ def referee(game_id, kwargs):
 
 
 def to_our_order(tree, policy, table):
-    """The referee's table [I, K] in the order of the tree; a turn-based game's states have a line before ours."""
+    """Return OpenSpiel's table [I, K] in the tree's order; its states have an extra line."""
     names = {name.split("\n", 1)[1] if name.startswith("Current player: ") else name: row
              for name, row in policy.state_lookup.items()}  # fmt: skip
     return table[[names[name] for name in tree.names]]
@@ -73,7 +73,7 @@ def test_large_and_single_state_games_have_no_tree():
 
 
 def test_imperfect_recall_is_rejected(monkeypatch):
-    """The states of a game whose texts do not tell what a player did."""
+    """In this game the information state does not record a player's own actions."""
     from sparring.envs.imported import tree as module
 
     monkeypatch.setattr(module._Builder, "_key", lambda self, state, player: (player, str(player)))

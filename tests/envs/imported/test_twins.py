@@ -38,7 +38,7 @@ GAMES_OF = {
 
 @pytest.fixture
 def patched_twin(monkeypatch):
-    """Return what changes fields of a twin, which is then tested anew."""
+    """Return a function that changes a twin's fields and tests it again."""
 
     def patch(name, **fields):
         tests_of_equality._tested.cache_clear()

@@ -11,7 +11,7 @@ from sparring.envs.openspiel_text.decisions import action_menu, open_text_game, 
 
 
 class NamedBy:
-    """A state in which the names of actions are those of a function."""
+    """A state whose action names come from a function."""
 
     def __init__(self, name):
         self.action_to_string = lambda player, action: name(action)

@@ -22,7 +22,7 @@ def shown(*options, games=400, seed=1):
 
 
 def bets(steps):
-    """Share of bets at the first decision, by card."""
+    """Return the share of bets at the first decision, by card."""
     first = [game[0] for step in steps for game in step]
     cards = Counter(one.text.partition("Your card: ")[2].split()[0] for one in first)
     made = Counter(one.text.partition("Your card: ")[2].split()[0] for one in first if one.chosen[0].text == "Bet")

@@ -26,7 +26,7 @@ class Said:
 
 
 def by_name(weigh):
-    """Probabilities of actions from `weigh(text of the prompt, name)`."""
+    """Return action probabilities from `weigh(prompt text, name)`."""
 
     def policies(prompts):
         rows = [np.array([weigh(p.text, option.text) for option in p.menu.options], dtype=float) for p in prompts]
@@ -52,7 +52,7 @@ def test_uniform_answers_have_published_exploitability(game, states, prompts, pu
 
 
 def as_spiel(decisions, table):
-    """The table as OpenSpiel's own policy."""
+    """Return the table as an OpenSpiel policy."""
     tree = decisions.tree
     rows = {
         name: [(int(action), float(row[action])) for action in np.flatnonzero(legal)]
@@ -77,7 +77,7 @@ def test_always_betting_in_kuhn_poker_by_hand():
 
 
 def test_always_passing_in_kuhn_poker_by_hand():
-    """Nobody bets or calls, so a bet always wins the ante: 1 for each card, against 0, in both seats."""
+    """Nobody bets or calls, so a bet always wins the ante: gain 1 with each card, in both seats."""
     decisions = TextDecisions.of(*KUHN)
     table = decisions.exact(by_name(lambda text, name: name == "Pass"))
     found = figures(decisions.tree, table)
@@ -132,7 +132,7 @@ def test_too_large_game_is_rejected_in_one_line():
 
 
 def test_free_text_is_counted_by_kind_with_uniform_fallbacks():
-    """Of four answers one bets, one passes in other words, one is cut and one is not a move: 1 + 2/2 of 4 bet."""
+    """Of four answers one bets, one passes in other words, one is truncated and one illegal: 1 + 2/2 of 4 bet."""
     decisions = TextDecisions.of("kuhn_poker", {}, THINKING)
     texts = [Said("I have a card.\n**Bet**"), Said("Move: pass."), Said("Pass", CUT), Said("Perhaps.")]
     sampled = decisions.sampled(lambda requests: [texts[place % 4] for place in range(len(requests))], 4, seed=0)
@@ -157,12 +157,12 @@ def test_samples_of_prompt_have_own_seeds():
 
 
 def counted(decisions, counts):
-    """Answers with these counts of passes and bets [12, 2]."""
+    """Return answers with these counts of passes and bets [12, 2]."""
     return SampledAnswers(decisions, np.hstack([counts, np.zeros((12, 3), dtype=np.int64)]))
 
 
 def test_few_samples_overstate_exploitability_as_corrected():
-    """Exploitability is convex in the strategy, so sampled shares have more of it on average (Jensen)."""
+    """Exploitability is convex in the strategy, so sampled shares overestimate it (Jensen)."""
     decisions, random = TextDecisions.of(*KUHN), np.random.default_rng(7)
     truth = decisions.exact(by_name(lambda text, name: 2.0 if name == "Bet" else 1.0))
     exact = decisions.tree.exploitability(truth)

@@ -30,7 +30,7 @@ SMALL = ("grpo.groups=4", "grpo.samples_per_group=4", "model.lora_rank=2", "eval
 
 
 def shares_of_bets(task, name, games):
-    """Share of bets of seat 0, played by `name`, by its card; seat 1 is the learner."""
+    """Return seat 0's share of bets, played by `name`, by card; seat 1 is the learner."""
     bets, dealt = Counter(), Counter()
     plan = plan_of(*range(games), samples=1, players=(name, "challenger"), heroes=(1,))
     for prompts in play(task, plan, named("Pass")):

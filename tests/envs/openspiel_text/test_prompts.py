@@ -14,7 +14,7 @@ ANSWER = OpenSpielAnswerConfig()
 
 
 def after(game, *actions):
-    """The state after actions of players and chance."""
+    """Return the state after actions of players and chance."""
     state = first_state(open_text_game(game))
     for action in actions:
         state = state.child(action)
@@ -22,12 +22,12 @@ def after(game, *actions):
 
 
 def known(state):
-    """The lines of a prompt without rules, menu and tag."""
+    """Return a prompt's lines without rules, menu and tag."""
     return prompt_of(state, ANSWER).text.splitlines()[1:-2]
 
 
 def test_kuhn_poker_by_hand():
-    """Deals king and jack; the first player passes, the second bets."""
+    """Deal king and jack; the first player passes, the second bets."""
     assert known(after("kuhn_poker", 2, 0)) == ["Your card: King", "Moves so far: none", "You are player 0 of 2."]
     assert known(after("kuhn_poker", 2, 0, 0)) == ["Your card: Jack", "Moves so far: Pass", "You are player 1 of 2."]
     assert known(after("kuhn_poker", 2, 0, 0, 1))[1] == "Moves so far: Pass, Bet"
@@ -44,7 +44,7 @@ def test_leduc_poker_by_hand():
 
 
 def test_liars_dice_by_hand():
-    """Dice of chance 1 and 4 are a 2 and a 5; bids 8 and 9 are 2-3 and 2-4."""
+    """Chance outcomes 1 and 4 are dice 2 and 5; bids 8 and 9 are 2-3 and 2-4."""
     state = after("liars_dice", 1, 4, 8, 9)
     assert known(state) == ["Your dice: 2", "Bids so far: 2-3, 2-4", "You are player 0 of 2."]
 

@@ -89,7 +89,7 @@ def named_last(prompt):
 
 @pytest.mark.parametrize(("game", "first"), [("kuhn_poker", "Pass"), ("leduc_poker", "Call")])
 def test_state_groups_have_equal_prompts(game, first):
-    """Each of three cards at each decision: Leduc poker has six, whose suits no prompt shows."""
+    """Three cards at each decision: Leduc poker has six, but prompts show no suits."""
     steps = play(task_of(f"env.id={game}"), plan_of(*range(60)), named(first))[:2]
     prompts = [prompt for step in steps for prompt in step]
     groups = {(prompt.facts.stratum, prompt.facts.seat) for prompt in prompts}

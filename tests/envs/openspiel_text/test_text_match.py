@@ -24,7 +24,7 @@ def last_legal(turn):
 
 
 def test_seats_of_kuhn_poker_see_only_their_card():
-    """The last action is a bet: Bet, then a call, for 2 chips to the higher card."""
+    """After a last bet: Bet, then a call, for 2 chips to the higher card."""
     ranks = ("Jack", "Queen", "King")
     seen = set()
     for seed in range(20):

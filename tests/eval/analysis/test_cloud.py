@@ -72,7 +72,7 @@ def test_long_history_is_read_in_pages(server, tmp_path):
     ],
 )
 def test_faults_give_one_line_error(server, tmp_path, fault, message):
-    """W&B's service repeats 429 and 500 by itself, often until the time-out, which is then what it reports."""
+    """The W&B client retries 429 and 500 until a time-out, which is then reported."""
     server.fault = fault
     with pytest.raises(RunNetworkError, match=message) as error:
         cloud(tmp_path, timeout=1 if fault in (429, 500) else 10).runs()

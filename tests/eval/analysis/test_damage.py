@@ -22,7 +22,7 @@ SAMPLES = 3
 
 @pytest.fixture(scope="module")
 def long_run(tmp_path_factory):
-    """A root with a run whose three logs are longer than 64 KiB."""
+    """Return a root with a run whose three logs exceed 64 KiB."""
     pytest.importorskip("wandb")
     from tests.eval.analysis.conftest import write_run
 
@@ -33,7 +33,7 @@ def long_run(tmp_path_factory):
 
 
 def copy_of(root, tmp_path, name):
-    """Copy the one file of a source, or the largest of several; return the copy's path."""
+    """Copy a source's only or largest file; return the copy's path."""
     cls, pattern = SOURCES[name]
     found = max(root.rglob(pattern), key=lambda path: path.stat().st_size)
     target = tmp_path / found.relative_to(root)

@@ -22,7 +22,7 @@ ENDLESS += "'a' || i AS run_name, i AS step, '{\"x\": 1}' AS metrics FROM n"
 
 @pytest.fixture
 def served(tmp_path):
-    """A served folder with one run, inside a folder that is a run as well, with links to a run beside it."""
+    """Return a served folder with one run, inside another run, with links to a neighbouring run."""
     (tmp_path / "config.yaml").write_text(f"seed: 1\nrun: {CANARY}\n")
     root = tmp_path / "served"
     write_run(root, "inside", rows=3)
@@ -86,7 +86,7 @@ def test_endless_view_is_not_read(tmp_path, replaced):
 
 
 def test_database_statements_are_bounded(tmp_path, monkeypatch):
-    """A table whose column is computed at each look, as long as SQLite allows."""
+    """The table's column is computed on each read, with SQLite's maximum length."""
     with sqlite3.connect(tmp_path / "p.db") as file:
         file.execute(
             "CREATE TABLE metrics (id INTEGER PRIMARY KEY, run_id TEXT, timestamp TEXT, step INTEGER, metrics TEXT, "

@@ -23,7 +23,7 @@ def root(tmp_path_factory):
 
 
 def converse(root, *calls, most_bytes=100_000):
-    """Return (is_error, text) of each call (tool, arguments) to a server of `root`, and the tools it names."""
+    """Return (is_error, text) of each call (tool, arguments) to a server of `root`, and its tools."""
     mcp = pytest.importorskip("mcp")
 
     async def talk():

@@ -103,7 +103,7 @@ def test_rows_round_trip_through_file_and_folder(tmp_path, monkeypatch):
 
 
 def test_page_is_up_to_date():
-    """After a change of a run file or sweep file: python eval/runs.py register --none."""
+    """After changing a run or sweep file, run: python eval/runs.py register --none."""
     assert page.PAGE.read_text(encoding="utf-8") == page.register_page(read_recorded(page.RECORDED))
 
 

@@ -13,7 +13,7 @@ from tests.eval.analysis.wandb_server import stop_service
 
 
 def write_events(folder, points, *, name="return", number=1):
-    """Write one event file of a foreign logger, which marks no restart; files are in the order of `number`."""
+    """Write one event file of a foreign logger without restart marks; files are ordered by `number`."""
     from torch.utils.tensorboard import SummaryWriter
 
     earlier = set(folder.glob("*"))
@@ -35,7 +35,7 @@ def points_of(history, metric):
 
 
 def test_all_values_of_repeated_step_are_returned(tmp_path):
-    """Three episodes end at each step, and a metric beside them has one value."""
+    """Three episodes end at each step; another metric has one value per step."""
     write_events(tmp_path / "one", [(step, value) for step in (0, 4) for value in (1.0, 2.0, 30.0)])
     write_events(tmp_path / "one", [(0, 7.0), (4, 8.0)], name="loss", number=2)
     history = TensorBoardFiles(tmp_path).history("one")

@@ -16,7 +16,7 @@ FIRST, ON, OVERLAP = range(0, 1000, 100), range(1000, 2000, 100), range(500, 150
 
 
 def read(parts, declared=()):
-    """Return the history of parts of rows, each counted by the logger from 0 unless a row says its `_step`."""
+    """Return the history of parts of rows, each counted from 0 unless a row gives `_step`."""
     table, events = RowTable(), []
     for rows in parts:
         table.begin_part()
@@ -26,7 +26,7 @@ def read(parts, declared=()):
 
 
 def rows(steps, key, *, mark, **more):
-    """Return a row for each step, its `score` `mark` and no whole number."""
+    """Return a row per step with `score` `mark`, which is not an integer."""
     return [{"score": mark + 0.5, key: step, **more} for step in steps]
 
 
@@ -47,7 +47,7 @@ def test_resumed_run_keeps_all_rows_if_step_continues(key):
 
 @pytest.mark.parametrize("key", ["global_step", "num_timesteps", "epoch", "my_own"])
 def test_repeated_rows_of_resumed_part_replace_earlier(key):
-    """The first process reached 900 and died; the second goes on from the checkpoint of 500, and a third from 1,400."""
+    """The first process died at 900; the second resumes from 500, a third from 1,400."""
     history = read([rows(FIRST, key, mark=1), rows(OVERLAP, key, mark=2), rows(range(1400, 1700, 100), key, mark=3)])
     assert history.columns[key].tolist() == list(range(0, 1700, 100))
     assert scores(history) == [1.5] * 5 + [2.5] * 9 + [3.5] * 3
@@ -64,7 +64,7 @@ def test_repeated_rows_of_resumed_part_replace_earlier(key):
     ids=str,
 )
 def test_no_row_is_lost_if_no_metric_continues(more):
-    """Counters of each process, options and clocks say nothing about where a part goes on."""
+    """Process counters, options and clocks do not tell where a part resumes."""
 
     def part(mark):
         values = {"unix_time": 1_700_000_000 + 1000 * mark}
@@ -92,7 +92,7 @@ def test_process_counter_does_not_replace_run_step():
 
 
 def test_define_metric_sets_step_of_named_metrics_only():
-    """Training goes on; the evaluation, which counts its own rounds, is repeated from round 2."""
+    """Training continues; the evaluation, which counts its rounds, repeats from round 2."""
 
     def part(first, round, mark):
         training = [{"loss": mark + 0.5, "seen": first + number} for number in range(6)]
@@ -104,7 +104,7 @@ def test_define_metric_sets_step_of_named_metrics_only():
 
 
 def test_rows_between_steps_belong_to_preceding_step():
-    """Evaluations log no step: that after step 300 is repeated with it, that before is not."""
+    """Evaluations log no step: the one after step 300 is repeated with it, the one before is not."""
     first = [{"global_step": 0, "score": 1.5}, {"eval": 0.1}, {"global_step": 300, "score": 1.5}, {"eval": 0.3}]
     second = [{"global_step": 300, "score": 2.5}, {"eval": 0.35}, {"global_step": 600, "score": 2.5}, {"eval": 0.6}]
     history = read([first, second])
@@ -183,7 +183,7 @@ def test_event_files_with_restarted_step_use_run_step(tmp_path, on, kept):
 
 
 def test_event_files_with_purge_step_are_read_like_tensorboard(tmp_path):
-    """The second begins at 300 and the third at 500: three points of the first are left, two of the second."""
+    """The second file starts at 300, the third at 500: three points of the first and two of the second remain."""
     for number, (steps, restart) in enumerate(
         (
             (range(0, 1000, 100), {}),

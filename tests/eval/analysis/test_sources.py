@@ -94,7 +94,7 @@ def test_unusual_events_are_read_individually(tmp_path):
 
 
 def test_rows_match_event_accumulator(recorded):
-    """TensorBoard's own reader hides the reverted rows as well."""
+    """TensorBoard's own reader also hides reverted rows."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     theirs = EventAccumulator(str(recorded / "dark-ghost"), size_guidance={"scalars": 0})
@@ -152,7 +152,7 @@ time.sleep(60)
 
 
 def test_killed_run_has_status_killed(tmp_path):
-    """A process in the middle of an offline run is killed; before that it reads as running."""
+    """A process is killed during an offline run, which reads as running before."""
     pytest.importorskip("wandb")
     process = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], stdout=subprocess.PIPE)
     assert process.stdout.readline() == b"logged\n"

@@ -86,7 +86,7 @@ def test_folder_or_link_in_place_of_log_is_named(tmp_path):
 
 @pytest.mark.parametrize("command", ["list", "health"])
 def test_faulty_run_does_not_stop_listing(tmp_path, capsys, monkeypatch, command):
-    """Even a fault of the reader itself is the damage of one run."""
+    """Even a bug in the reader counts as damage of one run."""
     write(tmp_path, "good")
     write(tmp_path, "odd")
     listed = RunFolders._listed
@@ -104,7 +104,7 @@ def test_faulty_run_does_not_stop_listing(tmp_path, capsys, monkeypatch, command
 
 
 def test_records_of_any_length_are_read_quickly(tmp_path, monkeypatch):
-    """Three megabytes of one record, and a thousand lengths; the checksums are tensorboard's own, in Python."""
+    """A record of three megabytes, and a thousand lengths; checksums come from tensorboard's Python code."""
     from tensorboard.compat.proto.event_pb2 import Event
 
     texts = [b"x" * 3_000_000, *(b"y" * size for size in range(600))]

@@ -75,7 +75,7 @@ def test_columns_match_original_analysis(root):
 
 
 def test_compute_and_power_law_of_sweep(root, capsys, printed):
-    """Reward is 3 times the square root of all games, each row takes 30 s, and an hour costs 12."""
+    """Reward is 3 times the square root of all games, a row takes 30 s, and an hour costs 12."""
     for label in ROWS:
         games = [16.0 * number for number in range(1, 9)]
         rows = [
@@ -124,7 +124,7 @@ def test_neighbours_within_two_standard_errors_are_unresolved(root):
 
 
 def test_equal_runs_tie_and_elo_gap_ranks_first(root, printed):
-    """The base model gains in all runs; B has the largest gap, and A and C have equal ratings of it."""
+    """The base model gains in all runs; B has the largest gap, and A and C have equal base ratings."""
     for letter, best in (("A", 1100), ("B", 1200), ("C", 1090)):
         for seed in (0, 1):
             rows = [row(1000, 1010, 0.01, 0.1), row(1090 if letter == "B" else 1085, best, 0.01, 0.1)]
@@ -246,7 +246,7 @@ def test_text_in_place_of_rating_is_ignored(root):
 
 @pytest.mark.parametrize("source", ["auto", "wandb-offline"])
 def test_runs_are_analysed_by_wandb_group(root, capsys, source):
-    """The group stands in the W&B files alone, here in the folders of runs that have better logs."""
+    """Only the W&B files contain the group, in folders of runs with better logs."""
     wandb = pytest.importorskip("wandb")
     settings = wandb.Settings(console="off", silent=True, x_disable_stats=True, x_disable_meta=True, disable_git=True)
     for label, group in (("A-seed0", "night"), ("B-seed0", "night"), ("C-seed0", "day")):

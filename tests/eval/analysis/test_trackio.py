@@ -25,7 +25,7 @@ needs_trackio = pytest.mark.skipif(not importlib.util.find_spec("trackio"), reas
 
 @pytest.fixture(scope="module")
 def converted(recorded, tmp_path_factory):
-    """A project file with the recorded run, converted from its folder."""
+    """Return a project file with the recorded run, converted from its folder."""
     path = tmp_path_factory.mktemp("trackio") / "sparring.db"
     assert main(["export", "dark-ghost", "--dir", str(recorded), "-o", str(path)]) == 0
     return path

@@ -42,7 +42,7 @@ print(json.dumps(results))
 
 @pytest.fixture
 def opened(tmp_path, monkeypatch):
-    """Addresses that would be opened in the browser; pages go to a folder of the test."""
+    """Record the addresses that a browser would open; pages go to a test folder."""
     addresses = []
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("DISPLAY", ":0")
@@ -52,7 +52,7 @@ def opened(tmp_path, monkeypatch):
 
 
 def write_run(folder):
-    """Fill a run folder with a hundred rows, and event files that only tensorboard reads."""
+    """Write a run folder with a hundred rows, and event files only tensorboard reads."""
     folder.mkdir(parents=True)
     (folder / "config.yaml").write_text(f"run: {folder.name}\nseed: 1\n")
     rows = [{"env_steps": 100 * (n + 1), "rollout/reward": n % 7} for n in range(100)]
@@ -61,7 +61,7 @@ def write_run(folder):
 
 
 def bare(*commands, cwd):
-    """Run commands one after another in a process without torch; returns (exit code, stdout, stderr) of each."""
+    """Run commands in a process without torch; return (exit code, stdout, stderr) of each."""
     arguments = [sys.executable, "-c", WITHOUT_TORCH, json.dumps(commands)]
     env = {"XDG_CACHE_HOME": str(cwd), "DISPLAY": ":0", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(arguments, cwd=cwd, env=env, capture_output=True, text=True, check=False)
@@ -93,7 +93,7 @@ def test_without_browser_file_is_named(opened, monkeypatch, tmp_path, printed):
 
 
 def test_without_display_no_browser_starts(opened, monkeypatch, tmp_path, capsys):
-    """The one that would start has no picture and takes the terminal."""
+    """The default one would be a text browser that takes over the terminal."""
     monkeypatch.setattr(sys, "platform", "linux")
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
         monkeypatch.delenv(name, raising=False)
@@ -209,7 +209,7 @@ def test_extra_requirements_match_package(monkeypatch):
     ],
 )
 def test_install_uses_cpu_build_of_torch_without_gpu(gpu, config, listed, words, monkeypatch):
-    """`listed` is what pip lists in its own sources, and with the index of CPU builds beside them."""
+    """`listed` is pip's list from its own sources, and with the CPU index added."""
 
     def run(called, **_):
         own, beside = listed

@@ -100,7 +100,7 @@ def test_critic_is_not_exported(make_checkpoint):
 
 
 def test_mirror_tables_count_toward_size_limit(make_checkpoint, tmp_path):
-    """The limit is on the numbers in the file, of which the mirror's tables are some."""
+    """The limit covers all numbers in the file, including the mirror's tables."""
     plain, mirrored = (
         load_checkpoint(make_checkpoint(hidden=8, **CHALLENGE, mirror=mirror)) for mirror in (False, True)
     )
@@ -114,7 +114,7 @@ def test_mirror_tables_count_toward_size_limit(make_checkpoint, tmp_path):
 
 
 def test_gaussian_only_policy_is_exported(make_checkpoint, tmp_path):
-    """As Stable-Baselines3 trains them, which fire where the third is above zero."""
+    """Stable-Baselines3 trains such policies, which fire if the third action is above zero."""
     network = ActorCritic(59, 3, 0, NetworkConfig(hidden=8, blocks=0), seed=3)
     with torch.no_grad():
         network.actor[-1].weight.mul_(100.0)

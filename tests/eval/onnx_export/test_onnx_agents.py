@@ -143,7 +143,7 @@ def test_external_weights_are_rejected(tmp_path):
 @pytest.mark.parametrize("part", external_data.PARTS)
 @pytest.mark.parametrize("place", ["rest.bin", external_data.MEMORY])
 def test_external_weights_in_other_model_parts_are_rejected(part, place, tmp_path, monkeypatch):
-    """Also a file of the working directory, which onnxruntime would read for a sparse constant."""
+    """This includes a file in the working directory, which onnxruntime would read for a sparse constant."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rest.bin").write_bytes(bytes(4 * 59 * 3))
     (tmp_path / "agent.onnx").write_bytes(external_data.agent(part, place))

@@ -21,7 +21,7 @@ CHALLENGE = {"rules": "challenge", "obs_dim": 224}
 
 @pytest.fixture
 def exported(make_checkpoint):
-    """Export an untrained policy beside itself and return the ONNX agent's path."""
+    """Export an untrained policy beside itself and return the agent's path."""
 
     def make(name="pupil/final.pt", **contract):
         path = make_checkpoint(name, **contract).with_suffix(".onnx")
@@ -56,7 +56,7 @@ def test_exported_policy_gives_table_of_its_checkpoint(contract, exported):
 
 
 def test_batching_does_not_change_table(checkpoints):
-    """Row by row where the graph takes one row only, at once where it takes many."""
+    """Single-row graphs run row by row, others in one batch."""
     tables = []
     for name, model in (("fast", linear()), ("slow", through_reshape())):
         (checkpoints / name).mkdir()

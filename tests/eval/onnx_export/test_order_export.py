@@ -17,7 +17,7 @@ from sparring.eval.onnx_export.onnx_model import run_recurrent
 
 
 def positions(network, count=6, steps=40):
-    """Rows [B, D] of all powers in games of a policy that draws its orders."""
+    """Return rows [B, D] of all powers in games of a sampling policy."""
     generator, rows = torch.Generator().manual_seed(9), []
     games = MovementBatch(DiplomacyBatch(count, threads=1), all_phases=network.config.all_phases, seed=4)
     for _ in range(steps):

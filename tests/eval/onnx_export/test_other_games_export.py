@@ -17,7 +17,7 @@ from sparring.eval.onnx_export.onnx_model import run_recurrent
 
 
 def save(path, contract, **options):
-    """A checkpoint whose actions depend on what it sees."""
+    """Save a checkpoint whose actions depend on observations."""
     network = build_network(shape_for(contract, NetworkConfig(hidden=16, **options)), seed=3)
     generator = torch.Generator().manual_seed(5)
     with torch.no_grad():
@@ -41,7 +41,7 @@ AIR = {
 
 @pytest.mark.parametrize(("case", "batch"), zip(AIR, ("free", "1") * 3 + ("free",), strict=True))
 def test_air_combat_is_exported_with_all_action_forms_and_memory(case, batch, tmp_path, printed):
-    """The rows are those of matches that these actions fly."""
+    """The rows come from matches flown with these actions."""
     options, network_options = AIR[case]
     matches = AirCombatBatch(4, options=options, threads=1, seed=3)
     network = save(tmp_path / "final.pt", matches.contract, **network_options)
@@ -73,7 +73,7 @@ SPACES = {
 
 @pytest.mark.parametrize(("case", "normalized"), [*((case, True) for case in SPACES), ("several choices", False)])
 def test_gymnasium_is_exported_with_observation_statistics(case, normalized, tmp_path):
-    """The means of a float32 observation far from zero are subtracted in float64, as in training."""
+    """As in training, large means are subtracted from float32 observations in float64."""
     sizes = SPACES[case]
     draw, size = np.random.default_rng(0), sizes["obs_dim"]
     mean, spread = draw.uniform(-300.0, 300.0, size), draw.uniform(0.1, 40.0, size)

@@ -29,7 +29,7 @@ HIGHEST, LOWEST = f"{DUEL}:Highest", f"{DUEL}:FirstLeft"
 
 @pytest.fixture
 def who(request, tmp_path, checkpoints):
-    """Options of a game, two of its players, and what the pair should score by halves of a game [pairs]."""
+    """Return a game's options, two players, and the expected pair scores by halves of a game [pairs]."""
     if request.param == "dogfight":
         played = outcomes("ace", "brawler", MatchSettings(threads=1))
         return {"env": "dogfight"}, ("ace", "brawler"), played
@@ -41,13 +41,13 @@ def who(request, tmp_path, checkpoints):
 
 
 def outcomes(left, right, setting):
-    """Points of each pair of games by hand: games j and j + N/2 have one start."""
+    """Return points of each pair by hand: games j and j + N/2 share a start."""
     outcome = dogfight_matches.play(left, right, games=GAMES, seed=0, setting=setting).outcome
     return [int(first + second) + 2 for first, second in zip(outcome[: GAMES // 2], outcome[GAMES // 2 :], strict=True)]
 
 
 def interval(points):
-    """Interval of the score as `curriculum/score.py` writes it down, of pairs with these points from 0 to 4."""
+    """Return the score interval as defined in `curriculum/score.py`, of pairs with points from 0 to 4."""
     scores = np.array(points) / 4
     n, m = len(scores), scores.mean()
     f = (((scores - m) ** 2).sum() + 1) / (n * m * (1 - m) + 1)
@@ -84,7 +84,7 @@ def test_matrix_without_snapshots_has_intervals_and_anchor(who, tmp_path):
 
 @pytest.fixture
 def chess_points():
-    """Points of random moves against `First` in pairs of one opening, game by game."""
+    """Return points of random moves against `First` in pairs of one opening."""
     conditions = GameConditions(GAMES, 40, 4, True, 0)
     players = open_player("random"), open_player(f"{MOVERS}:First")
     points = [game.points for game in play_games(*players, conditions)]

@@ -42,7 +42,7 @@ def network(seed):
 
 @pytest.fixture
 def make_run(checkpoints, make_checkpoint):
-    """A run's folder with checkpoints of these updates, the last of them final, and pool snapshots of those."""
+    """Write a run with checkpoints of these updates, the last one final, and these pool snapshots."""
 
     def make(updates=(1, 2, 4), snapshots=(2, 3), name="pupil"):
         contract = load_checkpoint(make_checkpoint(f"{name}/final.pt")).contract
@@ -62,7 +62,7 @@ def make_run(checkpoints, make_checkpoint):
 
 @pytest.fixture
 def flyer(checkpoints):
-    """A run in air combat with two untrained policies; steps of a second, so that matches are short to play."""
+    """Write an air combat run with two untrained policies and one-second steps, for short matches."""
     batch = AirCombatBatch(1, action_repeat=60, threads=1)
     (checkpoints / "flyer").mkdir()
     for seed, (name, steps) in enumerate((("step_1000", 1000), ("final", 5000))):
@@ -83,7 +83,7 @@ def imported_run(folder, game_id=DUEL):
 
 @pytest.fixture
 def game_run(request, checkpoints):
-    """A run's folder in a game, the other players, and the options of the command."""
+    """Return a run's folder in a game, the other players, and the command's options."""
     if request.param == "dogfight":
         return request.getfixturevalue("make_run")(), ["brawler"], ["--device", "cpu", "--snapshots", "2"]
     if request.param == "air_combat":
@@ -264,7 +264,7 @@ def test_ages_have_enough_digits_to_be_distinct():
 
 
 def test_table_and_picture_use_same_names(make_run, monkeypatch):
-    """So do the ratings; another table says which files those are."""
+    """The ratings use them too; another table maps them to files."""
     drawn = []
     monkeypatch.setattr(heatmap, "draw_heatmap", lambda chart: drawn.append(chart.labels) or b"")
     folder = make_run(updates=(4,), snapshots=(3,))

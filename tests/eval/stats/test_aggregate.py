@@ -43,7 +43,7 @@ def test_strata_keep_their_scores():
 
 
 def coverage(runs, tasks=5, simulations=200):
-    """Share of 95 % intervals that hold the true IQM of scores around five different means."""
+    """Return the share of 95 % intervals that contain the true IQM of scores with five means."""
     rng, means = np.random.default_rng(5), np.linspace(0.3, 0.7, tasks)
     truth = interquartile_mean(means[:, None] + 0.1 * rng.standard_normal((tasks, 100_000)))
     held = 0
@@ -76,7 +76,7 @@ def test_improvement_at_limits():
 
 @pytest.mark.parametrize("n", [2, 20, 400])
 def test_equal_games_have_exact_binomial_interval(n):
-    """Of games that return -1 or 1: all won, all lost; a value in the middle has both ends."""
+    """Games return -1 or 1: all won, all lost; a middle value has both limits."""
     low = stats.binomtest(n, n).proportion_ci(method="exact").low
     assert bounded_estimate(np.ones(n), -1.0, 1.0).interval == pytest.approx((2 * low - 1, 1.0))
     assert bounded_estimate(-np.ones(n), -1.0, 1.0).interval == pytest.approx((-1.0, 1 - 2 * low))

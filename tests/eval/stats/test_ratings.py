@@ -13,7 +13,7 @@ from sparring.eval.stats.tables import MatchRecord
 
 
 def record(player, opponent, pairs):
-    """A record of which the ratings read the pairs only."""
+    """Return a record of which ratings only use the pairs."""
     return MatchRecord(
         player, opponent, "none", ((0, 0, 0), (0, 0, 0)), length=1.0, own_hp=1.0, their_hp=1.0, pairs=pairs
     )
@@ -122,7 +122,7 @@ TRUTH = np.array([0.0, 60.0, 150.0, -80.0, 320.0]) / ELO
 
 
 def tournament(rng, *, together, draws, pairs=60):
-    """Pairs [K, K, 5] among players of ratings TRUTH; a share of them, `together`, has one result in both games."""
+    """Return pairs [K, K, 5] of players with ratings TRUTH; a share `together` has equal results."""
     counts = np.zeros((len(TRUTH), len(TRUTH), len(PAIR_POINTS)))
     for i in range(len(TRUTH)):
         for j in range(i):
@@ -137,7 +137,7 @@ def tournament(rng, *, together, draws, pairs=60):
 
 
 def coverage(*, together, draws, runs=300):
-    """Share of intervals that hold the truth: ours, and those that take every game for independent and decided."""
+    """Return the coverage of our intervals, and of those that treat games as independent and decided."""
     rng, held = np.random.default_rng(11), np.zeros(2)
     for _ in range(runs):
         pairs = tournament(rng, together=together, draws=draws)

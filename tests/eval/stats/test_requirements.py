@@ -88,7 +88,7 @@ def drawn(opponent, draws, games=20, regime="none"):
 
 
 def test_score_and_decided_share_can_be_required():
-    """20 draws: no win, half the points, nothing decided."""
+    """With 20 draws: no win, half the points, nothing decided."""
     records = [drawn("runner", 20), record("ace", 20)]
     assert Requirement.parse("score:runner>=0.5").failures(records) == []
     (line,) = Requirement.parse("score:runner>=0.51").failures(records)

@@ -42,7 +42,7 @@ def report(*records, player="pupil"):
 
 
 def row(text, first):
-    """The cells of the first table row that begins with `first`."""
+    """Return the cells of the first table row that starts with `first`."""
     line = next(line for line in text.splitlines() if line.startswith("|") and line.split("|")[1].strip() == first)
     return [cell.strip() for cell in line.strip("|").split("|")]
 
@@ -152,7 +152,7 @@ def test_several_regimes_get_own_tables_and_summary():
 
 
 def test_held_out_opponents_are_summarized_separately():
-    """The bots keep their mean and worst; those held out have their own, in the table and in the JSON."""
+    """Bots and held-out opponents each have own mean and worst, in the table and in the JSON."""
     none = record("held_out:runner", ((0, 5, 0), (0, 5, 0)))
     some = record("released/dogfight_unified_dr", ((1, 0, 4), (1, 0, 4)))
     mixed = report(record(), none, some)

@@ -40,7 +40,7 @@ def test_equal_players_meet_no_strength_requirement(asked):
 
 @pytest.mark.parametrize("elo1", [20.0, 50.0])
 def test_unchanged_policy_is_promoted_at_stated_error_rate(elo1):
-    """The sequential test of --sprt and of `self_play.promotion`: 400 matches of equal players, a quarter draws."""
+    """The sequential test of --sprt and `self_play.promotion`: 400 matches of equal players, a quarter draws."""
     rng, hypotheses, accepted = np.random.default_rng(1), Hypotheses(0.0, elo1), 0
     for _ in range(400):
         pairs = np.zeros(5, np.int64)

@@ -25,7 +25,7 @@ STRONG = POLICY.with_name("dogfight_strong.pt")
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """A folder of runs with one run, whose policy is a released one."""
+    """Create a folder with one run, whose policy is a released one."""
     for module in (players, cards.files):
         monkeypatch.setattr(module, "CHECKPOINTS", tmp_path / "checkpoints")
     run = tmp_path / "checkpoints" / "mine"

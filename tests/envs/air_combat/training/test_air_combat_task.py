@@ -33,7 +33,7 @@ from tests.agents.ppo.small_run import metrics as rows_of
 
 
 def small(folder, **options):
-    """Steps of a second, so that a match lasts 120 of them at most; self-play from the second update on."""
+    """Return a run with one-second steps and matches of at most 120; self-play starts at the second update."""
     config = AirCombatRunConfig(
         name="small",
         checkpoint_dir=str(folder),
@@ -120,7 +120,7 @@ def test_best_responses_are_runs_of_same_game(whole, tmp_path):
 
 @pytest.mark.parametrize("limit_ends", [False, True])
 def test_time_limit_result_is_termination_for_learner(limit_ends):
-    """With its last value added, the loss would be counted again: a policy then dives into the ground before it."""
+    """Adding its last value would count the loss twice: a policy then dives into the ground before time is up."""
     batch = AirCombatBatch(2, action_repeat=60, max_ticks=120, threads=1)
     env = LearnerEnv(batch, bots=tuple(rules.BOTS), seed=0, limit_ends=limit_ends)
     for _ in range(2):
@@ -175,7 +175,7 @@ def test_attack_starts_from_policy_with_same_options(whole, tmp_path):
 
 
 def test_ground_run_starts_from_policy_without_ground_columns(whole, tmp_path):
-    """It acts as before, whatever the new columns say; and the two meet in one evaluation, in either place."""
+    """It acts as before for any values in the new columns, and both meet in one evaluation on either side."""
     old = whole / "small" / "final.pt"
     ground = {"observe_ground": True, "low_start": 0.5, "ground_limit": 60.0}
     env = AirCombatEnvConfig(num_envs=4, action_repeat=60, **ground)
@@ -232,7 +232,7 @@ def test_run_against_held_out_pilot_is_rejected(tmp_path):
 
 
 def test_missile_policy_trains_and_evaluates_with_missiles(tmp_path):
-    """The options of the run reach training, its evaluations, the contract and `eval/run.py`."""
+    """The run's options reach training, its evaluations, the contract and `eval/run.py`."""
     beyond = {"missiles": 2, "flares": 10, "radar": True, "randomization": "narrow"}
     env = AirCombatEnvConfig(num_envs=4, action_repeat=60, **beyond)
     train(small(tmp_path, env=env, max_updates=1))
@@ -253,7 +253,7 @@ def test_missile_policy_trains_and_evaluates_with_missiles(tmp_path):
     ids=lambda beyond: "-".join(map(str, beyond.values())),
 )
 def test_action_forms_and_teams_train_and_evaluate(tmp_path, beyond):
-    """Against bots and, from the second update on, snapshots; the policy then plays for all of its side."""
+    """Against bots and, from the second update, snapshots; the policy then plays its whole side."""
     env = AirCombatEnvConfig(num_envs=4, action_repeat=60, **beyond)
     train(small(tmp_path, env=env, max_updates=3, evaluation=EvaluationConfig(games=2, every=3)))
     final, rows = tmp_path / "small" / "final.pt", rows_of(tmp_path)

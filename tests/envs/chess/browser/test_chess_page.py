@@ -18,7 +18,7 @@ CASTLING_AND_PROMOTION = "6k1/P4ppp/8/8/8/8/n7/4K2R w K - 0 1"
 
 
 class Script:
-    """A backend that writes texts one after the other."""
+    """A backend that writes the given texts in order."""
 
     name = "script"
 

@@ -37,7 +37,7 @@ def person_game(fen=chess.STARTING_FEN, side=chess.WHITE, *, lose=True):
 
 
 def played(*moves, **how):
-    """A game in which both sides play the moves in turn."""
+    """Return a game in which both sides play the given moves in turn."""
     game = person_game(**how)
     for move in moves:
         if game.your_turn:
@@ -164,7 +164,7 @@ def test_game_is_resumed_from_its_side(tmp_path):
 
 
 def test_rejected_games_of_file_are_counted(tmp_path, capsys):
-    """A file in Latin-1, as PGN has it: the first game is German, the second one is resumed."""
+    """The file is Latin-1, as PGN has it: the first game is German, the second is resumed."""
     path = tmp_path / "game.pgn"
     path.write_bytes('[White "Jürgen"]\n\n1. Sf3 *\n\n[White "Jürgen"]\n[Black "You"]\n\n1. Nf3 *'.encode("latin-1"))
     assert resume_game(path, "").white == "Jürgen"
@@ -197,7 +197,7 @@ def test_unknown_opponent_error_lists_choices():
 
 
 class SlowPlayer:
-    """Answers with the moves of a script after a while, by half-move."""
+    """Answer with scripted moves after a delay, by half-move."""
 
     def __init__(self, moves, seconds=0.0):
         self.name, self.moves, self.seconds = "script (slow)", moves, seconds
@@ -217,7 +217,7 @@ def table_of(tmp_path, player, *, fen=chess.STARTING_FEN, side="white", resumed=
 
 
 def talk(table, *messages):
-    """Send messages to one page, each once the game is quiet; return what the page was told."""
+    """Send messages to one page, each once the game is idle; return what the page received."""
     told = []
 
     async def main():

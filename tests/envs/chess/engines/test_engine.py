@@ -107,7 +107,7 @@ def test_lines_are_cached_by_position_count_depth_and_version(tmp_path):
 
 
 def test_old_cached_values_with_bounds_are_recomputed(tmp_path, capsys):
-    """The table is the one that earlier versions wrote, keyed by the engine's name alone."""
+    """The cache table is that of earlier versions, keyed by the engine's name only."""
     program, log = write_puppet(tmp_path)
     with sqlite3.connect(tmp_path / "lines.sqlite") as store:
         store.execute(
@@ -142,7 +142,7 @@ def test_crash_restarts_engine_once(tmp_path):
 
 
 def test_process_with_open_engine_exits(tmp_path):
-    """As runs do, which close it at exit; a thread that is waited for before that would keep them from ending."""
+    """Runs close the engine at exit; a thread joined before that would block exit."""
     program, _ = write_puppet(tmp_path)
     code = f"""
 import chess
@@ -197,7 +197,7 @@ BOTH = [("e2e4", 0.3), ("d2d4", 0.2)]
     ],
 )
 def test_values_are_last_exact_ones_of_full_depth(lines, count, found, tmp_path, capfd):
-    """Expected by hand, in pawns; a number is that of the moves with such a value, where a value is missing."""
+    """By hand, in pawns; a number is the count of moves with exact values where a value is missing."""
     says = "".join(f"info {line}\n" for line in lines) + "bestmove e2e4"
     program, _ = write_puppet(tmp_path, says=says)
     with open_engine(program, depth=4) as engine:

@@ -39,7 +39,7 @@ QUICK = ("--games", "2", "--plies", "30", "--quiet")
 
 
 def evaluate(folder, *arguments):
-    """The results of a command line, written to a folder."""
+    """Return the results of a command line, written to a folder."""
     assert main([*arguments, *QUICK, "--out", str(folder)]) == 0
     return json.loads((folder / "chess.json").read_text())
 
@@ -61,7 +61,7 @@ def test_bots_play_and_files_are_written(tmp_path):
 
 
 def test_python_objects_play(tmp_path, monkeypatch):
-    """Planted: a player without a legal move loses every game; the other one sees what the environment shows."""
+    """A player without legal moves loses every game; the other sees the environment's observations."""
     monkeypatch.setattr(registry, "_registered", {})
     movers.seen.clear()
     content = evaluate(tmp_path, "--ckpt", f"{MOVERS}:First", "--opponents", f"{MOVERS}:nonsense,random")

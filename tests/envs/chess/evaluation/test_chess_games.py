@@ -23,7 +23,7 @@ from sparring.eval.options import parse
 
 
 class Scripted:
-    """Answers by the number of the full move, for each colour; the last answer repeats."""
+    """Answer by full-move number, for each colour; the last answer repeats."""
 
     def __init__(self, name, white, black=()):
         self.name, self.moves = name, {chess.WHITE: white, chess.BLACK: black or white}
@@ -134,7 +134,7 @@ def test_table_by_hand():
 
 
 class Writer:
-    """A backend that writes given texts and keeps the prompts."""
+    """A backend that writes the given texts and records prompts."""
 
     name = "writer"
 

@@ -18,12 +18,12 @@ GAMES = ["--games", "2", "--plies", "12", "--opponents", "random"]
 
 
 def last_move(prompt):
-    """The last of the legal moves that a prompt lists."""
+    """Return the last legal move listed in a prompt."""
     return re.search(r"Legal moves: .*?(\w+)\n", prompt)[1]
 
 
 def evaluated(folder, write, *words):
-    """Results of an evaluation of a chat server that answers by the rule `write`."""
+    """Return results of an evaluation of a chat server that answers with `write`."""
     with chat_server(write) as (url, _):
         assert main(["--ckpt", url, *ASKED, *GAMES, "--out", str(folder), *words]) == 0
     return json.loads((folder / "chess.json").read_text())

@@ -14,7 +14,7 @@ MATERIAL = {chess.PAWN: 1, chess.KNIGHT: 3, chess.BISHOP: 3, chess.ROOK: 5, ches
 
 
 class ToyEngine:
-    """Lists all moves in their order as text, and values a position by its material alone."""
+    """List all moves sorted as text, and value positions by material only."""
 
     name = "toy"
 
@@ -36,7 +36,7 @@ class ToyEngine:
 
 @dataclass
 class Answers:
-    """Answers by position: the first legal move as text where it has none."""
+    """Answer by position; by default the first legal move as text."""
 
     by_position: dict
     name: str = "toy player"
@@ -67,7 +67,7 @@ def test_player_blunder_outweighs_engine_order():
 
 
 def test_mixture_counts_by_mean_of_members():
-    """A won game, 100 pawns, against one of two members is worth more than a rook against both."""
+    """A win, worth 100 pawns, against one of two members beats a rook against both."""
     after = responses._after(FREE_ROOK, "g1f2").board_fen()
     assert chosen([Answers({after: "a1a1"}), Answers({})]) == "g1f2"
     assert chosen([Answers({}), Answers({})]) == "d2d4"
@@ -82,7 +82,7 @@ def test_mate_ends_lookahead():
     ("response", "returns"), [("search", [[1, -1], [-1, 1]] * 2), (None, [[-1, 1]] * 4)], ids=["search", "itself"]
 )
 def test_returns_cover_white_and_black(monkeypatch, response, returns):
-    """A player whose every answer is illegal loses at its first move: to the response in both colours, and as White."""
+    """A player with only illegal answers loses at its first move, to the response in both colours."""
     resigns = SimpleNamespace(name="resigns", answer=lambda requests: ["none"] * len(requests))
     monkeypatch.setattr(responses, "open_player", lambda *_, **__: resigns)
     monkeypatch.setattr(responses, "open_engine", lambda **_: ToyEngine())

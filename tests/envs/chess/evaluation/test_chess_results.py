@@ -85,7 +85,7 @@ def test_incomplete_game_is_rejected_and_next_is_read(text, words, capfd):
     ],
 )
 def test_other_spellings_of_moves_are_read(text):
-    """Expected moves by hand. A blank line between moves ends no game, as it does for python-chess."""
+    """Moves are by hand. A blank line between moves does not end the game, as in python-chess."""
     (game,) = read_pgn(text).games
     assert " ".join(move.uci() for move in game.board.move_stack) == "e2e4 e7e5 g1f3 b8c6 f1c4 g8f6 e1g1"
 
@@ -108,7 +108,7 @@ def test_annotation_glyph_is_skipped_like_python_chess(glyph, form):
 
 
 def test_novelty_mark_is_separated_from_move():
-    """As a part of the word N is a promotion for python-chess, which then stops."""
+    """As part of the move, N is a promotion for python-chess, which then stops."""
     assert len(read_pgn("1. e4 N d5 *").games[0].board.move_stack) == 2
     assert read_pgn("1. e4N d5 *").refused
 
@@ -118,7 +118,7 @@ def test_unknown_results_are_draws():
 
 
 def test_games_match_python_chess():
-    """Ours, as written, and read by both: 40 random games, each with an opening of its own."""
+    """40 random games with own openings, as written by us and read by both."""
     boards = [random_position(np.random.default_rng(seed), 60) for seed in range(40)]
     text = to_pgn([ChessGame(board, "a", "b", chess.WHITE, 3) for board in boards])
     file, stream = read_pgn(text), io.StringIO(text)
@@ -154,7 +154,7 @@ def file(tmp_path):
 
 
 def shown(dom):
-    """Pieces with their squares, as the browser drew them: the board from White's side."""
+    """Return pieces with squares as the browser drew them, from White's side."""
     pieces = re.findall(r'<use href="#(\w+)-(\w)" x="(\d+)" y="(\d+)"', dom)
     return {f"{'abcdefgh'[int(x) // 45]}{8 - int(y) // 45}": (side, letter) for side, letter, x, y in pieces}
 

@@ -24,7 +24,7 @@ SEVENTY_FIVE = ("7k/8/8/8/8/8/8/KR6 w - - 149 200", ["b1b2"])
 
 
 def played(moves, fen=None, **options):
-    """The environment after `moves`, and the rewards of all steps."""
+    """Return the environment after `moves`, and the rewards of all steps."""
     env, rewards = chess_env(**options), {"white": 0.0, "black": 0.0}
     env.reset(seed=1, options={"fen": fen} if fen else None)
     for move in moves:

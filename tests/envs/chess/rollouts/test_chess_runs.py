@@ -31,7 +31,7 @@ CHECKS = [name for name in runs() if name.startswith("rookworld_overfit")]
 
 
 def run(folder, name, *options):
-    """Train; return the rows of its metrics without what a clock says."""
+    """Train; return metrics rows without times."""
     train(load([*options, f"checkpoint_dir={folder}", f"name={name}"]))
     rows = map(json.loads, (folder / name / "metrics.jsonl").read_text().splitlines())
     return [{key: value for key, value in row.items() if not timed(key)} for row in rows]
@@ -43,7 +43,7 @@ def timed(key):
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """A supervised run that was never cut."""
+    """Return an uninterrupted supervised run."""
     folder = tmp_path_factory.mktemp("supervised")
     rows = run(folder, "model", *SUPERVISED)
     assert [number for number, row in enumerate(rows, 1) if "eval/held_out/analysis_reward" in row] == [2, 4]
@@ -63,7 +63,7 @@ def test_grpo_resumes_bit_for_bit_at_phase_boundary(model, tmp_path):
 
 @pytest.mark.parametrize("name", slow_but(("rookworld_overfit_r1", "rookworld_overfit_r4"), CHECKS))
 def test_every_overfit_check_takes_its_steps(name, model, tmp_path):
-    """It ends with a verdict, and so with exit code 1: three steps of a model that knows nothing show no trend."""
+    """It ends with exit code 1: three steps of an untrained model show no trend."""
     short = ("grpo.steps=3", "overfit.window=2", "tasks.analysis.max_tokens=12", "tasks.arbiter.max_tokens=12")
     with pytest.raises(SystemExit) as ended:
         run(tmp_path, "check", f"+run={name}", *DATA, *ENGINE, *short, f"model.name={model / 'final'}")

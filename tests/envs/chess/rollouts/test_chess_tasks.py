@@ -29,7 +29,7 @@ HOSTILE = ("", " ", "+" * 50, "é" * 300 + "\x00\n", "N+" * 9, "M: E: B:", "a" *
 
 
 class Said:
-    """Answer in free text."""
+    """A free-text answer."""
 
     chosen = ()
 
@@ -38,7 +38,7 @@ class Said:
 
 
 class Parrot:
-    """A model that answers every prompt with what `answers` says for it."""
+    """A model that answers every prompt with `answers(prompt)`."""
 
     def __init__(self, answers):
         self.answers = answers
@@ -53,7 +53,7 @@ def grpo(*options):
 
 @cache
 def overfit_env():
-    """The game's options; they are composed once, as Hypothesis asks for them at every example."""
+    """Return the game's options, composed once, because Hypothesis requests them for every example."""
     return grpo().env
 
 
@@ -63,7 +63,7 @@ def plan(step, groups, samples=2):
 
 
 def rules(prompt):
-    """The right answer to any prompt of these positions."""
+    """Return the right answer to any prompt of these positions."""
     env = overfit_env()
     for record in (record for split in SPLITS for record in positions_of(env).positions[split]):
         sample = arbiter_sample(record)
@@ -127,7 +127,7 @@ def test_any_text_has_reward_in_range(text):
 
 @pytest.mark.parametrize("placement", range(8))
 def test_trap_25_reward_and_evaluation_agree(placement):
-    """The right answer with one of its fields changed, with more spaces, or with a field after the sixth."""
+    """The right answer with one field changed, with extra spaces, or with a seventh field."""
     sample = arbiter_sample(positions_of(overfit_env()).positions["train"][placement])
     fen, *results = sample.answer.split("+")
     fields = fen.split()

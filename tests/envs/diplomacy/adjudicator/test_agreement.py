@@ -58,7 +58,7 @@ def test_both_list_same_legal_orders(tallies):
 
 
 def phase(*lines):
-    """Units and orders from lines such as "FRANCE A PAR - BUR"."""
+    """Return units and orders from lines such as "FRANCE A PAR - BUR"."""
     units, orders = np.zeros(75, dtype=np.uint8), np.zeros(75, dtype=np.int32)
     for line in lines:
         power, _, text = line.partition(" ")
@@ -114,7 +114,7 @@ def test_every_reason_has_example(reason):
 
 @pytest.mark.parametrize(("coast", "agree"), [("", True), ("/NC", True), ("/SC", False)])
 def test_package_ignores_support_naming_other_coast_of_fleet(coast, agree):
-    """The fleet is in SPA/NC. By DATC 4.B.5 a wrong coast of a unit is ignored, so the support counts with us."""
+    """The fleet is in SPA/NC. By DATC 4.B.5 a wrong coast is ignored, so our adjudicator counts the support."""
     match = Crowds(1, seed=1)
     lines = ("FRANCE F SPA/NC - MAO", f"FRANCE F POR S SPA{coast} - MAO", "ENGLAND F NAO - MAO")
     units, orders = phase(*lines)
@@ -125,7 +125,7 @@ def test_package_ignores_support_naming_other_coast_of_fleet(coast, agree):
 
 @pytest.mark.parametrize(("coast", "moved"), [("", 1), ("/NC", 1), ("/SC", 0)])
 def test_support_to_other_coast_than_move_fails(coast, moved):
-    """DATC 4.B.4 and 6.B.9. The package alone counts it."""
+    """DATC 4.B.4 and 6.B.9. Only the package counts the support."""
     match = Crowds(1, seed=1)
     units, orders = phase("FRANCE F MAO - SPA/NC", f"FRANCE F WES S MAO - SPA{coast}", "ITALY F LYO - SPA/SC")
     match.play(units[None], orders[None])
@@ -152,7 +152,7 @@ def test_package_ignores_coast_in_support_of_move(attack, support, moves):
 
 
 def test_wrong_adjudicator_is_detected(monkeypatch):
-    """Were a support lost on the way to us, this would say so."""
+    """It would be reported if a support were lost in our adjudicator."""
     match = Match(8, "supports", seed=2)
     process = match.batch.process
 
@@ -168,7 +168,7 @@ def test_wrong_adjudicator_is_detected(monkeypatch):
 
 
 def test_civil_disorder_disbands_same_units():
-    """Random winters without any order, in which most powers have too many units."""
+    """Random winters without orders, in which most powers have too many units."""
     chance, batch = Random(5), DiplomacyBatch(200, threads=1)
     units, owner = np.zeros((200, 75), dtype=np.uint8), np.full((200, 34), -1)
     for row, centres in zip(units, owner, strict=True):
@@ -190,7 +190,7 @@ def test_civil_disorder_disbands_same_units():
 
 
 def forms(place):
-    """Return the units that may stand in a province."""
+    """Return the units that can stand in a province."""
     board = standard_board()
     fleets = [codes.FLEET_FORM + 1, codes.FLEET_FORM + 2] if board.coasts_of[place] else [codes.FLEET_FORM]
     return {INLAND: [codes.ARMY_FORM], COAST: [codes.ARMY_FORM, *fleets], SEA: fleets}[int(board.terrain[place])]

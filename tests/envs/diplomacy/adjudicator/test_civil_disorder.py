@@ -10,7 +10,7 @@ CENTRES = [standard_board().provinces[place] for place in standard_board().centr
 
 
 def left(power, units, *, centres):
-    """Return the places of a power's units after a winter with `centres` and without orders."""
+    """Return the locations of a power's units after a winter with `centres` and no orders."""
     others = "Turkey" if power != "Turkey" else "France"
     owner = {others: ", ".join(code for code in CENTRES if code not in centres), power: ", ".join(centres)}
     winter = play({power: units}, {}, owner=owner, phase=codes.WINTER)

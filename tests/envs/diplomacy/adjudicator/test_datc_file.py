@@ -20,7 +20,7 @@ def flat(holdings):
 
 
 def province(unit):
-    """The province of a unit such as F SPA/NC, or of an order, which begins with one."""
+    """Return the province of a unit such as F SPA/NC, or of an order that starts with one."""
     return unit[2:5]
 
 

@@ -20,7 +20,7 @@ def batch():
 
 
 def place(batch, units, *, owner=(), phase=codes.SPRING):
-    """Every game begins from `units`, pairs of power and unit, with `owner`, pairs of power and centres."""
+    """Start every game from `units` (power, unit) with `owner` (power, centres)."""
     rows, centres = np.zeros((1, 75), dtype=np.uint8), np.full((1, 34), -1)
     for power, unit in units:
         province, code = read_unit(unit, power)
@@ -31,7 +31,7 @@ def place(batch, units, *, owner=(), phase=codes.SPRING):
 
 
 def order(batch, *lines):
-    """The same orders in every game."""
+    """Give the same orders in every game."""
     for line in lines:
         read = read_order(line)
         batch.orders[:, read.province] = read.order
@@ -65,7 +65,7 @@ def test_result_does_not_outlast_its_phase(batch):
 
 @pytest.mark.parametrize("intruder", [AUSTRIA, FRANCE])
 def test_home_vacated_in_winter_is_not_free_yet(batch, intruder):
-    """It was, if the power that left came before the one that built in the alphabet."""
+    """It was, if the leaving power preceded the building one alphabetically."""
     place(batch, [(intruder, "F KIE")], owner=[(GERMANY, ["KIE", "BER"])], phase=codes.WINTER)
     order(batch, "F KIE B", "A BER B")
     batch.process()
@@ -75,7 +75,7 @@ def test_home_vacated_in_winter_is_not_free_yet(batch, intruder):
 
 @pytest.mark.parametrize("intruder", [AUSTRIA, FRANCE])
 def test_disband_in_foreign_home_is_reported(batch, intruder):
-    """The power at home called it void while it built elsewhere."""
+    """The home power reported it as void while building elsewhere."""
     place(batch, [(intruder, "F KIE")], owner=[(GERMANY, ["KIE", "BER"])], phase=codes.WINTER)
     order(batch, "F KIE D", "A BER B")
     batch.process()

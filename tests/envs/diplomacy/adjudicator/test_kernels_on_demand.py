@@ -33,7 +33,7 @@ for uses in (one_by_one, lambda batch: (batch.load_kernels,)):
 
 
 def test_kernels_load_on_first_use_or_all_at_once():
-    """What two processes have loaded, before and after each use of a batch."""
+    """The test lists loaded kernels of two processes before and after each use of a batch."""
     command = [sys.executable, "-c", CODE % (MODULES,)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     uses = ["", MODULES[0], f"{MODULES[0]} {MODULES[4]}", " ".join(MODULES)]

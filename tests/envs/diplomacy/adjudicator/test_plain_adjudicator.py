@@ -16,7 +16,7 @@ POSITIONS = 1500
 
 @pytest.fixture(scope="module")
 def sample():
-    """Positions, their orders, the batch that has carried them out, and what the plain adjudicator says."""
+    """Return positions, orders, the batch after them, and the plain adjudicator's outcomes."""
     units, orders = crowds(POSITIONS, seed=1)
     batch = DiplomacyBatch(POSITIONS, threads=1)
     batch.load(position(units, np.full((POSITIONS, codes.NUM_CENTRES), -1), year=1901, phase=codes.SPRING))
@@ -58,7 +58,7 @@ def said(outcome: Outcome):
 
 
 def told(units, orders):
-    """A position for people."""
+    """Return a readable position."""
     places = map(int, np.flatnonzero(units))
     return [f"{(units[p] - 1) % 7}: {write_order(int(orders[p]), p, int(units[p]))}" for p in places]
 

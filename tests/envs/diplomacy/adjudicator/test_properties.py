@@ -26,7 +26,7 @@ def same(one, other):
 
 
 def play(batch, phases, seed=0):
-    """Random phases one by one: what stood before, orders included, and what stands after."""
+    """Play random phases; yield the position before, with orders, and the one after."""
     for phase in range(phases):
         batch.draw_orders(seed + phase)
         before = copies(batch)
@@ -37,7 +37,7 @@ def play(batch, phases, seed=0):
 
 @pytest.fixture(scope="module")
 def course():
-    """Every phase of random games, some of which end."""
+    """Return every phase of random games, some of which end."""
     batch = DiplomacyBatch(GAMES, last_year=1909, threads=1)
     yield list(play(batch, PHASES))
     batch.close()
@@ -45,7 +45,7 @@ def course():
 
 @pytest.fixture(scope="module")
 def crowd():
-    """Movement phases of crowds with orders that meet, before and after."""
+    """Return movement phases of crowds with interacting orders, before and after."""
     units, orders = crowds(300, seed=5)
     batch = DiplomacyBatch(300, threads=1)
     batch.load(position(units, np.full((300, codes.NUM_CENTRES), -1), year=1901, phase=codes.SPRING))
@@ -62,7 +62,7 @@ def number(units):
 
 
 def in_phase(before, phases):
-    """Games that are in one of these phases and go on, bool [G]."""
+    """Return which games are in one of these phases and running, bool [G]."""
     return torch.isin(before["phase"], torch.tensor(phases, dtype=torch.int8)) & (before["done"] == 0)
 
 
@@ -88,7 +88,7 @@ def test_every_able_unit_has_drawn_order(course):
 
 
 def check_conserved(before, after):
-    """Each power has as many units after movement as before, but for those that were dislodged and are gone."""
+    """Check that each power keeps its number of units, except for dislodged ones that were destroyed."""
     lost = torch.where(after["results"] >= codes.DISLODGED_FLAG, before["units"], 0)
     moving = in_phase(before, MOVEMENT)
     for power in range(codes.NUM_POWERS):
@@ -163,7 +163,7 @@ def test_finished_game_is_frozen(course):
 
 
 def again(before, rows, threads):
-    """Carry out the phases of some games once more, in another batch."""
+    """Process the phases of some games again in another batch."""
     batch = DiplomacyBatch(len(rows), last_year=1909, threads=threads)
     batch.load({name: before[name][rows] for name in STATE})
     batch.orders.copy_(before["orders"][rows])
@@ -191,7 +191,7 @@ def test_draws_depend_on_batch_index_and_seed_only(course):
 
 
 def renamed(units, names):
-    """Unit codes with every power renamed."""
+    """Return unit codes with all powers permuted."""
     power, form = codes.power_of(units.numpy()), form_of(units).numpy()
     return torch.as_tensor(np.where(power < 0, 0, 1 + names[power] + codes.NUM_POWERS * form)).to(torch.uint8)
 
@@ -201,7 +201,7 @@ def rename_owners(owner, names):
 
 
 def test_powers_are_equal(course, crowd):
-    """Movement and retreats know no power by name; winter does, by its home centres."""
+    """Movement and retreats do not depend on power names; winter depends on home centres."""
     chance = np.random.default_rng(3)
     for before, after in (*course, crowd):
         if (before["phase"] == codes.WINTER).all() or before["done"].any():

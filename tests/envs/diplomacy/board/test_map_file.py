@@ -23,7 +23,7 @@ PROVINCES, COASTS, START, ARMY, FLEET = 5, 7, 9, 11, 13  # the last line of each
 
 
 def small_map(folder, line=0, text=""):
-    """The small map as a file, one line of it replaced, counted from 1."""
+    """Write the small map to a file with one line replaced, counted from 1."""
     lines = SMALL.splitlines()
     if line:
         lines[line - 1] = text

@@ -25,7 +25,7 @@ def batch():
 
 
 def number_at(name, place, value):
-    """A change of a position: a number in one province, or of the game."""
+    """Return a change of a position: a number in one province, or of the game."""
 
     def change(state):
         state[name][(0, standard_board().provinces.index(place)) if place else 0] = value
@@ -58,7 +58,7 @@ def number_at(name, place, value):
     ],
 )
 def test_impossible_position_changes_nothing(batch, change, message):
-    """The units, which come first, are others than those on the board: they must not be taken over either."""
+    """The units, which are checked first, differ from the board and must not be loaded either."""
     batch.reset()
     batch.draw_orders(1)
     before = {field: getattr(batch, field).clone() for field in (*STATE, "orders")}
@@ -124,7 +124,7 @@ def test_environment_rejects_retreats_without_dislodged_unit(phase):
 
 
 def test_game_won_after_retreats_round_trips(batch):
-    """Its phase stays the one in which it ended, in which no unit has to retreat any more."""
+    """The phase stays the one in which it ended, and no unit must retreat any more."""
     state = won(18)
     state["phase"][:] = codes.FALL_RETREATS
     batch.set_position(1, state)
@@ -135,7 +135,7 @@ def test_game_won_after_retreats_round_trips(batch):
 
 
 def unit_at(field, code, value, game=1):
-    """A change of a snapshot of two games: a number in one province of one of them."""
+    """Return a change of a snapshot of two games: a number in one province of one."""
 
     def change(state):
         state[field][game, standard_board().provinces.index(code)] = value
@@ -164,7 +164,7 @@ def crowd(state):
     ],
 )
 def test_impossible_snapshot_changes_nothing(batch, change, message):
-    """A number for the units reached the kernels once, which read beside their arrays and took the process down."""
+    """An invalid unit number once reached the kernels, which then read out of bounds and crashed."""
     batch.reset()
     before, state = batch.snapshot(), batch.snapshot()
     state["year"] += 1
@@ -175,7 +175,7 @@ def test_impossible_snapshot_changes_nothing(batch, change, message):
 
 
 def test_every_position_of_played_games_can_be_loaded(batch):
-    """Spring to winter, retreats and all, to the end: what a batch says of itself it takes back."""
+    """From spring to winter, retreats included: a batch accepts its own positions."""
     games = DiplomacyBatch(64, threads=1, last_year=1904)
     phases = set()
     while not bool(games.done.all()):

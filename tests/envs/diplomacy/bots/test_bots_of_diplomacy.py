@@ -36,7 +36,7 @@ def games():
 
 
 def phases(batch, seed, count=10_000):
-    """Let bots play on, and yield the orders [G, 75] of every phase before they are carried out."""
+    """Let bots play; yield the orders [G, 75] of every phase before they are processed."""
     for _ in range(count):
         if batch.done.all():
             return
@@ -52,7 +52,7 @@ def all_play(batch, bot):
 
 
 def movement_orders(batch, seed, count=60):
-    """(game, province, kind, target, other) of every order of the movement phases."""
+    """Return (game, province, kind, target, other) of every movement order."""
     for orders in phases(batch, seed, count):
         moving = (batch.phase == codes.SPRING) | (batch.phase == codes.FALL)
         for game, province in ((orders != 0) & moving[:, None]).nonzero().tolist():
@@ -60,7 +60,7 @@ def movement_orders(batch, seed, count=60):
 
 
 def place(batch, units, centres, *, phase):
-    """Set every game to a position given as text, power by power."""
+    """Set every game to a text position, power by power."""
     rows, owner = np.zeros((1, 75), dtype=np.uint8), np.full((1, 34), -1)
     for power, names in units.items():
         for name in names:
@@ -72,7 +72,7 @@ def place(batch, units, centres, *, phase):
 
 
 def seeds_give(batch, seeds, location):
-    """The orders in one province of game 0, one per seed."""
+    """Return the orders in one province of game 0, one per seed."""
     found = []
     for seed in range(seeds):
         batch.orders.zero_()
@@ -217,7 +217,7 @@ def order_of(words):
 
 @pytest.mark.parametrize("moment", ["opening", "later"])
 def test_dumbbot_move_frequencies_match_rules(games, moment):
-    """The orders of each power as a whole, drawn 1500 times by the kernel and 500 times by plain Python."""
+    """Joint orders of each power, drawn 1500 times by the kernel and 500 times by plain Python."""
     batch = all_play(games(1500), "dumbbot")
     if moment == "later":
         first = games(1, last_year=1910)
@@ -281,7 +281,7 @@ def test_dumbbot_builds_and_disbands_by_value(games):
 
 
 def test_ladder_has_expected_order(games):
-    """Centres of one against six random, loosely: dumbbot, chaos, territorial, and defensive, which takes nothing."""
+    """Approximate centres of one against six random: dumbbot, chaos, territorial, and defensive, which takes none."""
     batch = games(70, last_year=1915)
     seats, centres = torch.arange(70) % 7, {}
     for bot in ("dumbbot", "chaos", "territorial", "defensive"):

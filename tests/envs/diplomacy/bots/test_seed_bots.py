@@ -21,7 +21,7 @@ POSITIONS = {"M": 400, "R": 90, "A": 120}
 
 @pytest.fixture(scope="module")
 def games():
-    """Batches with the recorded positions, by phase type, and the rows of all powers in them."""
+    """Return batches with the recorded positions, by phase type, and the rows of all powers."""
     found = {}
     for kind in POSITIONS:
         state, all_rows = rows(kind)
@@ -34,7 +34,7 @@ def games():
 
 
 def asked(batch, jobs):
-    """Yield for each job (row, aim, goal, units in turn, orders taken) the keys of the best orders, and the values."""
+    """Yield per job (row, aim, goal, units in turn, orders taken) the best orders' keys and values."""
     for start in range(0, len(jobs), CHUNK):
         part = jobs[start : start + CHUNK]
         turns, taken = (np.full((len(part), TURNS), fill) for fill in (-1, codes.HOLD))
@@ -161,7 +161,7 @@ def test_dumbbot_values_of_france_in_opening():
 
 
 def drawn(batch, game, bot, games=2000, seed=3):
-    """Return the orders [games, 75] that a bot gives every power in one of the positions, drawn so many times."""
+    """Return the orders [games, 75] a bot gives every power in one position, drawn repeatedly."""
     copies = DiplomacyBatch(games, threads=1)
     copies.load({name: values[game : game + 1] for name, values in batch.snapshot().items()})
     copies.players.fill_(codes.BOTS.index(bot))
@@ -172,7 +172,7 @@ def drawn(batch, game, bot, games=2000, seed=3):
 
 
 def check_frequencies(seen, chances, draws):
-    """Check counts of outcomes against their chances, five standard errors wide."""
+    """Check outcome counts against probabilities, within five standard errors."""
     assert set(seen) <= set(chances)
     assert sum(chances.values()) == pytest.approx(1.0)
     for outcome, chance in chances.items():
@@ -180,7 +180,7 @@ def check_frequencies(seen, chances, draws):
 
 
 def units_to_draw(batch, all_rows, games):
-    """Yield rows of some positions whose legal orders are those that the package lists."""
+    """Yield rows of some positions whose legal orders match the package's."""
     for game in games:
         listed = batch.legal_orders(game)
         rows_here = [row for row in all_rows if row.game == game]
@@ -204,7 +204,7 @@ def test_every_order_text_is_equally_likely(games, bot, name):
 
 
 def goal_word(order):
-    """Return the recorded word for the goal of an attack."""
+    """Return the recorded word for an attack's goal."""
     return standard_board().locations[order >> codes.TARGET_SHIFT & codes.LOCATION_MASK]
 
 
@@ -233,7 +233,7 @@ def test_coordinated_attack_and_support_rates_match_records(games):
 
 
 def test_dumbbot_orders_units_randomly(games):
-    """The joint orders of a power by the kernel of the bot, and unit by unit in shuffled turns."""
+    """Joint orders of a power by the bot's kernel, and unit by unit in shuffled order."""
     batch, all_rows = games["M"]
     chance, draws = np.random.default_rng(0), 400
     for row in [row for row in all_rows if 3 <= len(row.units) <= 4][::120]:
@@ -256,13 +256,13 @@ def test_dumbbot_orders_units_randomly(games):
 
 
 def first_of(orders, due):
-    """Return the orders of places in alphabetical order, as the engine cuts them: the first `due` count."""
+    """Return the orders of places in alphabetical order, truncated by the engine to the first `due`."""
     given = [place for place, order in enumerate(orders) if order][: abs(due)]
     return tuple(order if place in given else 0 for place, order in enumerate(orders))
 
 
 def due_of(row, state):
-    """Return the builds due to a power; negative: its disbands."""
+    """Return the builds due to a power; disbands are negative."""
     units = codes.power_of(state["units"][row.game].numpy()) == row.power
     return int((state["owner"][row.game] == row.power).sum()) - int(units.sum())
 
@@ -306,7 +306,7 @@ def test_dumbbot_winter_orders_are_shuffled(games):
 
 
 def test_excess_disbands_never_count_in_package(games):
-    """The rule behind `first_of`, asked of the package: it carries out the first orders of too many."""
+    """The package, like `first_of`, carries out the first orders of too many."""
     from diplomacy import Game
 
     for place in [place for place in facts()["positions"] if place["name"][-1] == "A"][:20]:
@@ -330,7 +330,7 @@ def test_excess_disbands_never_count_in_package(games):
 
 
 def test_defensive_supports_or_holds_as_recorded(games):
-    """The default bot: its orders are among those recorded, which without a support are all that contain " H"."""
+    """The default bot's orders are among those recorded: without a support, all that contain " H"."""
     batch, all_rows = games["M"]
     seen = 0
     for game, rows_here in units_to_draw(batch, all_rows, range(0, 400, 20)):

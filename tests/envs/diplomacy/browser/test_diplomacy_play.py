@@ -40,7 +40,7 @@ SMALL = {"units": {"FRANCE": ["A PAR"], "GERMANY": ["A MUN"]}, "centers": {"FRAN
 
 
 def game(tmp_path, player="dumbbot", *, seed=1, last_year=1903, past=()):
-    """A game of France against six times one player: a bot's name, a function of a view, or a language model."""
+    """Return a game of France against six copies of a player: a bot name, a function, or a language model."""
     player = player if isinstance(player, str | LanguagePlayer) else PythonOrders(player, "script")
     seat = HumanSeat(FRANCE, tuple(YOU if p == FRANCE else "dumbbot" for p in range(7)), tmp_path / "game.json")
     opponents = PhaseOpponents(PLAYERS, {"script": player})
@@ -57,7 +57,7 @@ def drafted(live, text):
 
 
 def quiet(_):
-    """Take a line on what is being waited for."""
+    """Consume a line about pending work."""
 
 
 # ---- the game
@@ -168,7 +168,7 @@ def test_new_game_reserves_free_name_and_keeps_package_file(tmp_path, monkeypatc
 
 
 class LastOption:
-    """Language model that always takes the last option; it keeps the powers it was asked for."""
+    """A language model that always takes the last option and records its powers."""
 
     def __init__(self):
         self.asked = []
@@ -216,7 +216,7 @@ def test_opponents_do_not_see_drafts_and_failure_changes_nothing(tmp_path):
 
 
 def test_policies_adapters_and_objects_play_together(tmp_path):
-    """The policy's moves are those of its network, and the orders of all are legal, else they could not be saved."""
+    """The policy's moves come from its network, and all orders are legal, or saving would fail."""
     network = OrderNetwork(NetworkConfig(hidden=4, blocks=1))
     contract = {"id": ENV_ID, "version": 1, "obs_dim": network.obs_dim, "continuous": 0, "binary": 0}
     save_checkpoint(policy := tmp_path / "policy.pt", network, contract=contract, training={})
@@ -292,7 +292,7 @@ def test_saved_game_names_players_but_runs_no_code(tmp_path):
 
 
 def talk(live, messages, *, ends=None):
-    """Send messages of a page and return what came back, the first two left out; `ends` is the last note."""
+    """Send a page's messages and return the answers after the first two; `ends` is the last note."""
     told = []
 
     async def main():
@@ -386,7 +386,7 @@ def test_hint_drafts_search_orders(tmp_path, monkeypatch):
 
 
 def small(tmp_path, **units):
-    """A game of the powers that have `units`, from fall 1901 on, with as many centres as of these are homes."""
+    """Return a game of the powers in `units` from fall 1901, with as many home centres as units."""
     centres = {power: [unit[-3:] for unit in standing if unit[-3:] in HOMES] for power, standing in units.items()}
     state = {"units": units, "centres": centres}
     phases = [{"name": "F1901M", "state": state}]
@@ -411,7 +411,7 @@ def test_eliminated_power_watches_phase_by_phase(tmp_path):
 
 
 def test_phases_without_orders_pass_automatically(tmp_path):
-    """Russia's winter; France has as many units as centres and is not asked."""
+    """In Russia's winter, France has as many units as centres and is not asked."""
     live = small(tmp_path, FRANCE=["A PAR"], RUSSIA=["A MOS", "A UKR"])
     told = talk(live, [{"kind": "submit", "phase": "F1901M"}], ends="")
     assert [phase["name"] for message in told if message["kind"] == "phases" for phase in message["phases"]] == [

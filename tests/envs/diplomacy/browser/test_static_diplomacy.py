@@ -23,7 +23,7 @@ def page():
 
 
 def repeated(folder, phases, decisions):
-    """What differs when the page's script repeats recorded phases, in node or, without it, in Chromium."""
+    """Return differences when the page's script repeats recorded phases, in node or else in Chromium."""
     rows = record(phases)
     data = {"phases": rows, "network": network_rows(rows, STUDENT)[:decisions], "lastYear": LAST_YEAR}
     known = {"rules": static_page.board_rules(), "student": static_page.stored_student(static_page.STUDENT)}
@@ -48,7 +48,7 @@ def check(tally, phases):
 
 
 def test_rules_bots_and_network_match_kernels(tmp_path):
-    """Legal orders and DumbBot's choices are the same lists, adjudications the same boards, choices the same orders."""
+    """Legal orders and DumbBot's choices, adjudicated boards, and network choices are equal."""
     check(repeated(tmp_path, 40, 8), 40)
 
 

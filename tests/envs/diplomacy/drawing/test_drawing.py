@@ -20,14 +20,14 @@ SEAS = {code for code, terrain in zip(BOARD.provinces, BOARD.terrain, strict=Tru
 
 
 def pairs(matrix):
-    """Pairs of codes that an adjacency [n, n] of locations joins."""
+    """Return location pairs joined by an adjacency [n, n]."""
     found = zip(*np.nonzero(matrix), strict=True)
     codes = [tuple(sorted(BOARD.locations[place][:3] for place in pair)) for pair in found]
     return {pair for pair in codes if pair[0] != pair[1]}
 
 
 def contains(outline, point):
-    """Whether a point lies within a closed outline [n, 2]: a ray from it crosses an odd number of sides."""
+    """Return whether a point is inside a closed outline [n, 2], by counting ray crossings."""
     (x0, y0), (x1, y1) = outline.T, np.roll(outline, -1, axis=0).T
     spans = (y0 > point[1]) != (y1 > point[1])
     rise = np.where(spans, y1 - y0, 1.0)
@@ -88,7 +88,7 @@ def test_coastal_fleets_are_close_to_their_coast():
 
 
 def test_lines_do_not_cross():
-    """Softened as they are drawn; pieces that share an end may touch there."""
+    """Lines are smoothed as drawn; pieces that share an end may touch there."""
     pieces = np.array([pair for border in DRAWING.borders for pair in pairwise(border.line.tolist())])
     start, end = pieces[:, 0], pieces[:, 1]
 

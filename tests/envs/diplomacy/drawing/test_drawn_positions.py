@@ -28,14 +28,14 @@ NONE = np.zeros(75, dtype=int)
 
 
 def around(picture, place, radius=9):
-    """How often each colour is there around a place of the drawing."""
+    """Count the colours around a place of the drawing."""
     x, y = (round(float(value)) for value in place)
     window = picture[max(y - radius, 0) : y + radius, max(x - radius, 0) : x + radius]
     return Counter(map(tuple, window.reshape(-1, 3).tolist()))
 
 
 def draw_phase(phase, after=None):
-    """A recorded phase as a picture, with its orders where the phase that follows is given."""
+    """Draw a recorded phase, with its orders if the next phase is given."""
     orders = marks(phase, order_outcomes(phase, after)) if after else []
     return draw_position(phase["units"], phase["owner"], dislodged=phase["dislodged"], orders=orders)
 

@@ -40,7 +40,7 @@ def test_invalid_arguments_print_expected_messages(row, check_row):
 
 
 def test_benchmark_is_one_pair_under_fixed_conditions(capsys, monkeypatch):
-    """With 7 short games it gives what the same options give one by one."""
+    """With 7 short games it equals the same options given individually."""
     monkeypatch.setitem(FIXED, "games", 7)
     monkeypatch.setitem(FIXED, "last_year", 1901)
     code, out, _ = run(capsys, "--bot", "random", "--protocol", "dumbbot-1v6", "--threads", "1")
@@ -89,7 +89,7 @@ def test_policy_plays_one_power(capsys, tmp_path, packed_tasks):
 
 
 def untrained(path, **contract):
-    """A policy's file; `contract` is what it says besides."""
+    """Save an untrained policy; `contract` adds entries."""
     network = OrderNetwork(NetworkConfig(hidden=4, blocks=1))
     sizes = {"obs_dim": network.obs_dim, "continuous": 0, "binary": 0}
     save_checkpoint(path, network, contract={"id": ENV_ID, "version": 1, **sizes, **contract}, training={})
@@ -109,7 +109,7 @@ def test_default_last_year_comes_from_training(capsys, tmp_path):
 
 
 def test_last_year_is_read_from_policy_or_run(tmp_path):
-    """In the policy's own file, else in its run's configuration, as for a language model's folder; else nowhere."""
+    """It is read from the policy's file, then from its run's configuration, else it is unset."""
     run, model = tmp_path / "run", tmp_path / "run" / "final"
     model.mkdir(parents=True)
     assert last_year_of(model) is None
@@ -123,7 +123,7 @@ def test_last_year_is_read_from_policy_or_run(tmp_path):
 
 
 def replay(path):
-    """What a page holds, each phase of which must follow from the one before."""
+    """Return a page's content, after checking that each phase follows from the previous one."""
     told = json.loads(re.search(r'id="data">(.*?)</script>', path.read_text(), re.DOTALL)[1])
     assert [phase["name"] for phase in told["phases"]][:1] == ["S1901M"]
     assert told["phases"][-1]["name"] == "END"
@@ -189,7 +189,7 @@ def test_intervals_match_wilson_and_student():
 
 
 def test_game_is_won_drawn_or_lost():
-    """France wins, England is left, England is not, Turkey wins: from either side of England against six."""
+    """France wins, England survives, England is eliminated, Turkey wins: seen from both sides."""
     owner = np.full((4, 34), -1)
     owner[0, :20], owner[0, 20:22] = 2, 1
     owner[1, :5], owner[1, 5:8], owner[1, 8] = 0, 1, 3

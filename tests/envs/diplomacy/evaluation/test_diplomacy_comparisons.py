@@ -26,7 +26,7 @@ PLAYERS = ("random", "dumbbot", "chaos")
 
 
 def pairs(player, opponent, games, seed=0):
-    """Numbers of pairs of games that the player lost, drew and won, as `pairs` has them."""
+    """Return how many pairs the player lost, drew and won, in the format of `pairs`."""
     ours, theirs = (np.array(shares(*names, games, 1902, seed)) for names in ((player, opponent), (opponent, player)))
     return [int((ours < theirs).sum()), 0, int((ours == theirs).sum()), 0, int((ours > theirs).sum())]
 
@@ -138,7 +138,7 @@ def test_sampling_opponent_of_run_uses_noise():
 
 
 def squares(end, power):
-    """Share of squares of a power in a game that ended with these counts of centres."""
+    """Return a power's share of squares for these final centre counts."""
     counts = [int(count) for count in end.split()[1:]]
     shares = [float(count > 17) if max(counts) > 17 else count * count for count in counts]
     return shares[power] / sum(shares)

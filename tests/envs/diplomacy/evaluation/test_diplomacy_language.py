@@ -42,7 +42,7 @@ def adapter(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def evaluated(adapter):
-    """The command with everything: against a bot and the base model, with a replay, results beside the checkpoint."""
+    """Run the command with all options: a bot, the base model, a replay, results beside the checkpoint."""
     page = adapter.parent / "game.html"
     arguments = ["--ckpt", str(adapter), "--opponents", "dumbbot,base_model", *QUICK, "--replay", str(page), "--quiet"]
     assert run_main(["--env", "diplomacy", *arguments]) == 0
@@ -125,7 +125,7 @@ def test_both_protocols_are_played_and_written(evaluated, adapter):
 
 
 def test_adapter_and_base_model_play_separately(evaluated, adapter, tmp_path):
-    """The model by itself, which is its own base, gets what the base model got in the games of the adapter."""
+    """The model, which is its own base, gets the base model's result of the adapter's games."""
     assert main(["--ckpt", str(adapter), "--opponents", "dumbbot", *QUICK, "--out", str(tmp_path), "--quiet"]) == 0
     again = json.loads((tmp_path / "diplomacy.json").read_text())["records"]
     assert again == evaluated[0]["records"][:2]
@@ -215,7 +215,7 @@ WAIVED = {"power": 1, "text": "WAIVE", "probability": 0.75, "others": [("F LON B
 
 @pytest.fixture(scope="module")
 def told():
-    """One year in which England's odds are known in spring and winter."""
+    """Return one year in which England's odds are known in spring and winter."""
     phases = play({"England": "F LON", "France": "A PAR"}, {"England": "F LON - ENG"}, {}, {}, {}, last_year=1901)
     names = [phase["name"] for phase in phases]
     odds = {"S1901M": [LONDON], "W1901A": [WAIVED]}

@@ -26,7 +26,7 @@ QUICK = ["--games", "7", "--last-year", "1903", "--threads", "1", "--device", "c
 
 
 def exported(folder, *, all_phases):
-    """A policy that moves, retreats and builds, and its model beside it."""
+    """Save a policy that moves, retreats and builds, and export its model beside it."""
     contract = MovementBatch(DiplomacyBatch(1, threads=1), all_phases=all_phases, seed=1).contract
     network = build_network(shape_for(contract, NetworkConfig(hidden=8, blocks=1, all_phases=all_phases)), seed=1)
     generator = torch.Generator().manual_seed(5)

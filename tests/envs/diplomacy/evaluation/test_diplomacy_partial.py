@@ -18,7 +18,7 @@ ARGUMENTS = ["--ckpt", "tiny", "--opponents", "random", "--last-year", "1901", "
 
 
 class Failing(BotBackend):
-    """DumbBot, until it is asked in the winter of a round, and `end` is raised."""
+    """A DumbBot that raises `end` when asked in the winter of a round."""
 
     def __init__(self, rounds, end):
         super().__init__("dumbbot", game="diplomacy")
@@ -34,7 +34,7 @@ class Failing(BotBackend):
 
 @pytest.fixture
 def play(monkeypatch, tmp_path):
-    """Evaluate with `rounds` of seven games before the end; returns the exit code and the folder of the results."""
+    """Evaluate with `rounds` of seven games before the end; return exit code and results folder."""
 
     def run(rounds, *arguments, end=None, games=21):
         player = LanguagePlayer({POLICY: Failing(rounds, end)}, PromptRules(), {"model": "toy"}, at_a_time=14)

@@ -16,7 +16,7 @@ PLAYERS = ("random", "dumbbot", "chaos")
 
 
 def shares(lone, six, games, last_year, seed=0):
-    """Share of squares of `lone`, which has power i % 7 of game i, counted centre by centre."""
+    """Return the share of squares of `lone`, which plays power i % 7 in game i, centre by centre."""
     batch = DiplomacyBatch(games, threads=1, last_year=last_year)
     seats = torch.zeros(games, NUM_POWERS, dtype=torch.bool)
     for game in range(games):

@@ -17,7 +17,7 @@ QUICK = ["--games", "7", "--threads", "1", "--device", "cpu", "--quiet"]
 
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory):
-    """Results of seeds 1 and 2, and the ends of their games."""
+    """Return results of seeds 1 and 2, and the ends of their games."""
     folder, ends, mp = tmp_path_factory.mktemp("parts"), [], pytest.MonkeyPatch()
     ended = DiplomacyBatch.check
 
@@ -80,7 +80,7 @@ def test_incompatible_results_are_rejected(parts, tmp_path, capsys):
 
 
 def test_policies_play_on_either_side(tmp_path, capsys, monkeypatch):
-    """A search, a bot and a policy against six of a policy, and both in a ladder; the policy is loaded by its file."""
+    """A search, a bot and a policy against six copies of a policy, and both in a ladder."""
     monkeypatch.chdir(tmp_path)
     untrained(tmp_path / "policy.pt")
     untrained(tmp_path / "other.pt")

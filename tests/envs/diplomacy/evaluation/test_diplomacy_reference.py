@@ -19,7 +19,7 @@ T_95 = {133: 1.97796, 132: 1.97810, 7: 2.36462}
 
 
 def drawn(games, seed, slope=0.5):
-    """Shares of a player and a reference, with effects of the power and of the game on both."""
+    """Return shares of a player and a reference, with power and game effects on both."""
     random = np.random.default_rng(seed)
     power = np.tile([0.3, 0.1, 0.0, -0.1, -0.1, 0.0, -0.2], games // 7)
     luck = random.normal(0.0, 0.1, games)
@@ -28,7 +28,7 @@ def drawn(games, seed, slope=0.5):
 
 
 def least_squares(values, reference, expected):
-    """The regression on a constant for each power and the reference: its value at the expected mean, and its error."""
+    """Regress on power constants and the reference; return the value at the expected mean, and its error."""
     games = len(values)
     design = np.column_stack([np.tile(np.eye(7), (games // 7, 1)), reference])
     weights, *_ = np.linalg.lstsq(design, values, rcond=None)
@@ -68,7 +68,7 @@ def test_intervals_cover_true_mean_in_95_percent(method):
 
 
 def test_reference_of_other_games_corrects_nothing():
-    """Shifted by seven games, every power keeps its own, and the pairs are lost."""
+    """Shifted by seven games, every power keeps its own games but pairs are broken."""
     values, reference = drawn(140, 5)
     _, paired = corrected(values, reference, 1 / 7)
     _, shifted = corrected(values, np.roll(reference, 7), 1 / 7)
@@ -123,7 +123,7 @@ def test_benchmark_has_three_lengths_and_reference(given, year):
 
 
 def test_both_scores_are_distinguished():
-    """A solo with 18 centres, and 16 of another power: the squares are 324 and 256 of 580."""
+    """A solo with 18 centres and 16 of another power: squares are 324 and 256 of 580."""
     owner = torch.tensor([[0] * 18 + [1] * 16] * 7)
     played = record("a", "b", owner, torch.full((7,), 1910), by_power=True)
     solo, second, third = played.alone_by_power[:3]

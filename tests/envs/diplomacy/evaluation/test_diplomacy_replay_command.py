@@ -69,7 +69,7 @@ def run(capsys, *arguments):
 
 @pytest.fixture
 def checkpoint(tmp_path):
-    """An untrained policy for Diplomacy."""
+    """Save an untrained Diplomacy policy."""
     network = OrderNetwork(NetworkConfig(hidden=4, blocks=1))
     contract = {"id": ENV_ID, "version": 1, "obs_dim": network.obs_dim, "continuous": 0, "binary": 0}
     save_checkpoint(tmp_path / "policy.pt", network, contract=contract, training={})
@@ -77,7 +77,7 @@ def checkpoint(tmp_path):
 
 
 def test_kernel_compilation_is_announced(monkeypatch, capsys, tmp_path):
-    """All of them: nothing is left to be loaded once the game has started."""
+    """This covers all kernels: nothing is loaded once the game has started."""
     within, loaded = [], []
 
     @contextmanager
@@ -125,7 +125,7 @@ def test_unfinished_saved_game_is_shown_as_unfinished(capsys, tmp_path):
 
 
 class _Scripts(HTMLParser):
-    """Contents of the script elements and of the title of a page, as a browser separates them."""
+    """Script contents and title of a page, as a browser separates them."""
 
     def __init__(self, text):
         super().__init__()
@@ -201,7 +201,7 @@ NOTES = {"void": 2, "no effect": 3, "another went there too": 3, "bounced": 4, "
 
 
 def told_again(data):
-    """The phases that a page's data tell of, read from what people read."""
+    """Return the phases in a page's data, read from its text."""
     board = standard_board()
     for shown in data["phases"]:
         phase = {name: [0] * 75 for name in ("units", "dislodged", "orders", "results")}
@@ -224,7 +224,7 @@ def told_again(data):
 
 
 def test_page_shows_everything_of_saved_game():
-    """Every unit, owner, order and result of a long game, of which many fail, and of one with orders left out."""
+    """Every unit, owner, order and result of a long game with many failures, and of one with missing orders."""
     units = {"France": "A PAR, A BUR", "Germany": "A MUN, A RUH, A BER", "Italy": "F SPA/SC", "Russia": "A GAL, A WAR"}
     attack = {"Germany": "A MUN - BUR, A RUH S A MUN - BUR", "Italy": "F SPA/SC - POR", "Russia": "A GAL S WAR - UKR"}
     scene = play(units, attack, {"France": "A BUR R GAS"}, last_year=1902)

@@ -22,7 +22,7 @@ QUICK = ["--games", "7", "--last-year", "1901", "--threads", "1", "--device", "c
 
 @pytest.fixture
 def runs(tmp_path, monkeypatch):
-    """The runs `learner` and `other` on one model, called as no adapter may be and as a run would be."""
+    """Return the runs `learner`, a name no adapter may have, and `other`, on one model."""
     monkeypatch.setattr(players, "CHECKPOINTS", tmp_path)
     for name, seed in (("learner", 1), ("other", 2)):
         make_run(tmp_path, seed=seed)

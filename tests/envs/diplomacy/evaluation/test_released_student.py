@@ -41,7 +41,7 @@ def test_searches_on_card_are_players():
 
 
 def test_search_takes_centres_from_dumbbots():
-    """With a quarter of the positions of the card, to 1904; an equal share is 4.86 centres, a DumbBot has some 5."""
+    """With a quarter of the card's positions, to 1904; an equal share is 4.86 centres, a DumbBot gets about 5."""
     batch, own = DiplomacyBatch(7, last_year=1904, threads=1), one_of_seven(7)
     play_to_end(batch, [(open_player("search:positions=2000"), own), ("dumbbot", ~own)], seed=11)
     centres = count_centres(batch.owner)[own].double()

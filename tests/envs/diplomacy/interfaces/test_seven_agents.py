@@ -36,7 +36,7 @@ def at(name):
 
 
 def column(obs, name, province):
-    """The columns of that name in a province's row."""
+    """Return the columns with this name in a province's row."""
     return obs["observation"][at(province), STARTS[name] : STARTS[name] + WIDTHS[name]].tolist()
 
 
@@ -49,7 +49,7 @@ def hold(env):
 
 
 def written(env, **lines):
-    """Return actions from text, all other powers holding; no line may be refused."""
+    """Return actions from text, with all other powers holding; no line may be rejected."""
     actions = hold(env)
     for agent, text in lines.items():
         actions[agent], answers = env.submit(agent, text.split(", "))
@@ -58,7 +58,7 @@ def written(env, **lines):
 
 
 def start(phase=codes.SPRING, year=1902, centres=None, **held):
-    """A position with these units and owners of centres."""
+    """Return a position with these units and centre owners."""
     state = opening()
     for name in ("units", "dislodged"):
         state[name][:] = 0
@@ -393,7 +393,7 @@ def test_space_samples_legal_orders_uniformly():
 
 
 def tables(heading):
-    """The tables under a heading, each a list of rows, each row a dict from column title to text."""
+    """Return the tables under a heading: lists of rows, each a dict from column title to text."""
     section = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", DOC, re.MULTILINE | re.DOTALL).group(1)
     found = []
     for block in re.findall(r"(?:^\|.*\n?)+", section, re.MULTILINE):

@@ -19,7 +19,7 @@ BY_POWER = ("unit_power", "dislodged_power", "home", "builds", "disbands")
 
 @pytest.fixture(scope="module")
 def phases():
-    """Positions of games between bots, as snapshots of all games with their listed orders, all phases among them."""
+    """Return snapshots of bot games with listed orders, covering all phases."""
     batch = DiplomacyBatch(GAMES, last_year=LAST_YEAR, threads=1)
     batch.players.copy_(torch.tensor([1, 3, 4, 0, 1, 3, 4]).expand(GAMES, -1))
     found = []

@@ -12,7 +12,7 @@ from sparring.envs.text import Option
 
 
 def sequences(asked: Choices) -> list[tuple[str, ...]]:
-    """All complete answers, by walking the menus."""
+    """Return all complete answers by walking the menus."""
     found = [((), -1)]
     for line in range(asked.lines):
         found = [((*texts, option.text), option.slot) for texts, last in found for option in asked.menu(line, last)]
@@ -55,7 +55,7 @@ def test_random_answers_are_adjudicated_as_written():
 
 
 def random_orders(row: dict, listed: dict, rng: np.random.Generator) -> np.ndarray:
-    """Orders [75] of all powers, each line drawn from its menu."""
+    """Return orders [75] of all powers, each line drawn from its menu."""
     orders = np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
     for power in range(codes.NUM_POWERS):
         asked, chosen, last = choices(row, listed, power), [], -1
@@ -69,7 +69,7 @@ def random_orders(row: dict, listed: dict, rng: np.random.Generator) -> np.ndarr
 
 
 def check_winters(before: list[dict], after: np.ndarray) -> None:
-    """In winter every power has as many units more or fewer as it wrote lines."""
+    """Check that every power's units change by its number of lines in winter."""
     for row, units in zip(before, after, strict=True):
         if not row["done"] and int(row["phase"]) == codes.WINTER:
             for power, built in row["built"].items():

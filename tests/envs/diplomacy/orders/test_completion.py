@@ -28,7 +28,7 @@ def texts(reading):
 
 
 def is_legal(reading, choices):
-    """Walks the menus, as a constrained sampler does."""
+    """Walk the menus like a constrained sampler."""
     last = -1
     for line, option in enumerate(reading.chosen):
         if option not in choices.menu(line, last):

@@ -28,7 +28,7 @@ def batch():
 
 
 def placed(text, phase=codes.SPRING):
-    """A position from lines such as "FRANCE A PAR, F BRE"."""
+    """Return a position from lines such as "FRANCE A PAR, F BRE"."""
     units = np.zeros((1, 75), dtype=np.uint8)
     for line in filter(None, text.strip().splitlines()):
         power, _, names = line.strip().partition(" ")
@@ -39,12 +39,12 @@ def placed(text, phase=codes.SPRING):
 
 
 def preferred(place, at_sea):
-    """Fleets first at sea, armies first on a coast, where they can be carried."""
+    """Put fleets at sea first, and armies on coasts first, where they can be convoyed."""
     return int((BOARD.terrain[BOARD.province_of[place]] == COAST) == at_sea)
 
 
 def spread_out(seed, armies, fleets):
-    """A position with units of random powers, armies on a coast and fleets at sea as far as there is room."""
+    """Return a position with units of random powers, armies on coasts and fleets at sea where possible."""
     random = np.random.default_rng(seed)
     units, board = np.zeros((1, 75), dtype=np.uint8), BOARD
     for letter, count in (("A", armies), ("F", fleets)):
@@ -64,7 +64,7 @@ def spread_out(seed, armies, fleets):
 
 
 def movement_space():
-    """Every order that can be written in spring: all places in all its fields."""
+    """Return every order that can be written in spring: all places in all fields."""
     places = range(codes.NUM_LOCATIONS)
     orders = [codes.pack(codes.HOLD)]
     orders += [codes.pack(codes.MOVE, place, via=via) for place in places for via in (False, True)]
@@ -77,7 +77,7 @@ def movement_space():
 
 
 def verdicts(batch, state, province, orders):
-    """Results of one unit's `orders`, each in a game of its own that begins from `state`."""
+    """Return results of one unit's `orders`, each in its own game that starts from `state`."""
     found = []
     for start in range(0, len(orders), GAMES):
         some = torch.tensor(orders[start : start + GAMES], dtype=torch.int32)
@@ -90,7 +90,7 @@ def verdicts(batch, state, province, orders):
 
 
 def compare(batch, state, province, orders):
-    """Check that a unit's list holds exactly the orders that the adjudicator does not call void, each once."""
+    """Check that a unit's list has exactly the non-void orders, each once."""
     batch.load(state)
     listed = batch.legal_orders(0)[province]
     legal = verdicts(batch, state, province, orders) != codes.VOID
@@ -102,7 +102,7 @@ def compare(batch, state, province, orders):
 
 
 def key(order):
-    """Return the key that an order shares with the listed one of the same meaning; `find` is slow over all orders."""
+    """Return the key shared by equivalent orders; `find` is slow over all orders."""
     kind, target, other, _ = codes.unpack(order)
     return (kind, *(BOARD.province_of[place] if place < codes.NUM_LOCATIONS else -1 for place in (target, other)))
 
@@ -128,7 +128,7 @@ def test_listed_moves_match_adjudicator(batch, name):
 
 
 def standoff():
-    """A spring in which three units are dislodged, and places they might go to are contested or the attacker's."""
+    """Return a spring with three dislodged units and contested or attacker-occupied retreats."""
     state = placed("""
         FRANCE A BUR, A RUH, A PIC, F HOL
         GERMANY A MUN, A KIE, F BEL, A BOH
@@ -159,7 +159,7 @@ def test_listed_retreats_match_adjudicator(batch):
 
 
 def winter():
-    """A winter in which England builds, France has nowhere to, Russia may build less than is due and Italy disbands."""
+    """Return a winter: England builds, France has no free home, Russia may build fewer than due, Italy disbands."""
     state = placed(
         "ENGLAND A NWY\nFRANCE A PAR, A BRE, F MAR\nRUSSIA F STP/SC, A MOS\nITALY A ROM, F NAP, A PIE", codes.WINTER
     )
@@ -198,7 +198,7 @@ def test_fleet_can_be_built_on_either_coast(batch):
 
 
 def test_every_listed_order_in_played_games_is_accepted(batch):
-    """One phase after the other of random games: whatever is listed for a unit, the adjudicator never calls it void."""
+    """In random games, the adjudicator never calls a listed order void."""
     games = DiplomacyBatch(1, threads=1)
     for step in range(40):
         listed = games.legal_orders(0)
@@ -294,7 +294,7 @@ def test_batch_listing_equals_single_listing():
 
 
 def test_maximum_orders_per_unit_is_never_exceeded():
-    """The best chain of fleets for every number of them, by trying all chains of seas that hang together."""
+    """The best chain of fleets of every length, by trying all connected chains of seas."""
     tables = board_tables(BOARD)
     shore = tables["shore"][BOARD.terrain == COAST].astype(int)
     nearby = [int(seas) for seas in tables["sea_next"]]

@@ -28,7 +28,7 @@ WORDS = [
 
 
 def packed(kind, target="", other="", *, via=False):
-    """An order from the names of its places."""
+    """Return an order from the names of its places."""
     places = (find_location(name) if name else 0 for name in (target, other))
     return codes.pack(kind, *places, via=via)
 
@@ -116,7 +116,7 @@ def test_any_text_is_order_or_one_line_error(text):
 
 
 def test_every_listed_order_round_trips():
-    """All legal orders of a game, in every kind of phase."""
+    """Covers all legal orders of a game in every kind of phase."""
     batch, kinds = DiplomacyBatch(1, threads=1, last_year=1907), set()
     batch.players[0, ::2] = codes.BOTS.index("dumbbot")
     for step in range(40):
@@ -148,7 +148,7 @@ def test_units_on_impossible_locations_are_rejected(unit, said):
 
 
 def test_coast_of_army_is_ignored():
-    """DATC 4.B.6, in whatever an army is named: units, moves, supports, convoys and builds."""
+    """DATC 4.B.6, wherever an army is named: units, moves, supports, convoys and builds."""
     russia, stp = POWERS.index("RUSSIA"), find_location("STP")
     assert read_unit("A STP/NC", russia) == (stp, codes.unit_code(russia, codes.ARMY_FORM))
     assert read_order("F BAR S A FIN - STP/NC").order == packed(codes.SUPPORT_MOVE, "STP", "FIN")
@@ -169,7 +169,7 @@ def test_coast_of_army_is_ignored():
 
 
 def test_unit_name_is_consistent():
-    """Every unit of the board: named by kind and place, written from its code, in its order, and where it is built."""
+    """Every unit: named by kind and place, from its code, in its order, and in its build."""
     board, written = standard_board(), 0
     for kind, location in product((ARMY, FLEET), range(codes.NUM_LOCATIONS)):
         province, name = int(board.province_of[location]), unit_name(kind, location)

@@ -17,7 +17,7 @@ FRANCE = POWERS.index("FRANCE")
 
 
 def hand_in(lines, *, phase, units=None, dislodged=None, owner=None, origin=None):
-    """The orders that came of France's lines, by place, and what was wrong with each line."""
+    """Return the orders from France's lines, by place, and each line's problem."""
     orders = np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
     standing, away = unit_row(units or {}), unit_row(dislodged or {})
     rows = {"units": standing, "dislodged": away, "owner": owner_row(owner), "origin": origin}
@@ -76,7 +76,7 @@ def test_line_without_effect_uses_no_build(line, problem):
 
 
 def test_winter_without_adjustments():
-    """Five centres, five units: a move is no disband, and there was none before the first."""
+    """With five centres and units, a move is not a disband, and no disband is due."""
     rows = {"units": {"France": "A PAR, A MAR, F BRE"}, "owner": {"France": "PAR, MAR, BRE"}}
     lines = ["A PAR - BUR", "A PAR D", "A PAR B"]
     given, problems = hand_in(lines, phase=codes.WINTER, **rows)
@@ -143,7 +143,7 @@ ONLY = {
     ],
 )
 def test_order_of_other_phase_is_named(phase, lines):
-    """The unit would hold, or in a retreat phase be disbanded, without a word."""
+    """The unit would otherwise silently hold, or be disbanded in a retreat phase."""
     units = {"dislodged": {"France": "A PAR"}} if phase == codes.SPRING_RETREATS else {"units": {"France": "A PAR"}}
     for line in lines:
         given, problems = hand_in([line], phase=phase, **units)
@@ -183,7 +183,7 @@ def test_illegal_retreat_is_rejected_and_next_line_counts(line, legal):
 
 
 def test_unlisted_retreats_and_builds_are_rejected():
-    """In 60 random games, every retreat to every location and every build in every home centre."""
+    """In 60 random games: every retreat to every location and every build in every home."""
     batch = DiplomacyBatch(60, threads=1, last_year=1906)
     tried = {True: 0, False: 0}
     while not batch.done.all():
@@ -211,7 +211,7 @@ def orders_at(province, row):
 
 
 def agrees(order, province, row, legal):
-    """Whether the order as text has a problem just where its list does not hold it."""
+    """Return whether an order's text is rejected exactly if its list does not contain it."""
     unit = int(row["dislodged"][province])
     power = int(BOARD.home[province]) if not unit else (unit - 1) % codes.NUM_POWERS
     orders = np.zeros(codes.NUM_PROVINCES, dtype=np.int32)

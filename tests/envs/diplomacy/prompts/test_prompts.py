@@ -26,7 +26,7 @@ FRANCE, GERMANY, ITALY = (POWERS.index(name) for name in ("FRANCE", "GERMANY", "
 
 
 def body(row, power, rules=COMPACT):
-    """A prompt without what all prompts begin with."""
+    """Return a prompt without its common beginning."""
     prefix, text = static_prefix(rules), render(row, POWERS.index(power), ask(row, power), rules, last_year=1910)
     assert text.startswith(prefix)
     return text[len(prefix) :]

@@ -25,7 +25,7 @@ QUIET = {"units": {}, "centres": {}}
 
 
 def phase(name, **more):
-    """One in which as little is said as can be."""
+    """Return a phase with as little content as possible."""
     return {"name": name, "state": RETREAT if name.endswith("R") and not more.get("done") else QUIET, **more}
 
 
@@ -91,7 +91,7 @@ def test_nothing_follows_end(after):
 
 
 def test_rewound_record_is_not_written():
-    """A game set to another position in the middle is two games."""
+    """A game set to another position midway is two games."""
     batch = DiplomacyBatch(1, threads=1)
     history = GameHistory(batch)
     history.process()
@@ -139,7 +139,7 @@ def marked(name, units, origin):
     ],
 )
 def test_possible_retreat_marks_are_accepted(name, units, origin):
-    """In spring its unit may have been disbanded since then, and another one built where moves had bounced."""
+    """By spring its unit may have been disbanded, and another built where moves had bounced."""
     assert write_game(read_game(marked(name, units, origin)))["phases"][0]["state"]["origin"] == origin
 
 
@@ -166,7 +166,7 @@ def test_impossible_retreat_marks_are_rejected(name, units, origin, message):
 
 
 def test_marks_left_by_adjudicator_are_accepted():
-    """Crowds with convoys, bounces and many dislodged: whatever the adjudicator leaves is possible."""
+    """Crowds with convoys, bounces and many dislodged: every adjudicated result is possible."""
     units, orders = crowds(400, 5)
     batch = DiplomacyBatch(400, threads=1)
     batch.load(position(units, np.full((400, 34), -1), year=1901, phase=codes.SPRING))
@@ -255,6 +255,6 @@ def test_impossible_package_games_are_rejected(change, message):
 
 
 def test_package_results_of_untaken_orders_are_dropped():
-    """Void without an order, and a unit that had nowhere to retreat, "disband" in the next phase: no result of ours."""
+    """Void without an order, and "disband" in the phase after a unit without retreats, are not results here."""
     data = package(lambda phases: phases[1]["results"].update({"A BOH": ["disband"], "F BAL": ["void", "void"]}))
     assert np.array_equal(read_game(data)[1].results, read_game(PACKAGE)[1].results)

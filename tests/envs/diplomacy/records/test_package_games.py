@@ -35,20 +35,20 @@ GAMES = {"convoys": 10, "moves": 7}
 
 @pytest.fixture(scope="module")
 def games():
-    """Games as written by the package and as read."""
+    """Return games as written by the package and as read."""
     written = [played(style, seed=seed, phases=101) for style, seed in GAMES.items()]
     return [(data, read_game(data)) for data in written]
 
 
 def both(games):
-    """Every phase as the package wrote it and as it was read, the last ones of the games too."""
+    """Return every phase as written by the package and as read, including the last ones."""
     for data, game in games:
         assert len(data["phases"]) == len(game)
         yield from zip(data["phases"], game, strict=True)
 
 
 def each(held):
-    """(power, member) for all that powers have in a value of the package, where null is nothing."""
+    """Return (power, member) for all entries of a package value; null is empty."""
     return [(power, member) for power in POWERS for member in held.get(power) or ()]
 
 
@@ -56,7 +56,7 @@ def each(held):
 
 
 def test_sample_games_cover_rare_cases(games):
-    """Else the tests below would prove little."""
+    """Otherwise the tests below would prove little."""
     seen = Counter()
     for data, _ in games:
         for phase in data["phases"]:
@@ -95,7 +95,7 @@ def test_orders_match_file(games):
 
 
 def is_left_out(phase, order):
-    """Waives, and in adjustments orders of which the file has nothing but "void": what it did not carry out."""
+    """Return whether an order is skipped: waives, and adjustments that are only "void" in the file."""
     return order == "WAIVE" or (phase["name"][-1] == "A" and {*phase["results"].get(order[:-2], ())} == {"void"})
 
 
@@ -158,7 +158,7 @@ def test_two_retreats_to_one_place_remove_both():
 
 @pytest.fixture(scope="module")
 def match():
-    """Our adjudicator, and who finds reasons where the package comes to something else."""
+    """Run our adjudicator, and find reasons where the package differs."""
     made = Match(1, DRAWN, seed=1)
     made.batch.last_year = made.judge.batch.last_year = 1990
     yield made
@@ -166,7 +166,7 @@ def match():
 
 
 def carry_out(match, record):
-    """Let our adjudicator do what a record says."""
+    """Adjudicate a record."""
     match.batch.set_position(0, record.position)
     match.batch.orders[0] = torch.from_numpy(record.orders)
     match.before = {name: rows.copy() for name, rows in match.games.rows.items()}
@@ -175,7 +175,7 @@ def carry_out(match, record):
 
 
 def view(phase, after):
-    """Return the package's result, from its record of a phase and of the next one."""
+    """Return the package's result, from its record of a phase and the next one."""
     state, over = after["state"], after["name"] == "COMPLETED"
     owners = {unit: power for power, unit in each(phase["state"]["units"])}
     units = each(state["units"])
@@ -215,7 +215,7 @@ def test_every_phase_matches_file_or_has_known_reason(games, match):
 
 
 def test_missing_results_match_package_or_are_unknown(games):
-    """Removed from the files, they are adjudicated, or unknown where the file goes on by other rules."""
+    """Results removed from the files are adjudicated, or unknown where the file follows other rules."""
     compared = 0
     for data, game in games:
         bare = read_game({**data, "phases": [{**phase, "results": {}} for phase in data["phases"]]})
@@ -234,7 +234,7 @@ def check_results(match, record):
 
 
 def agree(record, found):
-    """Results of ours are those that were read, or one of `WORDS`."""
+    """Check that our results equal those read, or are one of `WORDS`."""
     assert np.array_equal(found >= codes.DISLODGED_FLAG, record.results >= codes.DISLODGED_FLAG)
     kinds = {getattr(codes, name): pairs for name, pairs in WORDS.items()}
     for province in np.flatnonzero(found != record.results).tolist():
@@ -243,7 +243,7 @@ def agree(record, found):
 
 
 def test_package_retreat_options_are_accepted(games, match):
-    """Occupied places are the exception, which it lists for a unit dislodged by a convoyed army."""
+    """The exception is occupied places, which it lists for a unit dislodged by a convoyed army."""
     compared = 0
     for phase, record in both(games):
         state = phase["state"]

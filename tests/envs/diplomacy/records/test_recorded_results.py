@@ -20,7 +20,7 @@ def phase(name, units, orders=None, results=None, **state):
 
 
 def standoff(results, after=("A PAR", "A MUN")):
-    """Paris and Munich both move to Burgundy: by the rules both bounce."""
+    """Return Paris and Munich both moving to Burgundy: both bounce."""
     france, germany = ([unit] for unit in after)
     units = {"FRANCE": ["A PAR"], "GERMANY": ["A MUN"]}
     orders = {"FRANCE": ["A PAR - BUR"], "GERMANY": ["A MUN - BUR"]}
@@ -96,7 +96,7 @@ BUILT = {"GERMANY": ["F DEN", "A HOL", "F KIE"]}
     ],
 )
 def test_void_builds_are_dropped(orders, results, after):
-    """Three centres and two units: one build, the one that the file made."""
+    """With three centres and two units, only the build that the file made remains."""
     state = {"centers": {"GERMANY": ["BER", "KIE", "DEN"]}}
     winter = phase("W1901A", {"GERMANY": ["F DEN", "A HOL"]}, {"GERMANY": orders}, results, **state)
     check(read_game({"phases": [winter, phase("S1902M", after, **state)]}), after)
@@ -120,7 +120,7 @@ def test_void_retreats_are_dropped():
 
 
 def check(game, after):
-    """The game goes on as the file says, without a note."""
+    """Check that the game continues as in the file, without a note."""
     batch = DiplomacyBatch(1, threads=1)
     batch.set_position(0, game[0].position)
     batch.orders[0] = torch.from_numpy(game[0].orders)

@@ -35,7 +35,7 @@ PACKAGE = json.loads(Path(__file__).with_name("package_game.json").read_text(enc
 
 
 def same(one, other):
-    """Return whether two games are the same in every array."""
+    """Return whether two games are equal in every array."""
     assert len(one) == len(other)
     for here, there in zip(one, other, strict=True):
         assert {name: values.tolist() for name, values in here.position.items()} == {
@@ -51,7 +51,7 @@ def same(one, other):
 
 @pytest.fixture(scope="module")
 def played():
-    """Twenty random games to the end of 1906, one of them forked from another on the way."""
+    """Return twenty random games to the end of 1906, one of them forked from another."""
     batch = DiplomacyBatch(20, threads=1, last_year=1906)
     history = GameHistory(batch)
     for step in range(45):
@@ -106,7 +106,7 @@ def test_recorded_arrays_are_indexed_by_phase(played):
 
 
 def test_every_result_and_order_has_text():
-    """Every result of an order to hold, and those that a unit without an order can have."""
+    """Every result of a hold order, and those possible without an order."""
     vienna, holds = BOARD.provinces.index("VIE"), codes.pack(codes.HOLD)
     for order, result in [*((holds, result) for result in (*range(1, 7), *range(8, 15))), (0, 0), (0, 8)]:
         orders, results = np.zeros(75, dtype=np.int32), np.zeros(75, dtype=np.uint8)
@@ -116,7 +116,7 @@ def test_every_result_and_order_has_text():
 
 
 def in_phase(year, phase, **values):
-    """The opening's units and owners in another phase."""
+    """Return the opening's units and owners in another phase."""
     changed = {"year": year, "phase": phase, **values}
     return {**opening(), **{name: torch.tensor([value], dtype=STATE[name][1]) for name, value in changed.items()}}
 
@@ -146,7 +146,7 @@ def test_orders_without_text_are_rejected_by_phase_before_writing(order, where, 
 
 
 def test_order_of_wrong_season_has_text():
-    """A unit told in spring to be built, and in winter to move: void, and yet orders."""
+    """A build ordered in spring and a move in winter are void, but still orders."""
     paris, words = BOARD.provinces.index("PAR"), ("A PAR B", "A PAR - BUR")
     for phase, text in zip((codes.SPRING, codes.WINTER), words, strict=True):
         orders, results = np.zeros(75, dtype=np.int32), np.zeros(75, dtype=np.uint8)

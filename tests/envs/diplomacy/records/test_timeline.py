@@ -232,7 +232,7 @@ def test_game_starting_in_winter_has_centres_of_its_year():
 
 
 def test_saved_winner_is_kept():
-    """The same when the others have no units left."""
+    """It is also kept if the others have no units left."""
     last = {**opening(), "done": torch.ones(1), "winner": torch.full((1,), 2)}
     assert result(phases_of([PhaseRecord(last)])) == "France wins with 3 centres"
 
@@ -258,7 +258,7 @@ def test_draw_names_survivors(random_game):
 
 
 def test_convoy_of_stationary_army_is_not_successful():
-    """The other fleet of the chain is dislodged; where another route is left the army sails, and both have convoyed."""
+    """The chain's other fleet is dislodged; by another route the army sails, and both have convoyed."""
     units = {"England": "A LON, F NTH, F NWG", "Russia": "F BAR, F NWY"}
     for goal, note in (("CLY", "the army did not sail"), ("EDI", "")):
         chain = f"A LON - {goal} VIA, F NTH C A LON - {goal}, F NWG C A LON - {goal}"

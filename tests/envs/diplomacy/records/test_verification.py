@@ -13,7 +13,7 @@ from tests.envs.diplomacy.records.test_recorded_results import phase, standoff
 
 
 def crossing(order, fleets, after):
-    """Brest to Picardy VIA, with or without the fleet's convoy."""
+    """Return Brest to Picardy VIA, with or without the fleet's convoy."""
     first = phase("S1901M", {"FRANCE": ["A BRE", "F ENG"]}, {"FRANCE": [order, fleets]}, {})
     return {"phases": [first, phase("F1901M", {"FRANCE": [after, "F ENG"]})]}
 
@@ -54,7 +54,7 @@ def test_first_difference_of_each_phase_is_named():
 
 
 def test_retreat_phase_without_retreats_is_skipped():
-    """Some sites have one for every dislodged unit; here a unit without a retreat is disbanded at once."""
+    """Some sites list a phase for every dislodged unit; here one without retreats is disbanded at once."""
     units = {"ITALY": ["A ROM", "A APU"], "AUSTRIA": ["A NAP"]}
     orders = {"ITALY": ["A ROM - NAP", "A APU S A ROM - NAP"], "AUSTRIA": ["A NAP H"]}
     fleets = {"TURKEY": ["F ION", "F TYS"]}
@@ -71,7 +71,7 @@ def test_retreat_phase_without_retreats_is_skipped():
 
 
 def test_previous_moves_give_attack_origin_from_contested_place():
-    """Two convoyed lists say nothing of CON; the fleet's move says that it is where the attack came from."""
+    """Two convoyed lists leave CON open; the fleet's move shows that the attack came from there."""
     units = {"TURKEY": ["A SMY", "A ANK"], "ITALY": ["F CON", "F EAS"], "RUSSIA": ["A SEV", "F BLA", "A ARM"]}
     orders = {
         "ITALY": ["F CON - SMY", "F EAS S F CON - SMY"],

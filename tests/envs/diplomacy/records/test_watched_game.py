@@ -12,7 +12,7 @@ from tests.envs.diplomacy.records.test_saved_game import PACKAGE, same
 
 @pytest.fixture(scope="module")
 def game():
-    """Game 2 of four to the end of 1903, after another one that must be forgotten."""
+    """Return game 2 of four to the end of 1903, after another one that must be dropped."""
     batch = WatchedBatch(4, watched=2, threads=1, last_year=1903)
     for _ in range(2):
         batch.reset()
@@ -35,7 +35,7 @@ def test_watched_game_has_same_history(game):
 
 
 def test_waiting_game_is_not_recorded():
-    """Games set aside by `done` while others retreat, as the learner's table does."""
+    """`done` sets games aside while others retreat, as in the learner's table."""
     batch = WatchedBatch(1, threads=1)
     batch.done.fill_(1)
     batch.process()

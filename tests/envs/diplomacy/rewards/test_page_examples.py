@@ -27,7 +27,7 @@ PLACES, LEGACY = GRPOConfig(), GRPOConfig(use_position_scoring=False, win_bonus=
 
 
 def made_up(*counts):
-    """A unit for each centre, as many as possible at home and the others anywhere else."""
+    """Return a unit for each centre, at home where possible and elsewhere otherwise."""
     owner = torch.tensor([[power for power, count in enumerate(counts) for _ in range(count)]], dtype=torch.int8)
     units = torch.zeros((1, 75), dtype=torch.uint8)
     home = torch.tensor(BOARD.home)
@@ -61,7 +61,7 @@ def test_opening_standing(score, expected):
 
 @pytest.mark.parametrize("strategic", [False, True])
 def test_first_moves(strategic):
-    """France 3 units abroad in 3 new provinces; Germany 2 and 2, and Munich threatened; a bounce changes nothing."""
+    """France: 3 units abroad in 3 new provinces. Germany: 2 and 2, Munich threatened. A bounce changes nothing."""
     batch = DiplomacyBatch(1, last_year=1910, threads=1)
     before, influence = batch.snapshot(), scoring.first_influence(batch.units)
     sheet = {
@@ -135,7 +135,7 @@ def test_expected_ranks(ratings, expected):
 
 
 def placed(place):
-    """Owners [1, 34] with the first power in this place."""
+    """Return owners [1, 34] with the first power in this place."""
     centres = [7 - abs(place - 1), *(n for n in range(7, 0, -1) if n != 8 - place)]
     return torch.tensor([[power for power, count in enumerate(centres) for _ in range(count)]])
 

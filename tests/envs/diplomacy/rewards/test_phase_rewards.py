@@ -96,7 +96,7 @@ def state(units, owner, done=0, phase=codes.SPRING):
 
 
 def test_rebuilt_unit_adds_influence_only_after_moving():
-    """A German army passed through Paris; France builds there in winter, holds, leaves, and another army comes back."""
+    """A German army passed through Paris; France builds there, holds and leaves, and another army returns."""
     positions = [units_of(france=army, germany="A GAS") for army in ("A MAR", "A PAR", "A PAR", "A BUR", "A PAR")]
     phases = [codes.WINTER, codes.SPRING, codes.FALL, codes.SPRING]
     paris, influence = BOARD.provinces.index("PAR"), scoring.first_influence(positions[0])

@@ -49,7 +49,7 @@ def rows():
 
 @pytest.fixture(scope="module")
 def steps(rows):
-    """(row, next row of the same game) for every phase between two."""
+    """Return (row, next row of the same game) for every phase between two."""
     pairs = pairwise(rows)
     return [(one, two) for one, two in pairs if one["game"] == two["game"] and one["step"] is not None]
 
@@ -70,7 +70,7 @@ def test_recorded_step_scores(rows, name):
 
 @pytest.mark.parametrize(("name", "rules"), [("final", GRPOConfig()), ("legacy", LEGACY)])
 def test_recorded_final_scores(rows, name, rules):
-    """Where a power has nothing but dislodged units, it is alive here, since it may retreat, and was not there."""
+    """A power with dislodged units only is alive here, since it may retreat; the original counts it as eliminated."""
     now = state(rows)
     found, there = final_scores(now, rules), column(rows, name)
     now["dislodged"] = torch.zeros_like(now["dislodged"])
@@ -96,7 +96,7 @@ def test_recorded_step_rewards_and_influence(steps, name):
 
 
 def test_dislodged_units_are_counted_once_by_power_that_lost_them(steps):
-    """Movement only; each unit lost is one dislodged by another power."""
+    """Movement only: each lost unit was dislodged by another power."""
     fallen = [(one, two) for one, two in steps if any(one["lost"])]
     before, after = (state(list(part)) for part in zip(*fallen, strict=True))
     influence = board([two for _, two in fallen], "influence", torch.int64)

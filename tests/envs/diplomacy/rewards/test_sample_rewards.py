@@ -32,7 +32,7 @@ EQUAL = torch.full((1, 7), 1000.0)
 
 
 def earned(*phases):
-    """Step rewards [T, 1, 7], the first power's being as given, the second's twice that."""
+    """Return step rewards [T, 1, 7] with the given values for the first power, doubled for the second."""
     steps = torch.zeros(len(phases), 1, 7, dtype=torch.float64)
     steps[:, 0, 0], steps[:, 0, 1] = torch.tensor(phases), 2 * torch.tensor(phases)
     return steps
@@ -121,7 +121,7 @@ def test_unusable_ratings_are_rejected(ratings, message):
 
 
 def test_own_decision_discount_skips_other_phases():
-    """Of three phases the second is not the first power's: 1 + 0.5 * 4, and 4."""
+    """The second of three phases is not the first power's: 1 + 0.5 * 4, and 4."""
     steps = earned(1.0, 2.0, 4.0)
     decided = torch.ones(3, 1, 7, dtype=torch.bool)
     decided[1, 0, 0] = False
@@ -144,7 +144,7 @@ def test_score_weights_are_options():
 
 
 def held(*counts):
-    """Return owners [1, 34] with so many centres each; the others are unowned."""
+    """Return owners [1, 34] with this many centres each; the rest are unowned."""
     powers = [power for power, count in enumerate(counts) for _ in range(count)]
     return torch.tensor([powers + [-1] * (34 - len(powers))])
 

@@ -23,7 +23,7 @@ SETTINGS = LabelSettings("holds", games=14, seed=5, last_year=1901)
 
 
 class Holds:
-    """Orders every unit to hold, and counts its calls."""
+    """Order every unit to hold, and count calls."""
 
     bot = "dumbbot"
     calls = 0
@@ -65,7 +65,7 @@ def test_one_power_per_game_is_labelled_each_movement_phase(tmp_path):
 
 
 def test_bot_as_teacher_and_player():
-    """Labels of the bot are its orders; with slips alone the teacher's labels come with the bot's positions."""
+    """A bot's labels are its orders; with slips only, the teacher labels the bot's positions."""
     bot = Labeller(SETTINGS, None).part(0)
     assert (bot["orders"][bot["orders"] > 0] & codes.KIND_MASK != codes.HOLD).any()
     slipping = Labeller(replace(SETTINGS, slips=1.0), Holds()).part(0)

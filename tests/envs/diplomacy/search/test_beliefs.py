@@ -54,7 +54,7 @@ def test_candidate_has_its_share_of_samples():
 
 
 def test_order_share_matches_exact_probabilities(monkeypatch):
-    """Chaos moves each unit with equal chances: A VEN of 1901 has five moves, F NAP three, and a hold is an error."""
+    """Chaos moves each unit uniformly: A VEN of 1901 has five moves, F NAP three, and a hold is an error."""
     monkeypatch.setattr(candidates, "DRAWS", 1000)
     search = SearchOrders(SearchSettings(positions=500, opponents="chaos+random", seed=0))
     batch = DiplomacyBatch(1, last_year=1910, threads=1)
@@ -76,7 +76,7 @@ NAMES = ["dumbbot", "chaos", "released/diplomacy_student", "dumbbot", "search:po
 
 
 def play(ids, seed=3):
-    """Play games to 1902 of a search as Italy among known players; return their batch, and the search."""
+    """Play to 1902 with a search as Italy among known players; return the batch and the search."""
     batch, players = DiplomacyBatch(len(ids), last_year=1902, threads=1), [open_player(name) for name in NAMES]
     batch.game_id.copy_(torch.tensor(ids))
     play_to_end(batch, list(zip(players, torch.eye(7).bool().split(1), strict=True)), seed=seed)
@@ -101,7 +101,7 @@ def test_powers_are_identified_correctly(played):
 
 
 def test_game_depends_only_on_seed_of_its_bots(played):
-    """The search has no seed in its name: that of the games decides it."""
+    """The search's name has no seed, so the games' seed decides."""
     batch, search = played
     alone, again = play([1])
     assert again.seed == search.seed
@@ -147,7 +147,7 @@ def test_unseeded_search_has_secret_seed_revealed_later():
 
 
 def test_attack_with_known_seed_predicts_every_order():
-    """The model in the attack orders what six searches of that seed order, in every movement of a year."""
+    """The attack's model orders what six searches of that seed order, in every movement of a year."""
     target = "search:positions=100,opponents=dumbbot,seed=4"
     attack, batch = open_player(f"exploit:{target}"), DiplomacyBatch(1, last_year=1901, threads=1)
     (model,) = attack._writers.values()

@@ -25,7 +25,7 @@ MOVEMENT = (codes.SPRING, codes.FALL)
 
 
 def policy(seed, *, gain=300.0, bot="defensive"):
-    """An untrained network, with this gain far from holding; with a gain of 1 its choices are nearly uniform."""
+    """Return an untrained network; this gain keeps it far from holding, a gain of 1 is nearly uniform."""
     network = OrderNetwork(NetworkConfig(hidden=8, blocks=1), seed=seed)
     with torch.no_grad():
         network.actor.ask.weight.mul_(gain)
@@ -33,7 +33,7 @@ def policy(seed, *, gain=300.0, bot="defensive"):
 
 
 def played(seats):
-    """The phases of a game of seven players."""
+    """Return the phases of a game of seven players."""
     batch = WatchedBatch(1, threads=1, last_year=1908)
     play_to_end(batch, in_order(seats), seed=9)
     batch.close()
@@ -45,7 +45,7 @@ def phase_of(record):
 
 
 def test_policy_orders_as_in_training():
-    """Game 2 of the learner's has it play France; the same seed, power and game give the same orders here."""
+    """The learner plays France in game 2; equal seed, power and game give equal orders here."""
     player, seed = policy(8, bot="dumbbot"), 5
     learner = WatchedBatch(7, watched=FRANCE, threads=1, last_year=1901)
     env = LearnerEnv(MovementBatch(learner, seed=seed, autoreset=False), bots=codes.BOTS, seed=0)
@@ -65,7 +65,7 @@ def test_policy_orders_as_in_training():
 
 @pytest.fixture(scope="module")
 def game():
-    """Two policies and five bots, some of whose powers have to retreat and to disband."""
+    """Return a game of two policies and five bots with retreats and disbands."""
     seats = ["chaos", "random", policy(2), policy(3), "dumbbot", "random", "coordinated"]
     return seats, played(seats)
 
@@ -99,7 +99,7 @@ def test_same_seed_plays_same_game(game):
 
 @pytest.mark.parametrize("alone", [True, False], ids=["against six bots", "in any seats"])
 def test_evaluated_policy_does_not_sample(alone):
-    """The same games whatever the state of torch's generator, from which sampling without a generator draws."""
+    """Games do not depend on torch's global generator, which unseeded sampling would use."""
     ends = []
     for state in (0, 1):
         torch.manual_seed(state)
@@ -124,7 +124,7 @@ def test_sampled_orders_differ():
 
 
 def test_all_phase_policy_orders_in_every_phase():
-    """Its bot decides nothing: in every phase in which its power has to order, it writes the orders itself."""
+    """Its bot decides nothing: the policy writes all orders of its power."""
     network = OrderNetwork(NetworkConfig(hidden=8, blocks=1, all_phases=True), seed=2)
     with torch.no_grad():
         network.actor.ask.weight.mul_(300.0)

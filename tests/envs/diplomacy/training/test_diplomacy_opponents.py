@@ -40,7 +40,7 @@ def defaults(env):
 
 
 def test_opponent_sees_its_power_and_its_orders_are_played():
-    """Germany's opening by text: the same board as when an agent gives these orders."""
+    """Germany's opening as text gives the same board as an agent's orders."""
     alone = parallel_env(opponents={"GERMANY": powers.opening})
     assert "GERMANY" not in alone.possible_agents
     both = parallel_env()
@@ -59,7 +59,7 @@ def test_opponent_sees_its_power_and_its_orders_are_played():
 
 
 def test_agent_plays_whole_game_against_bot_and_objects():
-    """All six others hold or follow a bot; the bot's draws follow the seed."""
+    """The six others hold or are a bot, whose draws follow the seed."""
     rest = dict.fromkeys(OTHERS[:3], "dumbbot") | dict.fromkeys(OTHERS[3:], powers.Holder)
     boards = []
     for seed in (3, 3, 4):
@@ -101,7 +101,7 @@ def test_illegal_order_names_opponent_power_and_phase(act, message):
 
 
 def test_evaluation_accepts_reference(tmp_path, capsys):
-    """Planted: a power that only holds never wins alone and never has more than its three or four centres."""
+    """A holding power never wins alone, and never exceeds its three or four centres."""
     options = ["--games", "7", "--last-year", "1902", "--device", "cpu", "--threads", "1", "--out", str(tmp_path)]
     reference = "tests.agents.opponents.powers:Holder"
     assert main(["--env", "diplomacy", "--ckpt", reference, "--opponents", "defensive", *options]) == 0
@@ -124,7 +124,7 @@ REFERENCE = "tests.agents.opponents.powers:Holder"
 
 
 def test_opponent_orders_all_its_powers_in_learner_games():
-    """One step of all powers that hold but the learner's: the board of the rules with the learner's orders alone."""
+    """After one step in which all other powers hold, the board equals the rules applied to the learner's orders."""
     batch = DiplomacyBatch(7, last_year=1902, threads=1)
     games = MovementBatch(batch, seed=0, writers=[open_player(powers.Holder)])
     env = LearnerEnv(games, bots=(*codes.BOTS, "Holder"), seed=0)
@@ -182,7 +182,7 @@ def test_wrong_run_opponents_give_one_line_error(tmp_path):
 
 
 def test_all_phase_policy_in_file(tmp_path):
-    """The page without a server refuses it with a line that names the option; `sparring.load` plays it."""
+    """The serverless page rejects it in one line that names the option; `sparring.load` plays it."""
     network = OrderNetwork(NetworkConfig(hidden=8, blocks=1, all_phases=True), seed=1)
     file = tmp_path / "every.pt"
     save_checkpoint(file, network, contract=movement_contract(1910, all_phases=True), training={})

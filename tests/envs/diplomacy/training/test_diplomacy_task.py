@@ -58,12 +58,12 @@ def table(batch):
 
 
 def scores(batch):
-    """The learner's share of the score [28]."""
+    """Return the learner's share of the score [28]."""
     return sum_of_squares(batch.owner)[torch.arange(28), POWER]
 
 
 class Watch:
-    """In place of a batch's `process`: keeps units, orders and results of the first phase after `clear`."""
+    """Replace a batch's `process`: record units, orders and results of the first phase after `clear`."""
 
     def __init__(self, batch):
         self.batch, self.process = batch, batch.process
@@ -169,7 +169,7 @@ EVERY = [*SMALL, *LEAGUE, "env.last_year=1902", "self_play.slots=1", "network.al
 
 
 def test_all_phase_run_resumes_bit_for_bit(tmp_path):
-    """Its snapshots decide in all phases too; the games of an update end in the middle of years."""
+    """Its snapshots decide in all phases too, and updates end in the middle of years."""
     whole = train(load([*EVERY, "max_updates=3", f"checkpoint_dir={tmp_path / 'whole'}"]))
     parts = [*EVERY, f"checkpoint_dir={tmp_path / 'parts'}"]
     train(load([*parts, "max_updates=2"]))
@@ -185,7 +185,7 @@ def test_all_phase_run_resumes_bit_for_bit(tmp_path):
 
 
 def test_all_phase_steps_are_decisions_and_rewards_add_up(batch):
-    """The games come to be in different phases; the bots play all powers but the learner's."""
+    """Games reach different phases; bots play all other powers."""
     policy = OrderNetwork(NetworkConfig(hidden=16, blocks=2, all_phases=True), seed=1)
     env = LearnerEnv(MovementBatch(batch, seed=3, all_phases=True), bots=codes.BOTS, seed=0)
     generator, start = torch.Generator().manual_seed(0), scores(batch).clone()
@@ -241,7 +241,7 @@ def test_slot_plays_loaded_weights_and_restarts_games(task):
 
 
 def test_progress_lines_use_diplomacy_terms(tmp_path, capsys):
-    """No physics, and what the shares are shares of; the line about a check agrees with the numbers it logs."""
+    """No physics terms, explicit shares, and a check line that matches its logged numbers."""
     options = ["evaluation.games=7", "evaluation.every=2", "max_updates=8", "logger.progress=true"]
     path = train(load([*SMALL, *options, f"checkpoint_dir={tmp_path}"]))
     out, bar = capsys.readouterr()

@@ -72,7 +72,7 @@ def test_unit_sees_only_preceding_orders(obs):
 
 
 def test_order_events_by_hand():
-    """Units in 2 and 5: a move 2 - 7 with the support of 5, then two that stay, one in support of the other."""
+    """Units in 2 and 5: a move 2 - 7 supported by 5, then two that stay, one supporting the other."""
     places = torch.tensor([[2, 5], [2, 5]])
     targets = torch.zeros(2, 2, 2 * SIDES, dtype=torch.long)
     targets[0, 0, 3], targets[0, 1, SIDES + 4], targets[1, 1, SIDES + 1] = 7, 7, 2
@@ -101,7 +101,7 @@ ENTRIES = 5
 
 
 def winter(*, due, exact, scores):
-    """One power in winter with `ENTRIES` entries of 1 to 3 choices besides 0, or of 1; and log-probabilities."""
+    """Return one power in winter with `ENTRIES` entries of 1 to 3 choices besides 0, or of 1; and log-probabilities."""
     present = torch.arange(7).unsqueeze(0) < ENTRIES
     legal = torch.zeros(1, 7, CHOICES, dtype=torch.bool)
     legal[..., 0] = True
@@ -113,7 +113,7 @@ def winter(*, due, exact, scores):
 
 
 def sets_of(units, *, due, exact):
-    """All legal adjustments int64 [n, 7]."""
+    """Return all legal adjustments int64 [n, 7]."""
     options = [range(int(number)) for number in units.legal[0].sum(-1)]
     fits = (lambda acts: acts == due) if exact else (lambda acts: acts <= due)
     return torch.tensor([chosen for chosen in product(*options) if fits(sum(choice > 0 for choice in chosen))])
@@ -157,7 +157,7 @@ def test_adjustments_are_drawn_by_probability(due, exact):
 @pytest.mark.parametrize("in_turn", [False, True])
 @pytest.mark.parametrize("deterministic", [True, False])
 def test_played_phase_probability_matches_parallel(deterministic, in_turn):
-    """Winter with builds and disbands, and a spring: the opening with other clocks and owners."""
+    """Covers winters with builds and disbands, and a spring: the opening with other clocks and owners."""
     policy = network(in_turn=in_turn, all_phases=True)
     state = {name: values.repeat(21, *[1] * (values.dim() - 1)) for name, values in opening().items()}
     state["phase"][7:] = codes.WINTER

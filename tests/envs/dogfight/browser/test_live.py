@@ -170,7 +170,7 @@ def test_match_starts_paused_and_runs_in_real_time(tmp_path):
 
 @contextmanager
 def serving(tmp_path, *arguments):
-    """Run the command on a free port; yield its address with the token, and the process. It prints nothing more."""
+    """Run the command on a free port; yield its address with token, and the process, which prints nothing more."""
     command = [sys.executable, str(ROOT / "eval" / "play.py"), "--port", "0", "--no-browser", "--quiet"]
     out = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     process = subprocess.Popen([*command, "--replays", str(tmp_path / "replays"), *arguments], cwd=tmp_path, **out)
@@ -189,7 +189,7 @@ class NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def ask(url, **headers):
-    """The status and headers of a GET without cookies of its own."""
+    """Return status and headers of a GET without own cookies."""
     try:
         with urllib.request.build_opener(NoRedirect).open(urllib.request.Request(url, headers=headers)) as answer:
             return answer.status, answer.headers
@@ -236,7 +236,7 @@ def test_only_browser_with_token_gets_access(tmp_path):
 
 @contextmanager
 def serving_here(monkeypatch, seconds):
-    """Serve no game in a thread; yield the address."""
+    """Serve without a game in a thread; yield the address."""
     monkeypatch.setattr("sparring.configs.core.serving.REQUEST_SECONDS", seconds)
     with listen(0) as listening:
         running = server.make_server(None, Gate(listening.getsockname()[1]))

@@ -44,7 +44,7 @@ def arrays(policy):
 
 
 def played(policy, regime, seed):
-    """A match of the policy against itself with noise, as the kernel plays it: start, actions, states, observations."""
+    """Return a kernel match of the policy against itself with noise: start, actions, states, observations."""
     batch = DogfightBatch(1, trace=1, threads=1, action_repeat=1, seed=seed)
     batch.set_ranges(game.ranges(regime))
     batch.reset(seed)
@@ -70,7 +70,7 @@ def played(policy, regime, seed):
 
 
 def as_data(start, actions):
-    """The start and the actions for the page, by its names."""
+    """Return the start and actions in the page's format."""
     fighters = [
         {key: float(f[name]) for key, name in FIGHTER.items()} | {key: int(f[key]) for key in COUNTS}
         for f in start["fighters"]
@@ -103,7 +103,7 @@ REGIMES = ["default", "tank_fight", "knife_fight", "full"]
 
 @pytest.fixture(scope="module")
 def both(released, page, tmp_path_factory):
-    """Per regime the kernel's match, and what the page made of the same start and actions."""
+    """Return per regime the kernel's match, and the page's result for the same start and actions."""
     matches = [played(released, regime, seed) for seed, regime in enumerate(REGIMES)]
     data = [as_data(*match[:2]) | {"observations": match[3][::7].reshape(-1, 59).tolist()} for match in matches]
     file = tmp_path_factory.mktemp("page") / "page.html"
@@ -113,7 +113,7 @@ def both(released, page, tmp_path_factory):
 
 @needs_chromium
 def test_page_simulator_matches_kernel_for_600_ticks(both):
-    """Positions within 5 mm, speeds within 1 mm/s, headings within 1e-5 and every count exact."""
+    """Positions agree within 5 mm, speeds within 1 mm/s, headings within 1e-5, and counts exactly."""
     assert max(len(states) for (_, _, states, _), _ in both) == TICKS
     for (_, _, states, _), told in both:
         rows = np.array(told["rows"])
@@ -130,7 +130,7 @@ def test_page_simulator_matches_kernel_for_600_ticks(both):
 
 
 def test_compared_matches_cover_all_rules(released):
-    """Shots, hits, stalls and soft walls all occur in the compared matches."""
+    """Shots, hits, stalls and soft walls all occur."""
     found = set()
     for seed, regime in enumerate(REGIMES):
         states = played(released, regime, seed)[2]
@@ -173,7 +173,7 @@ document.body.append(out);
 @needs_chromium
 @pytest.mark.parametrize(("activation", "blocks", "obs_dim"), [("tanh", 0, 46), ("relu", 2, 59), ("tanh", 1, 59)])
 def test_every_network_matches_torch(activation, blocks, obs_dim, released, tmp_path):
-    """Both activations, residual blocks with their norms, and policies that do not observe the physics."""
+    """Both activations, residual blocks with norms, and policies without observed physics."""
     shape = NetworkConfig(hidden=24, blocks=blocks, activation=activation)
     network = ActorCritic(obs_dim, 2, 1, shape, seed=5)
     with torch.no_grad():
@@ -202,7 +202,7 @@ def test_page_is_self_contained(page):
 
 
 def test_tracked_page_matches_command_output(tmp_path, printed):
-    """After a change of its parts: python eval/play.py --static docs/fly.html."""
+    """After changing its parts, run: python eval/play.py --static docs/fly.html."""
     assert "Wrote" in printed(play.main, ["--static", str(tmp_path / "page.html")])
     assert (tmp_path / "page.html").read_text() == (ROOT / "docs" / "fly.html").read_text()
 
@@ -304,7 +304,7 @@ def test_policy_flies_both_aircraft_on_request(tab):
 
 @pytest.fixture
 def phone(tab):
-    """The page on a touch screen 400 pixels wide."""
+    """Open the page on a touch screen 400 pixels wide."""
     tab.call("Emulation.setTouchEmulationEnabled", enabled=True, maxTouchPoints=2)
     tab.open(f"file://{ROOT / 'docs' / 'fly.html'}", width=400, height=800, mobile=True)
     tab.console.clear()
@@ -326,7 +326,7 @@ def test_page_fits_phone(phone):
 
 @needs_chromium
 def test_two_thumbs_fly_on_phone(phone):
-    """A tap begins; one thumb on the stick turns and sets the throttle while the other fires, each until it leaves."""
+    """A tap starts; one thumb steers and sets the throttle while the other fires, each until released."""
     assert phone.value("document.querySelector('#banner span').textContent").startswith("Tap to begin")
     x, y = phone.value(f"({STILL})(document.querySelector('#stick'))")
     fire_x, fire_y = phone.value(f"({STILL})(document.querySelector('#trigger'))")

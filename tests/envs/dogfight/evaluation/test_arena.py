@@ -50,7 +50,7 @@ def test_own_and_opposing_hp_are_recorded_separately():
 
 
 def test_player_against_itself_is_even():
-    """Swapping the seats of one and the same match turns every win into a loss."""
+    """Swapping the seats of one match turns every win into a loss."""
     record = play_cell((ACE, ACE), "none", PLAN)
     assert record.wins == record.losses > 0
     assert record.by_seat[0] == record.by_seat[1][::-1]
@@ -102,7 +102,7 @@ def test_cells_of_several_processes_are_equal(make_checkpoint, packed_tasks):
 
 
 def test_cells_before_interruption_are_saved(make_checkpoint, tmp_path, monkeypatch):
-    """Not for other games, a changed file, another regime, or a Python object, whose code may have changed."""
+    """They are not reused for other games, a changed file, another regime, or a Python object."""
     policy, kept = load_policy(make_checkpoint(), "cpu"), tmp_path / "eval.cells.jsonl"
     code = Duelist("code", PythonPolicy(lambda obs: obs[:, :3] * 0, name="code"))
     plan, played = replace(SHORT, cells_file=kept), []

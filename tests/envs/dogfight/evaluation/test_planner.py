@@ -14,7 +14,7 @@ SETTING = MatchSettings(threads=1)
 
 @pytest.mark.parametrize("left", [True, False])
 def test_best_of_sixteen_beats_strong_policy_from_every_start(left):
-    """Measured apart from this code: the best of 16 samples won from 60 of 60 starts. One sample wins about half."""
+    """Measured independently: the best of 16 samples won from 60 of 60 starts. One sample wins about half."""
     target = Policy.load(RELEASED / "dogfight_strong.pt")
     planned = PlannerPlayer(16, name="planner").against(target, games=8, seed=3, setting=SETTING, left=left)
     pair = (planned, target) if left else (target, planned)

@@ -27,7 +27,7 @@ LEAST = {"dogfight_mixture": 0.9}
 
 @pytest.mark.parametrize("name", [*FIXED, *LEAST_UNDER_FULL])
 def test_released_policy_beats_brawler(name):
-    """A contract, a simulator or weights that have changed lose far more games than chance does in sixty."""
+    """A changed contract, simulator or weights would lose far more of sixty games than chance."""
     setting = MatchSettings(ranges=ranges("full")) if name in LEAST_UNDER_FULL else MatchSettings()
     results = play(Policy.load(RELEASED / f"{name}.pt"), "brawler", games=60, seed=20, setting=setting)
     assert results.wins >= 54, f"{results.wins} wins, {results.draws} draws, {results.losses} losses"

@@ -39,7 +39,7 @@ HOSTILE = "</script><script>document.title='broken'</script><!--<b>&\"'{{data}}\
 
 
 def rows_of(ticks):
-    """A quiet match: both fly level at 60 m/s toward each other with 5 hp."""
+    """Return an uneventful match: both fly level at 60 m/s toward each other with 5 hp."""
     rows = np.zeros((ticks, len(TRACE_FIELDS)), dtype=np.float32)
     time = np.arange(1, ticks + 1)
     rows[:, COLUMN["tick"]] = time
@@ -58,7 +58,7 @@ def recording_of(rows, **changes):
 
 
 def duel():
-    """200 ticks: seat 0 fires at 31 and hits at 61, stalls from 101 to 136, seat 1 glances off at 81, 0 dies at 200."""
+    """200 ticks: seat 0 fires at 31, hits at 61, stalls 101 to 136; seat 1 glances at 81; 0 dies at 200."""
     rows = rows_of(200)
     rows[30:120, COLUMN["cooldown_0"]] = np.arange(90, 0, -1)
     for offset, row in enumerate(range(30, 60)):
@@ -75,7 +75,7 @@ def duel():
 
 @pytest.fixture(scope="module")
 def recorded():
-    """Two matches of ace against brawler, cut at 15 s, and their results as `play` counts them."""
+    """Return two matches of ace against brawler, truncated at 15 s, and their results as `play` counts them."""
     recorder = Recorder(2)
     setting = MatchSettings(trace=2, threads=1, max_ticks=1800)
     results = play("ace", "brawler", games=4, seed=5, setting=setting, recorder=recorder)
@@ -241,7 +241,7 @@ def duel_page(tmp_path):
 
 
 def test_missing_browser_fails_only_where_required():
-    """Without chromium on the PATH: the tests that need it skip, and fail where the variable says so."""
+    """Without chromium on the PATH, the tests skip, or fail where the variable requires it."""
     assert [may_skip(None, required) for required in (None, "0", "1")] == [True, True, False]
     assert not may_skip("/usr/bin/chromium", None)
     assert needs_chromium.args == (may_skip(CHROMIUM, os.environ.get(BROWSER_REQUIRED)),)

@@ -26,12 +26,12 @@ CIRCLE = np.array([1.0, 1.0, -1.0], dtype=np.float32)
 
 
 def script(steps, seed=0):
-    """Actions [steps, 3] within the action space."""
+    """Return actions [steps, 3] within the action space."""
     return np.random.default_rng(seed).uniform([-1, 0, -1], [1, 1, 1], (steps, 3)).astype(np.float32)
 
 
 def native(seed, bots, actions):
-    """Observations [steps + 1, 2, 59] and rewards [steps, 2] of match 0 of a native batch."""
+    """Return observations [steps + 1, 2, 59] and rewards [steps, 2] of match 0 of a native batch."""
     batch = DogfightBatch(3, threads=1)
     batch.assign(torch.tensor([bots] * 3))
     obs, rewards = [batch.reset(seed)[0].clone()], []
@@ -44,7 +44,7 @@ def native(seed, bots, actions):
 
 
 def finish(env, action, most=2000):
-    """Repeat an action until the match ends; returns the last step's results."""
+    """Repeat an action until the match ends; return the last step's results."""
     for _ in range(most):
         result = env.step(action)
         if result[2] or result[3]:
@@ -346,7 +346,7 @@ def test_frames_follow_match():
 
 
 def test_frame_shows_max_hp_of_its_match():
-    """With three hp at most, losing none must not look like having lost two of five."""
+    """With a maximum of three hp, full hp must not look like two of five lost."""
     env = DogfightEnv(randomization="glass_cannon", render_mode="rgb_array", spawn="fixed")
     env.reset(seed=1)
     assert env._batch._max_hp.tolist() == [3.0]

@@ -29,13 +29,13 @@ DO_NOTHING = rules.bot_id("do_nothing")
 
 
 def everyone_against_everyone(matches):
-    """All 25 pairs of bots in turn, [N, 2]."""
+    """Return all 25 pairs of bots in turn, [N, 2]."""
     index = np.arange(matches)
     return np.stack([index % 5, index // 5 % 5], axis=1)
 
 
 def scattered(batch, rng):
-    """Random situations a match can get into: close fights, low and high, slow and fast, odd memories."""
+    """Return random reachable situations: close, low, high, slow, fast, with unusual memories."""
     state = batch.snapshot()
     fighters, shape = state["fighters"], (batch.num_envs, 2)
     centre, spread = rng.uniform(-450, 450, (batch.num_envs, 1)), rng.choice([60, 150, 400], (batch.num_envs, 1))
@@ -65,7 +65,7 @@ def scattered(batch, rng):
 
 
 def _scatter_bullets(state, rng):
-    """Two bullets a seat, half of them live, around the fighter they were meant for."""
+    """Place two bullets per seat, half of them live, around their targets."""
     bullets, foes = state["bullets"], state["fighters"][:, [1, 1, 0, 0]]
     for name in ("x", "y"):
         bullets[name] = foes[name] + rng.uniform(-150, 150, foes.shape)
@@ -122,7 +122,7 @@ def foe(dx, dy=0.0, yaw=0.0, **fields):
 
 
 def after(bot, me, other, *, ticks=1, **options):
-    """The batch after some ticks of `bot` in seat 0."""
+    """Return the batch after some ticks of `bot` in seat 0."""
     batch = scene(me, other, bots=[rules.bot_id(bot), DO_NOTHING], **options)
     for _ in range(ticks):
         batch.step(torch.zeros(1, 2, 3))
@@ -135,12 +135,12 @@ def memory_of(batch):
 
 
 def ahead(distance, **fields):
-    """An opponent in front that flies at me."""
+    """Return an opponent ahead that flies at seat 0."""
     return foe(distance, yaw=math.pi, **fields)
 
 
 def behind(distance, **fields):
-    """An opponent on my tail."""
+    """Return an opponent behind."""
     return foe(-distance, **fields)
 
 
@@ -163,7 +163,7 @@ def test_challenge_bots_decide_once_per_step():
 
 
 def check_rate(rule_set, bot_rate, each):
-    """A dogfighter's hold timer counts decisions: ten a step at tick rate, else one."""
+    """Check the rate: a dogfighter's hold timer counts ten decisions per step at tick rate, else one."""
     options = {"rule_set": rule_set, "bot_rate": bot_rate, "action_repeat": 10}
     batch = after("dogfighter", MIDDLE, ahead(220.0), memory={"timer": 40}, **options)
     assert memory_of(batch)[1] == (30 if each else 39)

@@ -24,7 +24,7 @@ HP = RewardConfig(damage_dealt=3.0, damage_taken=1.0, win=0, lose=0, approach=0,
 
 
 def after(first, second, *, tick=CHECKED, closing=45.0, hp=(5, 5), ticks=1):
-    """The batch after the ticks that end with `tick`, of fighters at these places, nose up at 50 m/s."""
+    """Return the batch at the end of `tick`, with fighters at these places, nose up at 50 m/s."""
     places = zip((first, second), hp, strict=True)
     fighters = [{"x": x, "y": y, "yaw": UP, "speed": 50.0, "hp": left} for (x, y), left in places]
     batch = scene(*fighters, tick=tick - ticks, closing=closing, reward=HP)
@@ -78,7 +78,7 @@ def test_losing_last_hp_simultaneously_is_draw():
 
 
 def test_closing_decides_evaluation_matches():
-    """Neither of the two shoots: one that flies straight on stays at a wall, one that turns stays inside and wins."""
+    """Neither shoots: the straight flyer stays at a wall, the turning one stays inside and wins."""
     straight, tight = (open_player(f"held_out:{name}").contestant for name in ("straight", "tight"))
     results = play(tight, straight, games=4, seed=3, setting=MatchSettings(closing=5.0, threads=1))
     assert (results.wins, results.draws) == (4, 0)

@@ -38,7 +38,7 @@ def test_challenge_frames_are_stacked_newest_first():
 
 
 def test_new_match_shows_no_old_frames():
-    """Frames older than the first are zeros again; in the ended match they were not."""
+    """Frames before the first are zeros again, unlike at the end of the previous match."""
     batch = scene(ME, FOE, rule_set="challenge", tick=10_796)
     for _ in range(4):
         batch.step(torch.zeros(1, 2, 3))

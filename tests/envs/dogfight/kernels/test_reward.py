@@ -19,7 +19,7 @@ NOTHING = dict.fromkeys(RewardConfig.__dataclass_fields__, 0.0)
 
 
 def reward_of(first, second, *, weights, ticks=1, **options):
-    """Both seats' rewards of one step without control inputs."""
+    """Return both seats' rewards of one step without control inputs."""
     reward = RewardConfig(**{**NOTHING, **weights})
     batch = scene(first, second, physics=CALM, reward=reward, action_repeat=ticks, **options)
     batch.step(torch.tensor([[IDLE, IDLE]]))
@@ -27,7 +27,7 @@ def reward_of(first, second, *, weights, ticks=1, **options):
 
 
 def shot_at(seat, target):
-    """A bullet that meets the fighter of `seat` head-on on the next tick."""
+    """Return a bullet that hits the fighter of `seat` head-on on the next tick."""
     return {"owner": 1 - seat, "x": target["x"], "y": target["y"] + 4.0, "yaw": math.pi / 2, "life": 9}
 
 
@@ -54,7 +54,7 @@ def test_shaping_aims_at_lead_point():
 
 @pytest.mark.parametrize(("degrees", "worth"), [(0.0, 0.4), (45.0, 0.4), (135.0, 1.0), (180.0, 1.0)])
 def test_exposure_makes_aim_count_where_armour_is_open(degrees, worth):
-    """Seat 1's heading makes this angle with seat 0's, who has it straight ahead; its cone is 45 degrees."""
+    """Seat 1's heading has this angle to seat 0's, who aims straight at it; its cone is 45 degrees."""
     it = {**RIGHT, "x": 200.0, "yaw": math.radians(degrees), "speed": 0.001}
     rewards = reward_of({**LEFT, "x": 0.0}, it, weights={"shaping": 1.0, "exposure": 0.6}, gamma=0.0)
     assert rewards[0] == pytest.approx(-potential(200.0, worth), abs=1e-3)
@@ -72,7 +72,7 @@ def test_shaping_ends_at_zero_after_death_but_not_time_out():
 
 @pytest.mark.parametrize("rule_set", rules.RULES)
 def test_rewards_match_numpy_implementation(rule_set):
-    """Every step starts from the simulator's state in both, so that courses cannot drift apart."""
+    """Every step starts both from the simulator's state, so trajectories cannot drift apart."""
     matches = 100
     weights = RewardConfig(draw=0.5, alive=0.01, shaping=0.5, approach=0.01, proximity=0.1, facing=0.1)
     options = {"bot_rate": "agent", "gamma": 0.98, "max_ticks": 250}

@@ -20,7 +20,7 @@ INTEGER = [index for index, parameter in enumerate(rules.PARAMETERS) if paramete
 
 @pytest.fixture(scope="module")
 def drawn():
-    """The first states of 20,000 fully randomized matches."""
+    """Return the first states of 20,000 fully randomized matches."""
     batch = DogfightBatch(DRAWS, seed=5)
     batch.set_ranges(FULL)
     batch.reset(seed=5)
@@ -30,7 +30,7 @@ def drawn():
 
 
 def assert_uniform(values, low, high, bins=20):
-    """Chi-square of a uniform draw over [low, high]: its mean is bins - 1, its deviation sqrt(2 (bins - 1))."""
+    """Chi-square test of a uniform draw over [low, high]: mean bins - 1, deviation sqrt(2 (bins - 1))."""
     assert values.min() >= low - 1e-6
     assert values.max() <= high + 1e-6
     counts, _ = np.histogram(values, bins=bins, range=(low, high))

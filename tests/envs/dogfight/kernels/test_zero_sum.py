@@ -17,7 +17,7 @@ MATCHES, LIMIT = 64, 600
 
 
 def rewards_of(steps, **options):
-    """Rewards [T, N, 2] and outcomes [T, N] of matches between random actions, half of them against a bot."""
+    """Return rewards [T, N, 2] and outcomes [T, N] of random actions, half of them against a bot."""
     weights = RewardConfig(**(WEIGHTS | options))
     batch = DogfightBatch(MATCHES, reward=weights, gamma=0.99, threads=1, seed=3, max_ticks=LIMIT)
     batch.bots[: MATCHES // 2, 1] = batch.bot_id("brawler")
@@ -59,7 +59,7 @@ def test_shaping_sums_to_minus_initial_potential():
 
 
 def phi_difference(match):
-    """phi of seat 0 minus that of seat 1 at a match's start, from one step with gamma 0: r = -phi, halved."""
+    """Return phi of seat 0 minus seat 1 at the start, from one step with gamma 0: r = -phi, halved."""
     if not hasattr(phi_difference, "first"):
         weights = RewardConfig(**dict.fromkeys(WEIGHTS, 0.0) | {"shaping": 1.0})
         batch = DogfightBatch(MATCHES, reward=weights, gamma=0.0, threads=1, seed=3, max_ticks=LIMIT)

@@ -21,7 +21,7 @@ IMPLEMENTATIONS = pytest.mark.parametrize("implementation", [simulator, peer], i
 
 
 def difference(real, expected):
-    """Absolute difference of frames or stacks of frames, that of angles modulo 2."""
+    """Return the absolute difference of frames, for angles modulo 2."""
     apart = np.abs(real - expected)
     angles = (ANGLES + FRAME * np.arange(apart.shape[-1] // FRAME)[:, None]).ravel()
     apart[..., angles] = np.minimum(apart[..., angles], 2.0 - apart[..., angles])
@@ -29,7 +29,7 @@ def difference(real, expected):
 
 
 def starts():
-    """First row of every match, and its number of rows."""
+    """Return the first row of every match, and its number of rows."""
     return np.unique(array("ch_obs_match"), return_index=True, return_counts=True)[1:]
 
 

@@ -20,7 +20,7 @@ BOTH_WAYS = pytest.mark.parametrize("seats", [[0, 1], [1, 0]], ids=["as recorded
 
 
 def difference(real, expected, directions):
-    """Absolute difference, that of the columns `directions` modulo 2."""
+    """Return the absolute difference, modulo 2 for the columns `directions`."""
     apart = np.abs(real - expected)
     apart[..., directions] = np.minimum(apart[..., directions], 2.0 - apart[..., directions])
     return apart
@@ -28,7 +28,7 @@ def difference(real, expected, directions):
 
 @pytest.fixture(scope="module")
 def played():
-    """Each implementation's game after the recorded actions, made when first asked for."""
+    """Return each implementation's game after the recorded actions, created on first use."""
     games = {}
 
     def play(implementation, seats):

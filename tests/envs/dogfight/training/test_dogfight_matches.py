@@ -27,7 +27,7 @@ def policy(*, physics=True, seed=1, mirror=False, **options):
 
 
 def assert_mirrored(results, others):
-    """The same games told from the other side."""
+    """Check that the games are equal from the other side."""
     half = results.games // 2
     assert np.roll(others.outcome, half).tolist() == (-results.outcome).tolist()
     assert np.roll(others.length, half).tolist() == results.length.tolist()
@@ -36,7 +36,7 @@ def assert_mirrored(results, others):
 
 
 def alone(match_id, bots, seed):
-    """One match on its own until it ends: outcome and length."""
+    """Play one match alone to its end: outcome and length."""
     batch = DogfightBatch(1, threads=1)
     batch.set_ranges(QUICK.ranges)
     batch.match_id.fill_(match_id)

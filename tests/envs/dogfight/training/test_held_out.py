@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[4]
 
 
 def observed(nose, relative, *, speed=0.4, heading=(1.0, 0.0), left=1.0, size=59, bullets=400.0):
-    """A row: heading of the nose, position of the opponent in m, its speed in shares of 250 m/s, its heading."""
+    """Return a row: own heading, opponent's position in m, speed in shares of 250 m/s, and heading."""
     row, at = torch.zeros(1, size), 8 if size == 224 else 6
     row[0, 1], row[0, 2] = nose
     row[0, at], row[0, at + 1], row[0, at + 2] = relative[0] / 1000, relative[1] / 1000, speed
@@ -78,7 +78,7 @@ def test_lead_pursuit_uses_each_match_bullet_speed():
 
 
 def flown(opponent, steps):
-    """What the random opponent does in the first row of 64, over the decisions of a match."""
+    """Return the random opponent's actions in the first row of 64, over a match."""
     return np.array(
         [opponent.act(observed(EAST, (0, 100), left=1 - 10 * k / 10_800).repeat(64, 1)).tolist() for k in range(steps)]
     )
@@ -107,7 +107,7 @@ def test_random_actions_are_held_and_repeat_by_seed_and_match():
 
 @pytest.mark.parametrize("name", ["lead", "random"])
 def test_games_repeat_and_are_played_from_both_seats(name):
-    """A fighter that chases beats one that idles, from either seat; the same call gives the same games."""
+    """A chaser beats an idler from either seat, and the same call gives the same games."""
     opponent = open_player(f"held_out:{name}").contestant
     first, again = (play(opponent, "do_nothing", games=20, seed=5) for _ in range(2))
     assert np.array_equal(first.outcome, again.outcome)
@@ -130,7 +130,7 @@ def test_names_are_known_everywhere_except_in_training():
 
 
 def texts(content, key=""):
-    """Every value of text in nested lists and mappings, but weights to begin with."""
+    """Yield every string in nested lists and mappings, except initial weights."""
     if isinstance(content, str) and key != "init_from":
         yield content
     elif isinstance(content, dict):
@@ -142,7 +142,7 @@ def texts(content, key=""):
 
 
 def named(found):
-    """Texts that are, or lie in, the held-out set: under any path, with or without the suffix."""
+    """Return texts that name the held-out set, by any path, with or without suffix."""
     stems = [Path(name).name for name in HELD_OUT]
     return [
         text for text in found if Path(text.removesuffix(".pt")).name in [*stems, "held_out"] or "held_out:" in text

@@ -52,7 +52,7 @@ def steps(env, count=160):
 
 @pytest.mark.parametrize("rules", ["classic", "challenge"])
 def test_events_match_simulator(rules):
-    """The weighted sum of what the view shows is the simulator's reward, bit for bit, over many ends of matches."""
+    """The weighted sum of the view equals the simulator's reward bit for bit, over many match ends."""
     seen = []
 
     def function(view):
@@ -69,7 +69,7 @@ def test_events_match_simulator(rules):
 
 @pytest.mark.parametrize("mirror", [False, True])
 def test_before_and_after_match_played_states(mirror):
-    """`approach` pays metres of distance, observation 12 in km; after the last step it is that of the ended match."""
+    """`approach` pays metres of distance (observation 12 in km); at the end it uses the ended match."""
     ended = []
 
     def function(view):
@@ -92,7 +92,7 @@ def test_before_and_after_match_played_states(mirror):
 
 
 def test_training_with_equal_custom_reward_matches_built_in(tmp_path):
-    """The whole schedule with self-play and the mirror: the same state, bit for bit; a resumed run ends there too."""
+    """The whole schedule with self-play and mirror ends in the same state bit for bit, also after resuming."""
     env = DogfightEnvConfig(num_envs=8, action_repeat=120, mirror=True, reward=WEIGHTS)
     small = config(tmp_path / "one", env=env, phases=LONG)
     train(small)

@@ -17,7 +17,7 @@ FLAT, STEEP, ZOOM = PRACTICE
 
 
 def observed(nose, relative=(200.0, 0.0), *, speed=0.4, altitude=300.0):
-    """A row: own nose in degrees, the opponent's place in m and at rest, own speed in shares of 250 m/s."""
+    """Return a row: own nose in degrees, a resting opponent's place in m, own speed in shares of 250 m/s."""
     row, (x, y) = torch.zeros(1, 59), relative
     row[0, 0], row[0, 5] = speed, altitude / 600
     row[0, 1], row[0, 2] = math.cos(math.radians(nose)), math.sin(math.radians(nose))

@@ -20,7 +20,7 @@ from tests.eval.browser.browser import browser, needs_chromium
 
 
 def talk(table, *wanted):
-    """Return what a page is told that sends these messages; each may be a function of the last game told."""
+    """Return a page's answers to these messages; each may be a function of the last game received."""
     told = []
 
     async def main():
@@ -49,7 +49,7 @@ def last_game(told):
 
 
 def act(name):
-    """Take the action of that name."""
+    """Take the action with that name."""
     return lambda game: {
         "kind": "act",
         "action": next(a for a, n in game["legal"] if n == name),
@@ -62,7 +62,7 @@ def table_of(game, opponent="openspiel:uniform", seat=0):
 
 
 def test_hidden_cards_are_revealed_only_at_end():
-    """Kuhn poker: until the end the page has OpenSpiel's own text for this seat, and none of the other's actions."""
+    """Kuhn poker: until the end the page shows OpenSpiel's text for this seat only."""
     table = table_of("kuhn_poker")
     told = talk(table, act("Bet"))
     first, last = told[0], last_game(told)
@@ -78,7 +78,7 @@ def test_hidden_cards_are_revealed_only_at_end():
 
 
 def test_perfect_information_game_shows_all_and_player_answers():
-    """Tic-tac-toe against a search: it takes the free corner row, or prevents one, by its own choice."""
+    """Tic-tac-toe against a search: it takes the free corner row, or blocks one, by its own choice."""
     told = talk(table_of("tic_tac_toe", "openspiel:mcts:50"), act("x(0,0)"))
     game = last_game(told)
     assert [who for who, _ in game["played"]] == ["you", "seat 1"]

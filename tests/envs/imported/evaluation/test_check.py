@@ -164,7 +164,7 @@ def test_report_is_written_as_data(tmp_path):
 
 @pytest.mark.parametrize(("updates", "status"), [(1, NOTE), (trial.ENOUGH, FIX)])
 def test_idle_seat_is_no_fault_after_few_updates(updates, status):
-    """As on a slow machine, where a short trial has one."""
+    """On a slow machine, a short trial can have an idle seat."""
     log, witness = trial.TrialLog(1.0), trial.Witness()
     log.metrics = [{trial.WINS: 0.5}] * updates
     witness.seats[1] = 64

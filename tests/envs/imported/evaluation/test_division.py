@@ -46,7 +46,7 @@ def division(report):
 
 
 def test_budget_is_split_and_weightless_attacks_are_noted(tmp_path):
-    """Six attacks share 16,384 moves in three rounds, of which half stay each time."""
+    """Six attacks share 16,384 moves in three rounds, halving their number each time."""
     report = sparring.exploit("openspiel:cfr:3", SMALL, start="all", moves=16_384, out=tmp_path, **KUHN)
     rows = division(report)
     assert [attack for _, attack, _ in rows[:6]] == ["sampling", "search", "value", "local", "cold", "clone"]
@@ -67,7 +67,7 @@ WORDS = (
 
 
 def divided(folder, updates=None):
-    """Divide a budget as the command does; the process is killed after so many updates."""
+    """Divide a budget like the command; the process is killed after this many updates."""
     after, count = CallbackDispatcher.after_update, itertools.count(1)
 
     def counted(*arguments):
@@ -87,7 +87,7 @@ def figures(folder):
 
 
 def test_twice_killed_division_ends_like_uninterrupted_one(tmp_path):
-    """Two runs of two updates each, then one or both go on: the kills are in the first training and in round 2."""
+    """Two runs of two updates, then one or both continue: kills are in the first training and in round 2."""
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     assert [victims.finish(divided, folder, updates) for folder, updates in ((whole, None), (cut, 1), (cut, 5))] == [
         0,
@@ -136,7 +136,7 @@ def test_damaged_earlier_response_is_rejected_by_file(tmp_path, suffix):
 
 
 def test_search_against_other_player_is_not_resumed(tmp_path, monkeypatch):
-    """Python objects have no hash, so what an unfinished command left is of a player that may have changed."""
+    """Python objects have no hash, so an unfinished search may be of a changed player."""
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "mended.py").write_text(PASSIVE)
     how = {"moves": 8000, "out": tmp_path / "out", **KUHN}
@@ -157,7 +157,7 @@ def test_steps_option_with_game_is_rejected(tmp_path):
 
 
 def test_mixture_matches_openspiel_aggregation(tmp_path):
-    """OpenSpiel's own aggregation and exact best response; a mean at each state alone would give another number."""
+    """OpenSpiel's aggregation and exact best response are the reference; a per-state mean differs."""
     game, names = pyspiel.load_game("leduc_poker"), ["openspiel:uniform", "openspiel:cfr:5"]
     solver = pyspiel.CFRSolver(game)
     for _ in range(5):
@@ -178,7 +178,7 @@ def test_mixture_matches_openspiel_aggregation(tmp_path):
 
 
 def test_simultaneous_mixture_follows_each_members_play():
-    """One member bids 1 and the other 2, else the lowest card: after a bid of 1 only the first is left."""
+    """One member bids 1 and the other 2, else the lowest card: after a bid of 1 only the first remains."""
     game = pyspiel.load_game("goofspiel(imp_info=True,num_cards=3,points_order=descending)")
 
     def always(card):
@@ -240,7 +240,7 @@ def test_state_player_samples_from_its_generator():
 
 
 def test_saved_response_plays_in_evaluations_and_payoffs(tmp_path, capsys):
-    """Mean reward of a fixed policy against it, of the exact values of the game's tree."""
+    """A fixed policy's mean reward against it, from exact values of the game tree."""
     response, path = tmp_path / "response.json", save_run(tmp_path / "kuhn", "openspiel", "kuhn_poker")
     sparring.exploit("openspiel:uniform", moves=5000, save=response, out=tmp_path, **KUHN)
     tree = game_tree("kuhn_poker", {})

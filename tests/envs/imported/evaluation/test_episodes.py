@@ -25,7 +25,7 @@ SMALL = "env.num_envs=2 ppo.rollout_steps=32 ppo.minibatch_size=32 network.hidde
 
 
 class Countdown(gymnasium.Env):
-    """Observes 1000 + its step; the action is worth itself; drawn as a gray that grows brighter."""
+    """Observe 1000 + step; the action is its reward; frames are gray and brighten."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012 as Gymnasium has it
 
@@ -52,7 +52,7 @@ class Countdown(gymnasium.Env):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Runs in CartPole, and in an environment whose observations have to be normalized."""
+    """Return runs in CartPole, and in an environment that needs normalization."""
     gymnasium.register("Countdown-v0", Countdown)
     folder = tmp_path_factory.mktemp("checkpoints")
     for run, options in (("cart", []), ("count", ["env.id=Countdown-v0", "env.normalize_obs=true"])):
@@ -136,7 +136,7 @@ def test_environment_that_cannot_render_is_reported(folder, tmp_path, capsys, mo
 
 
 def test_evaluated_policy_does_not_sample(folder, tmp_path):
-    """Episodes and picture are the same whatever the state of torch's generator."""
+    """Episodes and pictures do not depend on torch's global generator."""
     cart, count = (load_checkpoint(folder / run / "final.pt") for run in ("cart", "count"))
     played, pictures = [], []
     for state in (0, 1):
@@ -148,7 +148,7 @@ def test_evaluated_policy_does_not_sample(folder, tmp_path):
 
 
 def actions_of_the_picture(checkpoint, folder):
-    """Actions that a picture's episode took."""
+    """Return the actions of a picture's episode."""
     taken, step = [], Countdown.step
     try:
         Countdown.step = lambda env, action: (taken.append(float(action[0])), step(env, action))[1]
@@ -188,7 +188,7 @@ def test_minimum_mean_can_be_required(requirement, code, message, tmp_path, caps
 
 
 def test_never_finite_environment_ends_evaluation(folder, monkeypatch):
-    """Each episode is long enough to count as sound, and its last reward is infinite."""
+    """Episodes are long enough to count as valid, and the last reward is infinite."""
 
     def step(self, action):
         self.now += 1

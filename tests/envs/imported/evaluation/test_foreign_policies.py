@@ -36,7 +36,7 @@ SPACES = {
 
 
 class Lights(gymnasium.Env):
-    """Observes random places and rewards what every number of the action adds, each by another weight."""
+    """Observe random places; reward the action's components with different weights."""
 
     def __init__(self, spaces):
         self.observation_space, self.action_space = spaces
@@ -70,7 +70,7 @@ def checkpoints(tmp_path, monkeypatch):
 
 
 def environment(case):
-    """Id of the environment of a case, and a function that makes one."""
+    """Return the id of a case's environment, and a function that creates it."""
     if SPACES[case] is None:
         return case, lambda: gymnasium.make(case)
     gymnasium.registry.pop(ID, None)
@@ -79,7 +79,7 @@ def environment(case):
 
 
 def model_of(env, *, scale=30.0, **options):
-    """SB3's policy whose actions depend on what it sees."""
+    """Return an SB3 policy whose actions depend on observations."""
     model = PPO("MlpPolicy", env, n_steps=8, batch_size=8, device="cpu", seed=1, **options)
     with torch.no_grad():
         model.policy.action_net.weight.mul_(scale)
@@ -87,7 +87,7 @@ def model_of(env, *, scale=30.0, **options):
 
 
 def returns_of(make, act):
-    """Return of each episode that begins with `SEED` and the seeds after it."""
+    """Return the return of each episode from `SEED` onward."""
     found = []
     for seed in range(SEED, SEED + EPISODES):
         env, total, over = make(), 0.0, False
@@ -169,7 +169,7 @@ def test_exported_model_earns_return_of_its_checkpoint(run, checkpoints):
 
 
 def constant_model(path, values, size=4):
-    """An ONNX model that always returns `values`, and says nothing about where it was trained."""
+    """Return an ONNX model that always returns `values`, without training metadata."""
     weights = [
         helper.make_tensor("zeros", TensorProto.FLOAT, [size, len(values)], np.zeros(size * len(values))),
         helper.make_tensor("values", TensorProto.FLOAT, [len(values)], np.array(values, np.float32)),

@@ -58,7 +58,7 @@ KNOWN = [
 
 @pytest.fixture
 def canary(tmp_path, monkeypatch):
-    """A module on the path that ends the process if it is imported; returns its folder."""
+    """Create a module that ends the process on import; return its folder."""
     for name in ("canary.py", "canary_v1.py"):
         (tmp_path / name).write_text(CANARY)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -112,7 +112,7 @@ def test_match_score_function_is_never_trusted():
 
 
 def test_openspiel_game_module_is_imported_only_if_user_names_it(canary):
-    """The canary ends the process. A name in brackets is an option, and no module."""
+    """The canary ends the process. A name in brackets is an option, not a module."""
     own, run = "canary:own_game", canary / "runs" / "run"
     file = canary / "mine.yaml"
     file.write_text(yaml.safe_dump({"env": {"package": "openspiel", "id": own}, "defaults": ["openspiel"]}))
@@ -151,7 +151,7 @@ FILE_OPTIONS = [
 
 @pytest.fixture
 def fifo(tmp_path, monkeypatch):
-    """A FIFO, at which a game that opens it would wait for ever; making any game ends the process."""
+    """Create a FIFO that would block any reader; creating a game ends the process."""
     os.mkfifo(tmp_path / "fifo")
     pyspiel = pytest.importorskip("pyspiel")
     monkeypatch.setattr(pyspiel, "load_game", lambda *given: sys.exit(f"{given} was made"))
@@ -255,7 +255,7 @@ def test_check_states_game_origin(name):
 
 
 def test_policy_may_import_only_module_of_played_game(monkeypatch):
-    """The game was named on the command line, so its module has run; a policy's file can name none itself."""
+    """The command line named the game, so its module has run; a policy file cannot name one."""
     allowed = []
 
     def load_policy(path, device, modules):

@@ -23,7 +23,7 @@ SPACES = (Box(-100.0, 100.0, (2,), np.float32), Discrete(2))
 
 
 class Count(gymnasium.Env):
-    """Observes (episode, step) in one array that it reuses; a step is worth its number; even episodes are truncated."""
+    """Observe (episode, step) in one reused array; the reward is the step; even episodes are truncated."""
 
     spoiled: dict = {}  # noqa: RUF012
     """Rewards by copy and number of the step over all episodes; "obs" spoils the observation."""
@@ -51,7 +51,7 @@ class Count(gymnasium.Env):
 
 
 class CountVector(VectorEnv):
-    """The same two at once, with the autoreset mode `mode`; with SAME_STEP no copy can be restarted alone."""
+    """Two of them with the autoreset mode `mode`; with SAME_STEP no copy can restart alone."""
 
     mode = AutoresetMode.SAME_STEP
 
@@ -80,7 +80,7 @@ class CountVector(VectorEnv):
 
 @pytest.fixture(params=["single", *AutoresetMode], ids=str)
 def kind(request, monkeypatch):
-    """How the two copies are stepped; Gymnasium's own checks would complain about the reused array."""
+    """Return how the two copies are stepped; Gymnasium's checks would reject the reused array."""
     monkeypatch.setattr(Count, "spoiled", {})
     if request.param != "single":
         monkeypatch.setattr(CountVector, "mode", request.param)
@@ -96,7 +96,7 @@ def make(**options):
 
 
 def steps(envs, number):
-    """Rows of (obs, reward, terminated, truncated, last observation where the episode ended) of both copies."""
+    """Return (obs, reward, terminated, truncated, final observation at the end) of both copies."""
     rows = []
     for _ in range(number):
         obs, reward, terminated, truncated = envs.step(torch.zeros(2, 1))
@@ -131,7 +131,7 @@ def test_every_stepping_mode_matches_hand_transitions(kind):
 
 @pytest.mark.parametrize("value", [np.nan, -np.inf, 1e39, "obs"])
 def test_non_finite_value_ends_only_its_episode_without_result(kind, value):
-    """Copy 0 at its second step. A vector environment that cannot restart one copy cuts the episodes of all."""
+    """Copy 0 at its second step. Vector environments that cannot restart one copy truncate all."""
     Count.spoiled[0, 2] = value
     envs = make(normalize_obs=True, normalize_reward=True)
     steps(envs, 1)
@@ -181,7 +181,7 @@ def test_quarantine_is_restored_with_state(kind):
 
 
 def single(answer, space=SPACES[0], first=None):
-    """An environment whose steps return what `answer` does, called with a usual step."""
+    """Return an environment whose steps return `answer(step)`."""
 
     class Odd(gymnasium.Env):
         observation_space, action_space = space, Discrete(2)
@@ -261,7 +261,7 @@ def test_environment_exception_keeps_traceback(odd):
 
 
 def test_run_with_early_truncations_and_bad_reward_resumes(tmp_path, monkeypatch, capsys):
-    """The registration says 100 steps and the environment truncates after 3: a rollout has room for that."""
+    """The registration says 100 steps but the environment truncates after 3: a rollout has room for that."""
     gymnasium.register(ID, Count, disable_env_checker=True, max_episode_steps=100)
     monkeypatch.setattr(Count, "spoiled", {(copy, 20): np.nan for copy in range(-9, 9)})
     monkeypatch.setattr(Count, "copy", 0, raising=False)

@@ -26,7 +26,7 @@ LENGTH = 5
 
 
 class Clock(gymnasium.Env):
-    """Observes (episode, step); each step is worth its number. Odd episodes terminate, even ones run out of time."""
+    """Observe (episode, step); the reward is the step. Odd episodes terminate, even ones time out."""
 
     def __init__(self, space=None):
         self.observation_space = Box(-100.0, 100.0, (2,), np.float32)
@@ -156,7 +156,7 @@ def task(**options):
 
 
 def test_policy_statistics_do_not_change_while_playing():
-    """Those of a policy: a hundred steps of other observations change neither them nor what is shown."""
+    """A hundred steps of other observations change neither the statistics nor the normalized values."""
     given = {"mean": [4.0, 2.0], "variance": [9.0, 4.0], "count": 10.0}
     config = GymnasiumRunConfig(env=GymnasiumEnvConfig(id="test/Clock-v0", num_envs=3, normalize_obs=True))
     clocks = GymnasiumEnvs(config, torch.device("cpu"), seed=1, statistics=given)
@@ -204,7 +204,7 @@ SMALL = "env.num_envs=2 ppo.rollout_steps=32 ppo.minibatch_size=32 network.hidde
 
 @pytest.fixture
 def forget(tmp_path, monkeypatch):
-    """Write the module to the import path; the value forgets it, as a new process would."""
+    """Write the module to the import path; the returned function forgets it, like a new process."""
 
     def forget():
         sys.modules.pop(MODULE, None)

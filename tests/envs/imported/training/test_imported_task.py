@@ -69,7 +69,7 @@ def test_kuhn_poker_is_learned(tmp_path):
 
 @pytest.mark.parametrize(("seat", "rate"), [(0, 1.0), (1, 0.0)])
 def test_only_configured_seat_learns_and_is_measured(tmp_path, seat, rate):
-    """In this form of the game the first seat wins whatever is played."""
+    """In this variant the first seat always wins."""
     game = ["env=pettingzoo", "env.id=tests.envs.imported.own_game", "env.kwargs.fault=seats", f"env.seat={seat}"]
     options = ["self_play.both_seats=false", "phases.0.scripted_start=1.0", "phases.0.scripted_end=1.0"]
     _, (row,) = train(tmp_path, "run", game, *options, "evaluation.every=1", updates=1)
@@ -116,7 +116,7 @@ def test_unplayable_runs_are_rejected_in_one_line(tmp_path, options, message):
 
 
 def test_registered_openspiel_game_is_trained_and_attacked(tmp_path, capsys):
-    """Uniform play loses 11 / 24 in Kuhn poker, a policy with weights near 0 about as much."""
+    """Uniform play loses 11 / 24 in Kuhn poker; a policy with near-zero weights loses about as much."""
     pytest.importorskip("pyspiel")
     own = f"{MODULE}:kuhn_poker_of_a_user"
     words = ["env=openspiel", f"env.id={own}", "network.hidden=8", "phases.0.updates=1", "env.num_envs=4"]

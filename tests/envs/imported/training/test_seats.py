@@ -42,7 +42,7 @@ MIXED = {
 
 
 def rows(*masks):
-    """Rows of one feature, the mask and role 1."""
+    """Return rows of one feature, the mask and role 1."""
     return torch.tensor([[0.5, *map(float, mask), 1.0] for mask in masks])
 
 
@@ -106,7 +106,7 @@ def test_object_without_act_is_rejected():
 
 
 def test_registered_player_is_reseeded_for_every_run():
-    """It is one object for all runs of the process."""
+    """One object serves all runs of the process."""
     obs, memory = rows([1, 1, 1, 1, 1]).expand(40, 7), torch.zeros(40, 0)
     register_opponent("drawing")(RandomSeats(MIXED))
     try:

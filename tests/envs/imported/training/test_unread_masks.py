@@ -13,7 +13,7 @@ MASK = np.int8([1, 0])
 
 
 class Game(gymnasium.Env):
-    """Gives masks in `place` from the step `start` on."""
+    """Provide masks in `place` from step `start`."""
 
     action_space = Discrete(2)
 

@@ -107,7 +107,7 @@ def test_server_price_is_stated_before_requests():
 
 
 def test_price_only_sends_no_request(capsys):
-    """Nobody listens at this address."""
+    """No server listens at this address."""
     server = [*WORDS, "--ckpt", "http://127.0.0.1:1/v1", "--price", "--set", "endpoint.prompt_price=1"]
     assert main([*server, "--exact"]) == 0
     assert (

@@ -19,7 +19,7 @@ def words(host, out, *more, seed="1", samples="2"):
 
 
 def cut(host, out):
-    """The number of requests of an evaluation that ends with an error, those under way included."""
+    """Return the number of requests of an evaluation that ends with an error, including pending ones."""
     assert main(words(host, out)) == 2
     return settled(host)
 
@@ -55,7 +55,7 @@ def test_answers_with_other_options_are_rejected(changes, name, tmp_path, capsys
 
 
 def test_more_samples_reuse_existing_answers(tmp_path):
-    """The seed of an answer is that of its state and number, whatever the number of samples."""
+    """An answer's seed depends on its state and number, not on the number of samples."""
     with server(faults=[""] * 10 + ["not_found"]) as host:
         asked = cut(host, tmp_path)
         host.faults.clear()

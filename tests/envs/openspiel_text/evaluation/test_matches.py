@@ -17,7 +17,7 @@ WORDS = ["--env", "openspiel_text", "--device", "cpu", "--threads", "1"]
 
 
 class Backend:
-    """A model that always chooses the last action of a menu, and writes `text`."""
+    """A model that always picks a menu's last action, and writes `text`."""
 
     def __init__(self, text=""):
         self.text = text

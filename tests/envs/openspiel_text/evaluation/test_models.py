@@ -41,7 +41,7 @@ def toy(temperature):
 
 
 def by_forks(prompt, logits, tokenizer, temperature):
-    """Probability of each name by hand: at each of its tokens a softmax over the tokens that some name has there."""
+    """Return each name's probability by hand: a softmax over the tokens possible at each position."""
     lines = {name: encode(tokenizer, [f"{name}\n"])[0] for name in NAMES}
     found = []
     for ids in lines.values():
@@ -82,7 +82,7 @@ def test_only_single_line_menus_have_probabilities():
 
 
 def test_free_text_at_limit_is_truncated():
-    """The end of text is made certain by its bias, or never drawn."""
+    """The bias makes the end token certain, or never drawn."""
     backend, tokenizer = toy(1.0), bytes_tokenizer()
     ends = {decision.finish_reason for decision in backend.decide([Prompt("You\n", FreeText(2), 1)])}
     assert ends == {CUT}
@@ -150,7 +150,7 @@ def test_truncated_server_text_is_reported():
 
 
 def test_language_model_is_target_with_exact_policy(monkeypatch):
-    """`sparring exploit tiny --id kuhn_poker` sees what `eval/run.py --exact` measures."""
+    """`sparring exploit tiny --id kuhn_poker` measures the same policy as `eval/run.py --exact`."""
     game = pyspiel.load_game("kuhn_poker")
     player = state_players.open_player("tiny", game)
     player.replay(game)

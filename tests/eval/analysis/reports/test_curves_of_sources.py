@@ -43,7 +43,7 @@ def test_run_is_drawn_from_trackio(recorded, tmp_path, capsys):
 
 
 def test_run_without_env_steps_is_drawn_by_update(tmp_path, monkeypatch):
-    """Rows of W&B without env steps, as of another trainer."""
+    """W&B rows without env steps, as from another trainer."""
     wandb = pytest.importorskip("wandb")
     settings = wandb.Settings(console="off", silent=True, x_disable_stats=True, x_disable_meta=True, disable_git=True)
     run = wandb.init(mode="offline", project="p", dir=str(tmp_path), id="plain", name="plain", settings=settings)

@@ -27,7 +27,7 @@ def ppo_metrics(league):
 
 
 def write_league_run(root, name, *, grpo):
-    """A learner that wins more from step to step; its checkpoints join every six steps. Returns the league."""
+    """Write a learner that improves every step, with checkpoints joining every six steps; return the league."""
     rng, (folder, config) = np.random.default_rng(0), (root / name, {"run": name, "trainer": "grpo" if grpo else "ppo"})
     folder.mkdir()
     (folder / "config.yaml").write_text(yaml.safe_dump(config))

@@ -27,7 +27,7 @@ def test_fit_matches_scipy_regression_in_logarithms():
 
 
 def lasting(rng, count, points, correlation):
-    """Return noise [count, points] of which neighbours have this correlation."""
+    """Return noise [count, points] with this correlation between neighbours."""
     noise = rng.normal(size=(count, points)) / 10
     noise[:, 0] /= (1 - correlation**2) ** 0.5
     for k in range(1, points):
@@ -43,7 +43,7 @@ def covered(compute, noise):
 @pytest.mark.parametrize("compute", [np.geomspace(1, 1e4, 200), np.arange(1.0, 201)], ids=["geometric", "even"])
 @pytest.mark.parametrize("kind", ["independent", "lasting", "long", "falling", "slow and quick"])
 def test_run_interval_covers_exponent(compute, kind):
-    """Of 200 runs at least 92 % (95 % less two standard errors); blocks of a bootstrap covered 80 to 94 %."""
+    """Of 200 runs at least 92 % (95 % minus two standard errors); block bootstraps covered 80 to 94 %."""
     rng = np.random.default_rng(4)
     last = {"independent": 0.0, "lasting": 0.8, "long": 0.93, "falling": 0.6, "slow and quick": 0.9}[kind]
     noise = lasting(rng, 200, 200, last)
@@ -60,7 +60,7 @@ def test_short_run_coverage_is_low_only_with_lasting_noise():
 
 @pytest.mark.parametrize("count", [3, 5, 12])
 def test_interval_across_runs_covers_exponent(count):
-    """Runs differ in level, in compute and a little in their exponents."""
+    """Runs differ in level, compute and slightly in exponent."""
     rng, hits = np.random.default_rng(6), 0
     for _ in range(200):
         noise, runs = lasting(rng, count, 60, 0.8), []
@@ -98,7 +98,7 @@ def test_constant_reward_is_rejected_for_power_law():
 
 
 def test_interval_unit_of_sweep_is_run():
-    """Three runs with different levels: many points each do not make the interval narrow."""
+    """Three runs with different levels: many points per run do not narrow the interval."""
     compute = np.geomspace(1, 100, 1000)
     runs = [(compute * scale, compute**0.2 * level) for scale, level in ((1, 1.0), (10, 3.0), (100, 2.0))]
     law = fit_runs(runs)

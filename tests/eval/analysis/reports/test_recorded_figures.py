@@ -16,7 +16,7 @@ def random(seed):
 
 
 def peak(value, steps=30, usual=0.5):
-    """A maximum that is usual but for one step in the middle."""
+    """Return a maximum that is usual except in one middle step."""
     return np.where(np.arange(steps) == steps // 2, value, np.minimum(usual, value))
 
 

@@ -68,7 +68,7 @@ def test_healthy_grpo_run_has_workflow_steps(run_folder, capsys):
 
 
 def test_run_text_is_never_markup(run_folder, tmp_path, capsys):
-    """A configuration or a metric may come from a stranger."""
+    """A configuration or metric may be untrusted."""
 
     def edit(number, row):
         row["eval/<script>alert(1)</script>[red]/win_rate"] = 0.5
@@ -99,7 +99,7 @@ def test_invalid_arguments_print_expected_messages(row, run_folder, check_row):
 
 @pytest.fixture
 def seeds(run_folder):
-    """Write two configurations with three seeds each: the reward of B is 0.5 above A's, and seeds differ by 1."""
+    """Write two configurations with three seeds: B's reward is 0.5 above A's, and seeds differ by 1."""
 
     def write():
         names = []
@@ -129,7 +129,7 @@ def test_seeds_are_grouped_and_paired(seeds, printed, tmp_path):
 
 
 def test_options_accept_several_values(seeds, printed):
-    """As in `compare --run-ids A B C --metrics X Y --output-format csv`."""
+    """For example `compare --run-ids A B C --metrics X Y --output-format csv`."""
     root, names = seeds()
     metrics = ["--metrics", "benchmark/loss", "benchmark/reward_mean"]
     command = ["compare", "--run-ids", *names[:3], "--dir", str(root), *metrics, "--output-format", "csv"]
@@ -141,7 +141,7 @@ def test_options_accept_several_values(seeds, printed):
 
 
 def test_scripts_get_full_precision_numbers(run_folder, capsys):
-    """JSON and CSV of a report have the values of metrics.jsonl in full precision, not the four digits for people."""
+    """JSON and CSV reports have the full precision of metrics.jsonl, not four digits."""
     folder = run_folder("sick_learning_rate")
     last = json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])
     assert runs.main(["analyze", str(folder), "--json"]) == 0
@@ -166,7 +166,7 @@ def test_scripts_get_full_precision_numbers(run_folder, capsys):
     ids=["unknown seeds", "repeated seeds", "a seed without a partner", "no shared seed"],
 )  # fmt: skip
 def test_all_runs_of_group_count(run_folder, base, other, gap, basis):
-    """Expected differences are those of the means by hand."""
+    """Expected values are differences of means by hand."""
     names = []
     for rate, group in ((0.1, base), (0.2, other)):
         for seed, value in group:
@@ -205,7 +205,7 @@ def test_runs_without_env_steps_are_compared_by_update_with_note(tmp_path, print
 
 @pytest.mark.parametrize(("count", "verdict"), [(2, "too few seeds"), (5, "too few seeds"), (6, "not 0")])
 def test_verdict_needs_six_seeds(run_folder, count, verdict):
-    """Pairs of one sign are chance once in 2 ** (count - 1) times, so that only six are rarer than one in twenty."""
+    """Pairs all have one sign by chance once in 2 ** (count - 1) times; only six are rarer than one in twenty."""
     names = []
     for rate in (0.1, 0.2):
         for seed in range(count):
@@ -224,7 +224,7 @@ def test_verdict_needs_six_seeds(run_folder, count, verdict):
 
 
 def test_piped_table_is_not_wrapped(seeds, capsys):
-    """A name stays on one line for grep, as in the tables of the other commands."""
+    """A name stays on one line for grep, as in other tables."""
     root, names = seeds()
     assert runs.main(["compare", *names, "--dir", str(root)]) == 0
     rows = [line.split()[:4] for line in capsys.readouterr().out.splitlines() if line.startswith("a0 ")]
@@ -232,7 +232,7 @@ def test_piped_table_is_not_wrapped(seeds, capsys):
 
 
 def test_runs_are_compared_up_to_end_of_shorter(run_folder):
-    """The shorter run decides: values later than its end are not used."""
+    """Values after the end of the shorter run are not used."""
     root = run_folder("healthy_grpo").parent
     run_folder("healthy_grpo", to="short", rows=15)
     options = comparison.ComparisonOptions(equal="updates")
@@ -272,7 +272,7 @@ def test_rates_stay_in_0_to_1_and_two_seeds_have_no_interval(read_run, metric, v
 
 
 def test_bootstrap_intervals_match_student_t():
-    """For 60 normal values both are the mean and about 1.96 standard errors."""
+    """For 60 normal values both give the mean and about 1.96 standard errors."""
     values = np.random.default_rng(3).normal(1.0, 2.0, 60)
     low, high = mean_of(values).interval
     error = values.std(ddof=1) / np.sqrt(60)
@@ -293,7 +293,7 @@ def test_plot_is_well_formed_and_inside_frame():
 
 
 def test_every_plot_line_has_contrast_on_dark_page():
-    """By WCAG's contrast for graphics, 3 to 1, on the dark page; black becomes the text's colour."""
+    """WCAG requires a contrast of 3 to 1 for graphics; black becomes the text colour."""
 
     def luminance(color):
         parts = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]

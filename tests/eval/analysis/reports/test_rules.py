@@ -55,7 +55,7 @@ def test_evidence_names_steps_and_values_of_run(fired, read_run):
 
 
 def change(**metrics):
-    """Overwrite metrics of a recorded run from the eighth row on: what a machine or a model would break."""
+    """Overwrite metrics of a recorded run from the eighth row, as a broken machine or model would."""
 
     def edit(number, row):
         if number >= 8:
@@ -116,7 +116,7 @@ def test_every_workflow_pattern_has_rule():
 
 
 def test_curriculum_shifts_are_found(read_run):
-    """The run file adds four bots at update 60, the 61st row; each update has 512 x 64 env steps."""
+    """The run file adds four bots at update 60 (row 61); each update has 512 x 64 env steps."""
     (shift,) = curriculum_shifts(read_run("healthy_quickstart")[1])
     assert (shift.row, shift.env_steps) == (61, 61 * 512 * 64)
     assert shift.before > 0.9 > shift.after

@@ -71,7 +71,7 @@ def random(seed):
 
 
 def exp7_rating():
-    """Checkpoints from 960 Elo up to 1068 at step 150 of 250, and no better after it."""
+    """Return checkpoints from 960 to 1068 Elo at step 150 of 250, and none better afterwards."""
     return np.minimum(1068, 960 + 108 * np.arange(250) / 150)
 
 
@@ -142,7 +142,7 @@ def test_healthy_neighbour_of_figure_fires_no_rule(rule, columns, config):
 
 
 def rated(**last):
-    """Three rows of ratings as the original logs them; the last row has the values of `last`."""
+    """Return three rows of ratings in the original's format; the last has the values of `last`."""
     rows = [{"elo/base_model": 1000.0 - 10 * i, "elo/adapter_v5": 1010.0 + i} for i in range(2)]
     return [*rows, {name.replace("__", "/"): value for name, value in last.items()}]
 
@@ -234,7 +234,7 @@ def test_compare_names_omitted_metrics(write_run, tmp_path, capsys):
 
 
 def test_any_rule_needs_one_condition(tmp_path):
-    """A rule of two signs; the run has the metric of the second alone."""
+    """The rule has two conditions, and the run only has the second one's metric."""
     path = tmp_path / "rules.yaml"
     signs = "[{metrics: a, above: {limit: 1}}, {metrics: b, above: {limit: 1}}]"
     rule = "{name: x, pattern: cache, severity: info, finding: f, next: n, signs: %s%s}"
@@ -245,7 +245,7 @@ def test_any_rule_needs_one_condition(tmp_path):
 
 
 def test_derived_columns_by_hand():
-    """Overlap 10 s of the shorter, 40 s; of 90 s of rollouts 80 s are waited for; rewards 2 with a spread of 1."""
+    """The overlap is 10 s of the shorter 40 s; 80 of 90 s of rollouts are waiting; rewards are 2 with spread 1."""
     values = {
         "benchmark/rollout_time_s": 90.0, "benchmark/training_time_s": 40.0, "benchmark/pipeline_overlap_s": 10.0,
         REWARD: 2.0, "benchmark/reward_std": 1.0, "kl/mean": 0.06,

@@ -47,7 +47,7 @@ def test_every_sweep_file_composes_and_states_purpose(name):
     ],
 )  # fmt: skip
 def test_original_sweeps_match_log(name, steps, letters, expected):
-    """Steps, runs and expected rankings as that log has them."""
+    """Steps, runs and expected rankings match the log."""
     file, plan = read_sweep_file(name), read_sweep([f"+sweep={name}"])
     assert "".join(file.runs) == letters
     assert "".join(file.expected) == expected
@@ -55,7 +55,7 @@ def test_original_sweeps_match_log(name, steps, letters, expected):
 
 
 def test_experiments_take_one_optimizer_step_per_step():
-    """As the original: it accumulates gradients over all chunks of a step before one step of AdamW."""
+    """The original accumulates gradients over all chunks of a step before one AdamW step."""
     runs = [load([f"+run=diplomacy_exp{number}"]) for number in (1, 3, 4, 5, 6, 7, 8)]
     assert {run.grpo.minibatch_samples for run in [*runs, *read_sweep(["+sweep=mlp_ablation"]).runs]} == {1_000_000}
 
@@ -132,7 +132,7 @@ def test_error_names_file_that_is_not_yaml(content, tmp_path, monkeypatch):
     ],
 )
 def test_module_named_only_by_file_must_be_typed(parts, option, tmp_path, monkeypatch):
-    """As for a run file: naming a module runs its code."""
+    """As for run files, naming a module runs its code."""
     monkeypatch.setattr(sweep_file, "FOLDER", tmp_path)
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(changed(expected=None, **parts)))
     trust = rf"^mine: .* runs the code of the module my_bots; if you trust it, add {re.escape(option)}$"

@@ -92,7 +92,7 @@ LONGER = (
 
 @pytest.mark.slow
 def test_killed_driver_resumes_with_weights_of_one_process(tmp_path):
-    """Killed while two workers train; the same command continues the runs, whose weights are those of one worker."""
+    """Killed while two workers train; repeating the command resumes, with the weights of one worker."""
     for folder in (tmp_path / "killed", tmp_path / "whole"):
         folder.mkdir()
     command = [sys.executable, str(ROOT / "train.py"), "--multirun", *LONGER]
@@ -128,7 +128,7 @@ def test_call_names_what_it_trains():
 
 
 def test_repeated_sweep_resumes_its_runs(tmp_path, capsys, packed_tasks):
-    """Runs that the executor began; jobs of Hydra's own launcher find what is to be done in the folder of the sweep."""
+    """Hydra's own jobs find the remaining work in the folder of a sweep that the executor started."""
     code, out = launched(tmp_path, capsys, "seed=1,2")
     assert (code, len(packed_tasks)) == (0, 1), out
     longer = read_grid([*TINY, "name=tiny", f"checkpoint_dir={tmp_path}", "seed=1,2", "max_updates=2"])

@@ -32,7 +32,7 @@ def results(out):
 
 
 def killed_after(count, host, out):
-    """Start the evaluation in a process of its own, and kill it once the server has been asked `count` times."""
+    """Start the evaluation in a process, and kill it after `count` server requests."""
     command = [sys.executable, "eval/run.py", "--env", "diplomacy", *words(host.url, out)]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + 120

@@ -37,7 +37,7 @@ def test_server_plays_and_answers_are_counted(tmp_path):
 
 
 def test_fallbacks_are_reported(tmp_path):
-    """Two of all answers are unusable: the table counts them by cause and names the option."""
+    """Two answers are unusable: the table counts them by cause and names the option."""
     with server(faults=["only_reasoning", "illegal"]) as running:
         options = ["endpoint.structured=regex", "endpoint.model=toy"]
         code, file = evaluated(running.url, tmp_path, "--set", *options)
@@ -61,7 +61,7 @@ def test_fallbacks_are_reported(tmp_path):
     [("only_reasoning", r"\d+ truncated[,)].* give a "), ("illegal", r"\d+ illegal[,)].*not the model's")],
 )
 def test_games_of_fallbacks_only_are_error(always, why, tmp_path, capsys):
-    """They would be those of units that hold; nothing is written, and the first round is enough to know."""
+    """Such games only measure holding units; nothing is written, and the first round suffices to detect it."""
     with server(always=always) as running:
         code, _ = evaluated(running.url, tmp_path, *NO_MASK, "endpoint.model=toy", "--games", "700")
         asked = len(running.bodies)

@@ -14,7 +14,7 @@ ASKED = ["--set", "endpoint.structured=regex", "endpoint.model=toy"]
 
 
 def evaluated(folder, *words):
-    """Decisions of an evaluation by a loopback server, and its exit code."""
+    """Return decisions of an evaluation with a loopback server, and its exit code."""
     file = folder / "t.jsonl"
     with server() as host:
         code = main(["--ckpt", host.url, "--opponents", "dumbbot", *GAMES, "--transcripts", str(file), *words])

@@ -18,7 +18,7 @@ GAMES = ["--opponents", "dumbbot", "--games", "7", "--threads", "1", "--device",
 
 
 def saved(folder, *phases, name="game.json", **changes):
-    """A file of phases, each with changes to the units and centres of the opening; `changes` are to the file."""
+    """Save a file of phases with changes to the opening's units and centres; `changes` apply to the file."""
     content = write_game([PhaseRecord(opening())])
     (first,) = content["phases"]
     content["phases"] = []

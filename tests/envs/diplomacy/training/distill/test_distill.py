@@ -37,7 +37,7 @@ def config(root, *options):
 
 
 def rows(root, name="student"):
-    """Metrics without what a clock says."""
+    """Return metrics without times."""
     lines = map(json.loads, (root / name / "metrics.jsonl").read_text().splitlines())
     return [{key: value for key, value in row.items() if not key.startswith("time/")} for row in lines]
 

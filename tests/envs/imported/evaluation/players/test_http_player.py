@@ -19,7 +19,7 @@ pyspiel = pytest.importorskip("pyspiel")
 
 @pytest.fixture
 def serve():
-    """`serve(answer)` starts a server that answers with `answer(request)`; returns address and requests."""
+    """Return `serve(answer)`, which starts a server with `answer(request)` and returns address and requests."""
     servers = []
 
     def start(answer, status=200):

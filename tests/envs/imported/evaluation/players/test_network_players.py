@@ -21,7 +21,7 @@ LEDUC = pyspiel.load_game("leduc_poker")
 
 
 def model(folder, **options):
-    """A matrix as a model, and its file."""
+    """Return a matrix as a model, and its file."""
     onnx = pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
     from tests.eval.onnx_export.onnx_models import linear
@@ -77,7 +77,7 @@ def test_run_policy_samples_as_in_own_matches(tmp_path):
     [("leduc_poker", {}), ("goofspiel", {"imp_info": True, "num_cards": 4, "points_order": "descending"})],
 )
 def test_recurrent_policy_acts_as_in_own_matches(tmp_path, memory, deterministic, name, kwargs):
-    """Its memory after the moves of a match, as the match itself leaves it there."""
+    """Its memory after a match's moves equals the match's own."""
     path = save_run(tmp_path / "run", "openspiel", name, kwargs, memory=memory)
     player, game = load_policy(path, "cpu")
     match, draws = game.match(), np.random.default_rng(0)

@@ -25,14 +25,14 @@ MINE = "tests.envs.imported.evaluation.players.row_objects"
 
 
 class Still(Env):
-    """The spaces of tic-tac-toe as the tutorial's wrapper shows them, in which nothing is played."""
+    """The spaces of tic-tac-toe in the tutorial's wrapper, without play."""
 
     observation_space = Box(0, 1, (3, 3, 2), np.int8)
     action_space = Discrete(9)
 
 
 def decisions(count=40):
-    """Rows of decisions in random games, with the observation and the mask of PettingZoo's own game."""
+    """Return decision rows of random games, with PettingZoo's own observation and mask."""
     batch, random = make_batch("pettingzoo", TICTACTOE, {}, 2, 0), np.random.default_rng(0)
     for _ in range(count):
         rows = batch.deciding.flatten().nonzero().squeeze(1)
@@ -95,7 +95,7 @@ def attack(player, tmp_path, options=None, **more):
 
 @pytest.mark.parametrize(("seat", "score"), [(0, 1.0), (1, 0.0)])
 def test_winning_seat_is_attacked_alone(seat, score, tmp_path):
-    """In this form of the game the first seat wins whatever is played."""
+    """In this variant the first seat always wins."""
     pytest.importorskip("matplotlib")
     report = attack(f"{MINE}:Highest", tmp_path, {"env.kwargs.fault": "seats"}, seat=seat)
     check_schema(report.data)
@@ -120,7 +120,7 @@ def test_mixture_of_policy_and_object_is_attacked_by_allowed_means(tmp_path):
 
 
 def test_changing_or_failing_object_is_rejected_in_one_line(tmp_path):
-    """Of four moves in 16 matches of two seats each is asked for twice; the seventh question is the fourth move."""
+    """Each of four moves in 16 two-seat matches is requested twice; the seventh request is the fourth move."""
     for name, message in (
         ("Changing", r"32 of 128 answers changed when asked again; fix its seed, or give the object reseed\(seed\)"),
         ("Raising", "raised RuntimeError: no model, in line"),

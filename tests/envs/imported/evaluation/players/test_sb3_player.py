@@ -33,7 +33,7 @@ MASKABLE = "sb3_contrib.common.maskable.policies.MaskableActorCriticPolicy"
 
 
 class Still(gym.Env):
-    """The spaces of a game's observations, in which nothing is played."""
+    """The spaces of a game's observations, without play."""
 
     def __init__(self, name):
         game = pyspiel.load_game(name)
@@ -42,7 +42,7 @@ class Still(gym.Env):
 
 
 class Turns(gym.Env):
-    """The first seat of a game against random play; an action that is not legal is replaced by a legal one."""
+    """The first seat against random play; illegal actions are replaced by legal ones."""
 
     def __init__(self, name, tensor="information_state"):
         self.game, self.tensor = pyspiel.load_game(name), f"{tensor}_tensor"
@@ -77,7 +77,7 @@ def saved(folder, game="kuhn_poker", tensor="information_state", kind=PPO, steps
 
 @pytest.fixture(scope="module")
 def kuhn(tmp_path_factory):
-    """A zip of a policy of Kuhn poker, which nothing may change."""
+    """Return a zip of a Kuhn poker policy, which tests must not change."""
     return saved(tmp_path_factory.mktemp("kuhn"))[1]
 
 
@@ -96,7 +96,7 @@ def rewritten(path, to, weights=None, **values):
 
 
 def asked(path, name):
-    """Probabilities of the player, and states of the game."""
+    """Return the player's probabilities and the game's states."""
     game = pyspiel.load_game(name)
     states = [states[0] for states in met_states(game, 60).values()]
     player = open_player(str(path), game)
@@ -156,7 +156,7 @@ def test_maskable_ppo_class_need_not_be_installed(tmp_path):
 
 
 def games_followed(path, name, expected):
-    """Compare the player with the probabilities `expected(tensor, memory) -> (probabilities, memory)` in games."""
+    """Compare the player with `expected(tensor, memory) -> (probabilities, memory)` over games."""
     draws, game = random.Random(0), pyspiel.load_game(name)
     player = open_player(str(path), game)
     player.replay(game)
@@ -207,7 +207,7 @@ def test_recurrent_ppo_acts_like_its_policy_along_games(name, options, tmp_path)
 
 
 def with_lstm(state, hidden=8, inputs=16, **more):
-    """The weights with an LSTM in front, as RecurrentPPO names them; the first layer takes its output."""
+    """Return the weights with an LSTM in front, named as in RecurrentPPO; the first layer takes its output."""
     generator = torch.Generator().manual_seed(3)
     shapes = {"weight_ih_l0": (4 * hidden, inputs), "weight_hh_l0": (4 * hidden, hidden), "bias_ih_l0": (4 * hidden,)}
     shapes |= {"bias_hh_l0": (4 * hidden,), **more}
@@ -217,7 +217,7 @@ def with_lstm(state, hidden=8, inputs=16, **more):
 
 
 def test_recurrent_ppo_class_need_not_be_installed(tmp_path):
-    """The gates by hand: i, f, g and o in this order."""
+    """The gates by hand, in the order i, f, g, o."""
     _, path = saved(tmp_path, game="leduc_poker", tensor="observation", steps=64)
     kept = {}
     rewritten(path, path, lambda state: kept.setdefault("state", with_lstm(state)), policy_class=by_name(RECURRENT))

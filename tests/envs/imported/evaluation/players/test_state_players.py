@@ -145,7 +145,7 @@ def test_wrong_player_gives_one_line_error(name, parts, tmp_path, capsys):
 
 
 def test_player_that_modifies_state_equals_one_that_does_not(tmp_path):
-    """Both always take the first legal action, of which every game is won by betting."""
+    """Both always take the first legal action, so betting wins every game."""
     moving, fold = (
         exploit_policy(f"{MINE}:{name}", id="kuhn_poker", moves=2000, out=tmp_path / name)
         for name in ("Moving", "Fold")
@@ -195,7 +195,7 @@ def test_saved_results_of_openspiel_players_are_reused(tmp_path):
     ],
 )
 def test_rlcard_leduc_differs_in_stakes_and_turns(theirs, ours, chips, starts):
-    """Chips of each player after equal betting have no common ratio, and another player may begin the second round."""
+    """Chips after equal betting have no common ratio, and another player may start the second round."""
     game = pytest.importorskip("rlcard").make("leduc-holdem", config={"seed": 1}).game
     state = pyspiel.load_game("leduc_poker").new_initial_state().child(0).child(2)
     _, first = game.init_game()
@@ -209,7 +209,7 @@ def test_rlcard_leduc_differs_in_stakes_and_turns(theirs, ours, chips, starts):
 
 
 def test_single_seat_bot_is_rejected_before_crash():
-    """OpenSpiel's own random bot in C++ ends the process when it is asked in the other seat."""
+    """OpenSpiel's C++ random bot aborts the process when asked in the other seat."""
     register_opponent("one_seat")(pyspiel.make_uniform_random_bot(0, 1))
     try:
         with pytest.raises(InputError, match=r"one_seat: a bot of OpenSpiel plays one seat; name a function \(game, s"):
@@ -220,7 +220,7 @@ def test_single_seat_bot_is_rejected_before_crash():
 
 @pytest.mark.parametrize("name", ["bots_in_c", "bots_in_python", "policy_in_c"])
 def test_openspiel_bots_per_seat_and_c_policies_are_players(name):
-    """Uniform play in Kuhn poker loses 11/24; a bot that tells its probabilities does not draw."""
+    """Uniform play in Kuhn poker loses 11/24; a bot with probabilities does not sample."""
     game = pyspiel.load_game("kuhn_poker")
     player = open_player(f"{MINE}:{name}", game)
     player.replay(game)
@@ -230,7 +230,7 @@ def test_openspiel_bots_per_seat_and_c_policies_are_players(name):
 
 
 def test_openspiel_bot_without_probabilities_steps_in_its_seat():
-    """It bets as first player and passes as second one."""
+    """It bets as first player and passes as second."""
     state = first_state(game := pyspiel.load_game("kuhn_poker")).child(0).child(1)
     player = open_player(f"{MINE}:stubborn", game)
     assert [player([each])[0] for each in (state, state.child(0))] == [[(1, 1.0)], [(0, 1.0)]]
