@@ -88,5 +88,5 @@ def test_a_refused_change_names_the_command_of_a_new_run_from_the_policy():
     with pytest.raises(ConfigError) as error:
         drift(before, now)
     assert str(error.value).endswith(
-        "leave it out to continue, or start a new run from its policy with +run=quickstart init_from=hawk seed=2"
+        "remove it to continue, or start a new run from its policy with +run=quickstart init_from=hawk seed=2"
     )

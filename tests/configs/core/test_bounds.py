@@ -140,14 +140,14 @@ def test_a_safetensors_header_that_does_not_fit_its_file_is_refused(tmp_path, he
 def test_a_large_model_in_onnx_is_refused_by_its_size(tmp_path):
     with (tmp_path / "x.onnx").open("wb") as file:
         file.truncate(1 << 40)
-    with pytest.raises(OnnxError, match=r"x\.onnx: cannot be read \(has 1099511627776 bytes, and at most 268435456"):
+    with pytest.raises(OnnxError, match=r"x\.onnx: cannot be read \(has 1099511627776 bytes; the limit is 268435456"):
         DUELS.read_onnx(tmp_path / "x.onnx")
 
 
 def test_a_large_file_is_refused_by_its_size(tmp_path):
     with (tmp_path / "x.json").open("wb") as file:
         file.truncate(MOST_TEXT + 1)
-    with pytest.raises(IrregularFileError, match=f"has {MOST_TEXT + 1} bytes, and at most {MOST_TEXT} are read"):
+    with pytest.raises(IrregularFileError, match=f"has {MOST_TEXT + 1} bytes; the limit is {MOST_TEXT}"):
         read_json(tmp_path / "x.json")
 
 

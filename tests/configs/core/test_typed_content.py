@@ -90,7 +90,7 @@ def test_a_tensor_has_all_its_numbers_for_itself():
         unpack(buffer.getvalue())
     buffer, w = io.BytesIO(), torch.zeros(3)
     torch.save({"a": w, "b": w}, buffer)
-    with pytest.raises(TensorFileError, match="shares its numbers"):
+    with pytest.raises(TensorFileError, match="shares its storage"):
         unpack(buffer.getvalue())
 
 
