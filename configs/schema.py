@@ -276,7 +276,7 @@ class RunConfig:
     threads: int = option(0, "[0, 4096]")
     """CPU threads; 0 uses all cores. In PPO the simulator uses all threads, actor and critic half each."""
     resume: str = option("", FOLDER)
-    """Continue the run of this name with its own configuration. An existing `name` does the same."""
+    """Continue the run of this name, with its own configuration; an existing `name` is continued too."""
     checkpoint_every: int = option(50, POSITIVE)
     """Updates between training states, and between the policies step_<env steps>.pt. States are at most ten minutes
     apart if updates are long."""

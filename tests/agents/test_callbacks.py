@@ -103,7 +103,7 @@ def test_an_invalid_callback_is_refused_before_the_folder_is_made(tmp_path):
 
 def test_bad_input_is_one_line(tmp_path):
     with pytest.raises(
-        InputError, match=r"overrides='seed=3': is one text; give a list, as in \['seed=3'\], or a dict"
+        InputError, match=r"overrides='seed=3': is one string; pass a list, as in \['seed=3'\], or a dict"
     ):
         train("quickstart", "seed=3")
     with pytest.raises(InputError, match="overrides: go with the name of a run"):

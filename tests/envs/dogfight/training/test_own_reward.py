@@ -156,7 +156,7 @@ def test_a_wrong_answer_is_one_line(function, message):
         ("no_such_package:f", "reward no_such_package:f: cannot find the module no_such_package"),
         ("tests.envs.dogfight.training.own_rewards:event", "has no event; did you mean 'events'"),
         ("tests.envs.dogfight.training.own_rewards:nothing", "is a float, which cannot be called"),
-        ("height", "reward=height: is not a function of a module; give module:name"),
+        ("height", "reward=height: is not a function; use module:name"),
     ],
 )
 def test_a_reward_that_is_not_a_function_is_refused(tmp_path, reward, message):

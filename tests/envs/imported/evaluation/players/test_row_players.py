@@ -114,9 +114,9 @@ def test_mixture_of_a_policy_and_an_object_is_attacked_by_what_it_allows(tmp_pat
     report = attack([path, f"{MINE}:Choosing"], tmp_path, start=["cold", "warm", "clone", "sampling"])
     assert report.attack == "cold, against stochastic play"
     for word in ("clone", "sampling"):
-        assert f"--attacker {word}: pettingzoo:{DUEL} does not copy its states; leave it out" in report.markdown
+        assert f"--attacker {word}: pettingzoo:{DUEL} cannot copy its states; remove it" in report.markdown
     assert "--attacker warm: " in report.markdown
-    assert "does not show its weights" in report.markdown
+    assert "does not expose its weights" in report.markdown
 
 
 def test_object_that_changes_or_fails_is_refused_in_one_line(tmp_path):
