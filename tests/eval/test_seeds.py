@@ -152,7 +152,7 @@ def test_the_error_for_a_run_without_results_names_the_command_that_makes_them(e
     make_results("a", (10, 4))
     (tmp_path / "wolf").mkdir()
     (tmp_path / "wolf" / "config.yaml").write_text(f"env: {env}")
-    assert "wolf: no eval.json there or in checkpoints/wolf; make one" in error_line(main, ["a", "wolf"])
+    assert "wolf: no eval.json there or in checkpoints/wolf; create it" in error_line(main, ["a", "wolf"])
 
 
 @pytest.mark.parametrize(
