@@ -1,10 +1,9 @@
-"""Names of options in other libraries, and what they are called here; spelling alone would lead from lr to clip.
+"""Names of options in other libraries and their names here; by spelling alone, the nearest name to lr would be clip.
 
 Sources are the argument lists of Stable-Baselines3's `PPO` with RL Zoo, CleanRL's `ppo.py`, rsl_rl's runner and `PPO`,
 and RLlib's `PPOConfig`; kinds of run add those of other trainers. On a command line, and in the overrides of
-`sparring.train`, a name that means the same in the same unit is replaced by ours, and a line says so. One that means
-another thing is refused with our name and the difference. Files, stored configurations among them, have one name for
-each option: ours.
+`sparring.train`, a name with the same meaning and unit is replaced by ours, with a message. A name with a different
+meaning is rejected with our name and the difference. Files, including stored configurations, accept only our names.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ SECTIONS = ("", "ppo", "env", "network", "logger", "policy", "agent", "algorithm
 
 
 class ForeignName(NamedTuple):
-    """The option `key` that another library has under another name, and how the two differ; empty if they do not."""
+    """The option `key` that another library calls differently, and how the two differ; empty if they do not."""
 
     key: str
     libraries: Sequence[str]
@@ -40,7 +39,7 @@ POLICIES = {
     "n_steps": ForeignName("ppo.rollout_steps", (SB3,)),
     "num_steps": ForeignName("ppo.rollout_steps", (CLEANRL,)),
     "num_steps_per_env": ForeignName("ppo.rollout_steps", (RSL_RL,)),
-    "train_batch_size": ForeignName("ppo.rollout_steps", (RLLIB,), "per match, not in all"),
+    "train_batch_size": ForeignName("ppo.rollout_steps", (RLLIB,), "per match, not in total"),
     "n_epochs": ForeignName("ppo.epochs", (SB3,)),
     "update_epochs": ForeignName("ppo.epochs", (CLEANRL,)),
     "num_learning_epochs": ForeignName("ppo.epochs", (RSL_RL,)),
@@ -56,7 +55,7 @@ POLICIES = {
     "clip_coef": ForeignName("ppo.clip", (CLEANRL,)),
     "clip_param": ForeignName("ppo.clip", (RSL_RL, RLLIB)),
     "clip_range_vf": ForeignName("ppo.value_clip", (SB3,), "the same bound; 0 disables it, not null"),
-    "clip_vloss": ForeignName("ppo.value_clip", (CLEANRL,), "a bound and no switch; 0 disables it"),
+    "clip_vloss": ForeignName("ppo.value_clip", (CLEANRL,), "a bound, not a switch; 0 disables it"),
     "vf_clip_param": ForeignName("ppo.value_clip", (RLLIB,), "of the change of the value, not of its squared error"),
     "ent_coef": ForeignName("ppo.entropy_coefficient", (SB3, CLEANRL)),
     "entropy_coef": ForeignName("ppo.entropy_coefficient", (RSL_RL,)),
@@ -71,7 +70,7 @@ POLICIES = {
     "net_arch": ForeignName("network.hidden", (SB3,), "the width of two layers, or of network.blocks residual ones"),
     "policy_kwargs": ForeignName("network.hidden", (SB3,), "`--help network` lists the others"),
     "actor_hidden_dims": ForeignName("network.hidden", (RSL_RL,), "one width for all layers"),
-    "activation_fn": ForeignName("network.activation", (SB3,), "a name, such as tanh, and no class"),
+    "activation_fn": ForeignName("network.activation", (SB3,), "a name, such as tanh, not a class"),
     "init_noise_std": ForeignName("network.log_std_init", (RSL_RL,), "its logarithm"),
     "total_timesteps": ForeignName("max_updates", (SB3, CLEANRL), UPDATE),
     "n_timesteps": ForeignName("max_updates", (SB3,), UPDATE),
@@ -90,7 +89,7 @@ POLICIES = {
 
 
 def foreign_name(key: str) -> ForeignName | None:
-    """Return our name for a dotted `key` that another library has, None if none is known."""
+    """Return our name for another library's dotted `key`, None if it is unknown."""
     section, _, name = key.rpartition(".")
     if name in POLICIES and section in SECTIONS:
         return POLICIES[name]
@@ -98,9 +97,9 @@ def foreign_name(key: str) -> ForeignName | None:
 
 
 def in_our_words(overrides: Sequence[str]) -> list[str]:
-    """Replace names of other libraries that mean the same by ours, and print a line for each.
+    """Replace equivalent names of other libraries by ours, and print a line for each.
 
-    `overrides` are texts `key=value`. Raises `ConfigError` for an option that is given under two names.
+    `overrides` are texts `key=value`. Raises `ConfigError` for an option that is set under two names.
     """
     texts = {_key(text): text for text in overrides}
     ours: dict[str, str] = {}
@@ -109,7 +108,7 @@ def in_our_words(overrides: Sequence[str]) -> list[str]:
         if option is None or option.note:
             continue
         if other := next((k for k in (option.key, *ours) if k in texts and ours.get(k, k) == option.key), ""):
-            raise ConfigError(f"{texts[key]} and {texts[other]}: are one option here, {option.key}; give it once")
+            raise ConfigError(f"{texts[key]} and {texts[other]}: are the same option here, {option.key}; set it once")
         ours[key] = option.key
         say(f"{key} is {option.key} here", enabled=os.environ.get("RANK", "0") == "0")
     keys = [(ours.get(_key(text), ""), text) for text in overrides]

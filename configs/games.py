@@ -1,7 +1,7 @@
 """Section `env` of a run: what all games share; `envs/<game>/config.py` has the rest.
 
-The version in an id rises when the same actions no longer lead to the same observations or rewards. Training under the
-old version then differs from training under the new one. `RETIRED` has the ids that are no longer registered.
+The version in an id increases when the same actions no longer lead to the same observations or rewards, so training
+under the two versions differs. `RETIRED` lists the ids that are no longer registered.
 """
 
 from __future__ import annotations
@@ -15,53 +15,53 @@ from sparring.configs.core.allowed import Form, option
 DOGFIGHT = "sparring/Dogfight-v1"
 DIPLOMACY_BOTS = ("random", "chaos", "defensive", "territorial", "coordinated", "dumbbot")
 SEED_BOTS = ("chaos_seed", "coordinated_seed", "territorial_seed", "dumbbot_seed")
-"""Variants of bots as they are in the original system (docs/envs/diplomacy_bots.md)."""
+"""Variants of bots from the original system (docs/envs/diplomacy_bots.md)."""
 OWN = "sparring"
 """The module that registers the project's own ids, which is imported anyway."""
 PACKAGES = ("pettingzoo", "openspiel")
-"""Packages whose games are played here: the values of `env.package`, and the beginnings of their ids in policies."""
+"""Supported game packages: the values of `env.package`, and the prefixes of their ids in policies."""
 PROBABILITY = "[0, 1]"
 ENV_ID = Form(r"[A-Za-z0-9_][A-Za-z0-9_./:-]{0,99}", "an id known to Gymnasium, such as CartPole-v1")
 FUNCTION = Form(r"([A-Za-z_][\w.-]*(:[A-Za-z_]\w*)?)?", "module:name of a Python function")
 PROGRAM = Form(r"[^\x00\n]+", "a UCI engine: the name of a program on PATH, or its path")
 PATH = Form(r"[^\x00\n]+", "a path")
 APPENDED = ("observe_physics", "observe_ground")
-"""Options, and keys of a contract, that append columns to an observation; policies without them play all the same."""
+"""Options and contract keys that append columns to an observation; policies without them can still play."""
 MEMORY = ("network.memory", "ppo.sequence_length")
 """Options of recurrent networks."""
 EXPLOITED = ("evaluation.exploit_every", "evaluation.exploit_moves")
-"""Options of games whose states can be copied."""
+"""Options only for games whose states can be copied."""
 ONLY_IMPORTED = ("network.encoder", "self_play.both_seats", "self_play.pool_share", *EXPLOITED)
 """Options of games whose seats are played by one network, with masks and pictures, and those of copies."""
 STYLES = (
     "network.styles", "self_play.exploiter_every", "self_play.exploiter_updates", "self_play.lineages",
 )  # fmt: skip
-"""Options of populations, in games of two seats in which all decide in every step."""
+"""Options of populations, for two-seat games in which all seats decide in every step."""
 
 
 @dataclass
 class EnvConfig:
-    """Environment, and number of copies."""
+    """Environment and number of copies."""
 
     id: str = option(DOGFIGHT, ENV_ID)
     """The dogfight, Diplomacy, or any Gymnasium environment (`env=gymnasium env.id=CartPole-v1`)."""
     num_envs: int = option(256, "[1, 1000000]")
-    """Matches, or copies of the environment, played at once."""
+    """Number of parallel matches or copies of the environment."""
 
     @property
     def program(self) -> str:
-        """Program, named in `env.engine.path`, that the environment starts; empty if there is none, or a known one."""
+        """Program in `env.engine.path` that the environment starts; empty if there is none or it is a known one."""
         return ""
 
     @property
     def module(self) -> str:
-        """Module whose code runs when the environment is made; empty if that is known and harmless."""
+        """Module whose code runs when the environment is created; empty if the module is known and harmless."""
         module, colon, _ = self.id.partition(":")
         return module if colon and module != OWN else ""
 
     @property
     def files(self) -> dict[str, str]:
-        """Options by key whose text may name a file that the environment reads or writes."""
+        """Options by key whose text may name a file for the environment to read or write."""
         return {}
 
 
@@ -84,11 +84,11 @@ RETIRED = {
     )
 }
 LET_IT_PLAY = "eval/run.py --env-version 0"
-"""Option for an old policy in its environment's new version."""
+"""Option that lets an old policy play in its environment's new version."""
 
 
 def is_retired(env_id: str) -> bool:
-    """Return whether an id, with or without `module:` before it, was registered and is not any more."""
+    """Return whether an id, with or without the prefix `module:`, is no longer registered."""
     return _bare(env_id) in RETIRED
 
 
@@ -99,7 +99,7 @@ def id_message(env_id: str) -> str:
 
 
 def run_message(run: object, env_id: str) -> str:
-    """Return why a run, named by its folder, cannot resume, and the alternative."""
+    """Return the message for a run that cannot resume, with the alternative."""
     old = RETIRED[_bare(env_id)]
     return (
         f"{run}: was trained under {_bare(env_id)}, whose {old.reason}, and cannot be resumed under {old.successor}; "

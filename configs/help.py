@@ -24,26 +24,26 @@ from sparring.configs.load import ROOTS, runs
 WIDTH = 120
 LISTS = re.compile(r"\b(phases|stages|randomization|events)\.")
 FIRST_STEPS = """\
-train.py: no run is named. Six things to try:
+train.py: no run given. Six commands to try:
 
   python train.py +run=quickstart                   a dogfight policy; ten minutes on two cores
   python train.py +run=quickstart max_updates=20    the same in a minute, with a weaker policy
   python train.py +run=diplomacy_ppo                one power of Diplomacy against six bots; twenty minutes
-  python train.py env=gymnasium env.id=CartPole-v1  any environment of Gymnasium; this one takes a minute
+  python train.py env=gymnasium env.id=CartPole-v1  any Gymnasium environment; this one takes a minute
   python train.py env=pettingzoo env.id=my_package:game
-                                                    a game of your own, docs/tutorials/your_game.md
+                                                    your own game, docs/tutorials/your_game.md
   python eval/run.py --ckpt released/dogfight_quickstart --replay match.html
                                                     a policy that comes with Sparring: its table, and a match to watch
 
-python train.py --help says more, --help runs lists all runs, --help ppo a section; docs/training.md is the guide."""
+See python train.py --help; --help runs lists all runs, --help ppo one section; docs/training.md is the guide."""
 """Printed without arguments."""
 OVERVIEW = """\
 usage: python train.py +run=NAME [KEY=VALUE ...]
 
-Trains an agent by the run file NAME, with any options changed, and writes its policy, metrics and evaluations into a
-folder under checkpoints/. A stopped run goes on with resume=FOLDER.
+Trains an agent from the run file NAME, with overrides. Writes its policy, metrics and evaluations to a folder under
+checkpoints/. Resume a stopped run with resume=FOLDER.
 
-seven of the runs; --help runs lists all
+some runs (--help runs lists all)
   +run=quickstart                   dogfight: beats the five bots after ten minutes on two cores
   +run=unified_dr_cpu               dogfight: curriculum, self-play, and a finish under randomized physics
   +run=diplomacy_ppo                Diplomacy: one power against six bots
@@ -51,23 +51,23 @@ seven of the runs; --help runs lists all
   env=kuhn_text                     Kuhn poker: a language model learns by GRPO in all seats; leduc_text likewise
   env=gymnasium env.id=CartPole-v1  any environment of Gymnasium
   env=pettingzoo env.id=my_package:game
-                                    any game of PettingZoo, and your own; env=openspiel likewise
-  +run=./mine.yaml                  a run file of your own, by its path
+                                    any PettingZoo game, or your own; env=openspiel for OpenSpiel
+  +run=./mine.yaml                  your own run file, by its path
 
-ten of the options; --help options lists all, --help ppo those of a section, --help ppo.clip one
-  name=mine                  name of the folder; that of an earlier run continues it
-  seed=3                     another run of the same kind
+some options (--help options lists all, --help ppo one section, --help ppo.clip one option)
+  name=mine                  name of the folder; an existing name continues that run
+  seed=3                     the random seed
   max_updates=20             stop early
   scale=0.01                 shrink the whole run, phases and evaluations included
-  device=cuda                the machine; auto takes a GPU if there is one
+  device=cuda                the device; auto uses a GPU if there is one
   threads=2                  CPU threads
   env.num_envs=64            matches played at once
   ppo.learning_rate=1e-4     step size of the optimizer
-  init_from=mine             begin with the policy of another run
+  init_from=mine             start from the policy of another run
   logger.wandb=offline       log to Weights & Biases as well
 
   --cfg          print the configuration as YAML and stop
-{sweeps}  --help all     everything: runs and all options with their meaning
+{sweeps}  --help all     all runs and all options with their meaning
 
 docs/training.md is the guide.""".format(sweeps="".join(f"{sweep.usage}\n" for sweep in parts("sweeps").values()))
 """Printed by --help: one screen."""
@@ -77,28 +77,28 @@ minibatch, games of evaluations) by the root of S, as in scale=0.01. Phases, sta
 happen, in the same order. Learning rate, gamma, epochs, network and rewards stay, and options typed beside it hold as
 they are. docs/training.md
 """
-OPTIONS = "options: key=default, what it may be, and below it what it means; --help SECTION prints one section"
+OPTIONS = "options: key=default, allowed values, and the meaning below; --help SECTION prints one section"
 SECTIONS = {
     "general": "the run: name, trainer, machine, length, files",
-    "env": "the game, and how many matches are played at once",
+    "env": "the game and the number of parallel matches",
     "network": "policy and value network of ppo and sb3",
     "ppo": "rollout, loss and optimizer of ppo and sb3",
     "phases": "the schedule: opponents, self-play, randomization, events",
-    "self_play": "the pool of snapshots, and the draw from it",
+    "self_play": "the pool of snapshots and sampling from it",
     "evaluation": "evaluations during training",
-    "guard": "what happens when an update breaks the policy",
+    "guard": "the response to an update that breaks the policy",
     "logger": "progress bar, W&B and trackio; metrics.jsonl and TensorBoard are always written",
     "model": "the language model of grpo and clone",
     "grpo": "rollouts, rewards, advantages and loss of grpo",
-    "league": "opponents of grpo, and their ratings",
-    "clone": "imitation of a bot, or of reference answers",
+    "league": "opponents of grpo and their ratings",
+    "clone": "imitation of a bot or of reference answers",
     "distill": "imitation of a teacher, such as the search",
-    "overfit": "a check that training can fit one batch",
+    "overfit": "a check that training can overfit one batch",
     "tasks": "tasks of chess in text",
 }
-"""Sections of --help, in one line each."""
+"""Sections of --help, one line each."""
 GENERAL = "general"
-"""Section of the options without one."""
+"""Section of the options outside sections."""
 _type_hints = cache(get_type_hints)  # the same sections for hundreds of options
 
 
@@ -109,13 +109,13 @@ def help_on(name: str) -> str:
 
 
 def help_text() -> str:
-    """Return everything: the overview, runs, sweeps and options."""
+    """Return the full help: the overview, runs, sweeps and options."""
     abouts = [f"{sweep.about}\n" for sweep in parts("sweeps").values()]
     return "\n".join([OVERVIEW, "", HEAD, *abouts, runs_help(), "", options_help()])
 
 
 def runs_help() -> str:
-    """Return the runs with their purpose, and what else trains several at once."""
+    """Return the runs with their purpose, and other ways to train several at once."""
     lines = ["runs", *_names(runs())]
     for key, sweep in parts("sweeps").items():
         module, _, name = sweep.names.partition(":")
@@ -182,7 +182,7 @@ def _option_lines() -> Iterator[str]:
     keys = _options()
     for section, about in SECTIONS.items():
         inside = [key for key in keys if _belongs(key, section)]
-        if inside:  # a section of a part that was deleted is empty
+        if inside:  # the section of a deleted part is empty
             yield from ("", f"{section}: {about}")
         for key in inside:
             yield from (*_option_line(key, keys[key]), *_meaning_lines(key))

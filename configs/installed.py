@@ -1,4 +1,4 @@
-"""Check of Python and installed packages; scripts run it before other imports, which gives one-line errors.
+"""Check of Python and installed packages; scripts run it before other imports, so errors are one line.
 
 Only the standard library is imported here, in the syntax of Python 3.8.
 """
@@ -37,9 +37,9 @@ BASE_SCRIPTS = ("eval/runs.py",)
 
 
 def check_installed(script: str) -> None:
-    """Exit with code 2 and one line if this Python is too old, or naming the first package that it lacks, if any.
+    """Exit with code 2 and one line if this Python is too old or a package is missing.
 
-    The folder of the script leaves the path: Python puts it first, and its folders would hide packages of their names.
+    Removes the script's folder, which Python puts first, from the path: its folders would shadow packages.
     """
     if sys.version_info < OLDEST:
         number, oldest = "{}.{}".format(*sys.version_info), "{}.{}".format(*OLDEST)

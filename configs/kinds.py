@@ -1,6 +1,6 @@
 """Kinds of run, and the options of each by dotted key.
 
-Keys are written as they are typed on the command line: `phases.0.stages.1.at` is the second stage of the first phase.
+Keys are written as on the command line: `phases.0.stages.1.at` is the second stage of the first phase.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OWN_PREFIX = "sparring/"
 @cache
 def run_kinds() -> tuple[type[RunConfig], ...]:
     """Return all kinds of run, PPO's first: those of the games and those of other packages."""
-    # By name, since `envs` imports this room.
+    # By name, since `envs` imports this package.
     envs = import_module("sparring.envs.game")
     kinds = [kind for game in envs.games() if game.runs for kind in envs.load(game.runs)]
     kinds += [kind for place in parts("runs").values() for kind in place.kinds]
@@ -32,7 +32,7 @@ def run_kinds() -> tuple[type[RunConfig], ...]:
 
 @cache
 def first_runs() -> dict[str, str]:
-    """Return the run file of `env=NAME` where no run is named."""
+    """Return the run file of `env=NAME` if no run is named."""
     envs = import_module("sparring.envs.game")
     first_runs = {name: name for name in ("gymnasium", *PACKAGES)}
     first_runs |= {game.name: game.first_run for game in envs.games()}
@@ -40,13 +40,13 @@ def first_runs() -> dict[str, str]:
 
 
 def alias_id(name: str) -> str:
-    """Return the value of `env.id` that `env=NAME` stands for beside its game, empty for a name of a game."""
+    """Return the `env.id` that `env=NAME` stands for if NAME is an alias; empty for the name of a game."""
     _, env_id = import_module("sparring.envs.game").aliases().get(name, (None, ""))
     return str(env_id)
 
 
 def run_kind(plain: Mapping[str, Any]) -> type[RunConfig]:
-    """Return the kind of run that `trainer` and `env.id` choose; unknown ones are refused when read."""
+    """Return the kind of run selected by `trainer` and `env.id`; unknown ones are rejected when read."""
     trainer, env = plain.get("trainer", "ppo"), plain.get("env")
     kinds = [kind for kind in run_kinds() if trainer in kind.trainers] or run_kinds()
     env_id = env.get("id") if isinstance(env, Mapping) else None
@@ -112,7 +112,7 @@ def _options_and_sections(kind: Any) -> frozenset[str]:
 
 
 def siblings(kind: type[RunConfig], key: str) -> list[str]:
-    """Return the options and sections beside `key`, known or not, in order."""
+    """Return the options and sections on the level of `key`, known or not, in order."""
     group, dot, _ = key.rpartition(".")
     prefix = f"{bare(group)}{dot}"
     names = (name.removeprefix(prefix).split(".")[0] for name in declared(kind) if name.startswith(prefix))
@@ -130,7 +130,7 @@ def games(kinds: Sequence[type[RunConfig]]) -> list[str]:
 
 
 def check_own_game(env_id: str) -> None:
-    """Raise `ConfigError` if an `env.id` means a game of the project, by its prefix or its name, and none has it."""
+    """Raise `ConfigError` if an `env.id` refers to a game of the project, by prefix or name, that does not exist."""
     if is_retired(env_id):
         raise ConfigError(id_message(env_id))
     registered = [game for game in games(run_kinds()) if game not in (GYMNASIUM, IMPORTED)]
@@ -141,7 +141,7 @@ def check_own_game(env_id: str) -> None:
 def belongs_elsewhere(kind: type[RunConfig], key: str, plain: Mapping[str, Any]) -> str:
     """Name the owner of the option `key`, given in `plain` but missing from its `kind`; empty if none.
 
-    The owner is a game, or the trainers; with their game where their other games lack the option.
+    The owner is a game or a trainer, with its game if the trainer's other games lack the option.
     """
     kinds, trainer, env = owners(key), plain.get("trainer", "ppo"), plain.get("env")
     same_trainer = [owner for owner in kinds if trainer in owner.trainers]

@@ -1,8 +1,8 @@
-"""Checked configuration from a command line: the run file, then the overrides, then the schema's defaults.
+"""Validated configuration from a command line: the run file, then the overrides, then the schema's defaults.
 
-Hydra's grammar reads overrides, OmegaConf applies them, the dataclasses validate. An override sets any key:
-`from_plain` alone checks every key, typed with or without `+` or written in a file, and refuses what the schema lacks.
-Nothing here makes folders, changes the working directory, configures logging or creates objects.
+Hydra's grammar reads overrides, OmegaConf applies them, the dataclasses validate. An override sets any key: only
+`from_plain` checks keys, typed with or without `+` or read from a file, and rejects those not in the schema. Nothing
+here creates folders, changes the working directory, configures logging or creates objects.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 CONFIG_DIR = Path(__file__).resolve().parent
 ROOTS = tuple(dict.fromkeys(key.split(".")[0] for kind in run_kinds() for key in declared(kind)))
-RUN_HELP = "`python train.py --help runs` describes them; env=gymnasium env.id=ID trains on an environment of Gymnasium"
+RUN_HELP = "`python train.py --help runs` describes them; env=gymnasium env.id=ID trains on a Gymnasium environment"
 Run = TypeVar("Run", bound=RunConfig)
 SUFFIXES = (".yaml", ".yml")
 PURPOSE = re.compile(r"^# Purpose: (.+)$", re.MULTILINE)
@@ -47,8 +47,8 @@ def load(overrides: Sequence[str], *, typed: Sequence[str] | None = None) -> Run
     """Compose and validate the configuration of a command line.
 
     `overrides` are `+run=NAME`, once, and any number of `key=value`, such as `env.num_envs=64` or
-    `phases.0.updates=20`. `typed` are those that the user typed, all by default; code that only others name is not
-    run. Raises `InputError` with one line: the error and the fix.
+    `phases.0.updates=20`. `typed` are the overrides that the user typed, by default all. Code that only the others name
+    is not run. Raises `InputError` with one line: the error and the fix.
     """
     parsed = [_parse(text) for text in _runs_of_paths(_kind_of_env(overrides))]
     trusted = parsed if typed is None else [_parse(text) for text in typed]
@@ -73,10 +73,10 @@ def load(overrides: Sequence[str], *, typed: Sequence[str] | None = None) -> Run
 def load_named(run: str | None, overrides: Sequence[str] | Mapping[str, Any] = ()) -> RunConfig:
     """Load the run file `run` as `load` does, with `overrides` as texts (`seed=3`) or as values by key.
 
-    `run` is None where an override names the run: `resume`, or `env`.
+    `run` is None if an override names the run: `resume` or `env`.
     """
     if isinstance(overrides, str):
-        raise ConfigError(f"overrides={overrides!r}: is one text; give a list, as in [{overrides!r}], or a dict")
+        raise ConfigError(f"overrides={overrides!r}: is one string; pass a list, as in [{overrides!r}], or a dict")
     if isinstance(overrides, Mapping):
         overrides = override_texts(overrides)
     return load([*([f"+run={run}"] if run is not None else []), *in_our_words(overrides)])
@@ -100,14 +100,14 @@ def _fresh(path: Path, settings: Sequence[Override]) -> RunConfig:
     config = composed(settings)
     if config.scale == RunConfig.scale:
         return config
-    # With the final trainer and game, which decide the options.
+    # the final trainer and game decide the options
     kind = [override for override in settings if override.key_or_group in ("trainer", "env.id", "scale")]
     return composed(settings, to_plain(shrink(composed(kind), full=config)))
 
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Begin a refusal with the path of a run file of one's own that is refused for the same without any override."""
+    """Prefix an error with the path of the user's run file if the file alone raises the same error."""
     try:
         yield
     except ConfigError as error:
@@ -131,20 +131,20 @@ def _validate(config: RunConfig, *, started: bool) -> None:
     except ConfigError as error:
         if started or config.scale == RunConfig.scale:
             raise
-        hint = "shrinks the run file; what is typed beside it holds as it is"
+        hint = "shrinks only the run file; options on the command line are not scaled"
         raise ConfigError(f"{error}; scale={config.scale:g} {hint}") from error
 
 
 def _check_scale_stays(stored: RunConfig, config: RunConfig) -> None:
     if config.scale != stored.scale:
         raise ConfigError(
-            f"scale={config.scale:g}: the run was started at scale={stored.scale:g}, which its numbers have already; "
-            f"leave it out to continue, or begin another run with +run=NAME scale={config.scale:g}"
+            f"scale={config.scale:g}: the run was started at scale={stored.scale:g}, already applied to its numbers; "
+            f"remove it to continue, or start another run with +run=NAME scale={config.scale:g}"
         )
 
 
 def _check_opponents_are_known(stored: RunConfig, path: Path, folder: str) -> None:
-    """Refuse to continue a run whose opponents only another script can register. `path` is its configuration."""
+    """Reject a resumed run whose opponents only another script registers. `path` is its configuration."""
     if missing := missing_opponents(stored):
         name = path.parent.name
         call = resume_call(
@@ -163,13 +163,13 @@ def _check_opponents_are_known(stored: RunConfig, path: Path, folder: str) -> No
 
 
 def _check_typed(config: RunConfig, typed: Sequence[Override]) -> None:
-    """Refuse environments, opponents, rewards and engines that only a file names and whose use runs code."""
+    """Reject environments, opponents, rewards and engines that run code and are named only in a file."""
     source = f"resume={config.resume}" if config.resume else f"run={config.run}"
     keys = {override.key_or_group for override in typed}
     module = config.env.module
     if module and "env.id" not in keys:
         raise ConfigError(
-            f"{source}: its environment is {config.env.id}, and making that runs the code of the module {module}; if "
+            f"{source}: its environment {config.env.id} runs the code of the module {module}; if "
             f"you trust it, add env.id={config.env.id}"
         )
     if (program := config.env.program) and "env.engine.path" not in keys:
@@ -193,7 +193,7 @@ def _check_typed(config: RunConfig, typed: Sequence[Override]) -> None:
 def _kind_of_env(overrides: Sequence[str]) -> list[str]:
     """Replace `env=NAME` by a run of this game; for a package, the run trains on the environment in `env.id`.
 
-    Raises `ConfigError` for another name, and beside a named run, whose file has its game.
+    Raises `ConfigError` for another name, or if a run is named too, since its file sets the game.
     """
     envs = [text for text in overrides if re.fullmatch(r"\+*env=[^{]*", text)]
     rest = [text for text in overrides if text not in envs]
@@ -201,13 +201,13 @@ def _kind_of_env(overrides: Sequence[str]) -> list[str]:
         return rest
     run = next((text for text in rest if text.lstrip("+").startswith(("run=", "resume="))), "")
     if run:
-        raise ConfigError(f"{envs[-1]}: {run.lstrip('+')} has its game already; leave out one of the two")
+        raise ConfigError(f"{envs[-1]}: {run.lstrip('+')} already sets the game; remove one of the two")
     first = first_runs()
     chosen = choose("env", envs[-1].partition("=")[2], first)
     name, env_id = first[chosen], alias_id(chosen)
     if env_id and (other := next((text for text in rest if text.lstrip("+").startswith("env.id=")), "")):
-        raise ConfigError(f"env={chosen}: is the game {env_id}; leave out {other}")
-    if name == "gymnasium":  # one of the project's ids would choose the game with its opponents
+        raise ConfigError(f"env={chosen}: is the game {env_id}; remove {other}")
+    if name == "gymnasium":  # one of the project's ids would select the game with its opponents
         pattern = re.compile(r"(\+*env\.id=)(sparring/.*)")
         matches = [(text, pattern.fullmatch(text)) for text in rest]
         rest = [f"{m[1]}{OWN}:{m[2]}" if m and not is_retired(m[2]) else text for text, m in matches]
@@ -240,7 +240,7 @@ def runs() -> dict[str, str]:
 
 
 def purposes(folder: Path) -> dict[str, str]:
-    """Return the YAML files of a folder by name, each with its purpose, the comment at its beginning."""
+    """Return the YAML files of a folder by name, each with its purpose, from the comment at its top."""
     matches = {path.stem: PURPOSE.search(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.yaml"))}
     return {name: match[1].strip() if match else "" for name, match in matches.items()}
 
@@ -264,11 +264,11 @@ def _stored(parsed: Sequence[Override]) -> RunConfig | None:
         return None
     for key in ("run", "name"):
         if key in texts:
-            raise ConfigError(f"resume={texts['resume']} and {key}={texts[key]}: a resumed run keeps its own; give one")
+            raise ConfigError(f"resume={texts['resume']} and {key}={texts[key]}: a resumed run keeps its own; set one")
     root = ROOT / _checkpoint_dir(parsed)
     names = sorted(path.name for path in root.glob("*/") if os.path.lexists(path / "config.yaml"))
     if not names:
-        raise ConfigError(f"resume={texts['resume']}: {root} does not contain a run yet; begin one with +run=NAME")
+        raise ConfigError(f"resume={texts['resume']}: {root} does not contain a run yet; start one with +run=NAME")
     path = root / choose("run to resume", texts["resume"], names) / "config.yaml"
     try:
         stored = from_stored(read_options(read_regular_text(path)))
@@ -292,7 +292,7 @@ def _checkpoint_dir(parsed: Sequence[Override]) -> str:
 
 
 def _run_path(parsed: Sequence[Override]) -> Path:
-    """Return the run file that is named, by the name of one of `runs()` or by the path of another."""
+    """Return the named run file: one of `runs()`, or the path of another."""
     names = [str(override.value()) for override in parsed if override.key_or_group == "run"]
     if len(names) != 1:
         problem = "no run is named" if not names else f"{len(names)} runs are named ({', '.join(names)})"
@@ -302,7 +302,7 @@ def _run_path(parsed: Sequence[Override]) -> Path:
         return CONFIG_DIR / "run" / f"{choose('run', name, runs())}.yaml"
     path = user_path("run", name)
     if path.suffix not in SUFFIXES:
-        raise ConfigError(f"run={name}: a run file of your own ends in .yaml")
+        raise ConfigError(f"run={name}: your own run file must end in .yaml")
     if wrong := complaint(path.stem, LABEL):
         raise ConfigError(f"run={name}: the file's name, {path.stem}, becomes the run's name: {wrong}; rename it")
     return path
@@ -320,22 +320,22 @@ def _read_run(path: Path) -> dict[str, Any]:
     except FileNotFoundError as error:
         candidates = [str(other) for suffix in SUFFIXES for other in sorted(path.parent.glob(f"*{suffix}"))]
         near = suggestion(str(path), candidates)
-        raise ConfigError(f"run={path}: file not found{near}; a run of the package has no .yaml") from error
+        raise ConfigError(f"run={path}: file not found{near}; names of the package's runs have no .yaml") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"run={path}: is not UTF-8 text") from error
     except (OSError, ValueError) as error:
         raise ConfigError(f"run={path}: {getattr(error, 'strerror', None) or error}") from error
     if content is not None and not isinstance(content, dict):
-        raise ConfigError(f"run={path}: holds no options; write them as in env: {{num_envs: 64}}")
+        raise ConfigError(f"run={path}: contains no options; write them as in env: {{num_envs: 64}}")
     options = content or {}
     for key in ("run", "resume"):
         if key in options:
-            raise ConfigError(f"run={path}: {key}: is not an option of a run file; type {key}= instead")
+            raise ConfigError(f"run={path}: {key}: is not an option of a run file; set {key}= on the command line")
     return _merged(_defaults(path, options.pop("defaults")), options) if "defaults" in options else options
 
 
 def _defaults(path: Path, names: Any) -> dict[str, Any]:
-    """Return the options of the run from which a run file says what differs, as in `defaults: [pettingzoo]`."""
+    """Return the options of the base run of a run file, as in `defaults: [pettingzoo]`."""
     names_of_runs = [name for name in runs() if name != path.stem]
     if not (isinstance(names, list) and len(names) == 1 and names[0] in names_of_runs):
         near = suggestion(str(names[0]), names_of_runs) if isinstance(names, list) and names else ""
@@ -344,7 +344,7 @@ def _defaults(path: Path, names: Any) -> dict[str, Any]:
 
 
 def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `base` with the options of `changes`, section by section; lists are replaced whole."""
+    """Return `base` merged with `changes`, section by section; lists are replaced."""
     changed = {
         key: _merged(base[key], value) if isinstance(value, dict) and isinstance(base.get(key), dict) else value
         for key, value in changes.items()
@@ -364,7 +364,7 @@ def _compose(settings: Sequence[Override], base: dict[str, Any]) -> dict[str, An
         for override in settings:
             merging = f"Error merging override {_text(override)}: "
             OmegaConf.update(config, override.key_or_group, override.value(), merge=True, force_add=True)
-        # Unresolved: ${...} could insert variables of the environment into a configuration.
+        # Unresolved: ${...} could insert environment variables into a configuration.
         composed = OmegaConf.to_container(config, resolve=False)
     except (OmegaConfBaseException, TypeError, ValueError, RecursionError) as error:
         if settings:
@@ -380,7 +380,7 @@ def _text(setting: Override) -> str:
 
 
 def _check_items(settings: Sequence[Override], plain: dict[str, Any]) -> None:
-    """Refuse the first of `settings` for an item missing from its list."""
+    """Reject the first of `settings` that names a missing list item."""
     for text in map(_text, settings):
         node: Any = plain
         parts = text.partition("=")[0].split(".")
@@ -388,5 +388,5 @@ def _check_items(settings: Sequence[Override], plain: dict[str, Any]) -> None:
             if isinstance(node, list) and not (part.isdigit() and int(part) < len(node)):
                 key = ".".join(parts[:depth])
                 has = f"choose from {key}.0 to {key}.{len(node) - 1}" if node else "there is none"
-                raise ConfigError(f"{text}: no item {part} in {key}; {has}, or give the whole list with {key}=[...]")
+                raise ConfigError(f"{text}: no item {part} in {key}; {has}, or set the whole list with {key}=[...]")
             node = node[int(part)] if isinstance(node, list) else node.get(part) if isinstance(node, dict) else None

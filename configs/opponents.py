@@ -1,7 +1,7 @@
 """Names of opponents and rewards that are Python code: the registry, and references such as `my_package.bots:Mine`.
 
-Importing a reference runs code. It must therefore come from the user's script or command line, never from a file alone:
-`code_to_type` returns the options of a configuration that name code which the command line has not repeated.
+Importing a reference runs code. It must therefore come from the user's script or command line, not only from a file:
+`code_to_type` returns the options of a configuration that name code and are not repeated on the command line.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _registered: dict[str, Any] = {}
 
 
 def register_opponent(name: str) -> Callable[[Source], Source]:
-    """Register the decorated class or function as the opponent `name`, for every place that takes an opponent.
+    """Register the decorated class or function as the opponent `name`, wherever opponents are named.
 
     It acts for a whole batch: `act(obs [N, D]) -> actions [N, A]`, as a method or as the function itself. A class is
-    instantiated without arguments when a game needs it. Registering a name again replaces the object, as when a cell
-    of a notebook runs twice. Raises `InputError` for a bot's name, or one that is not letters, digits, '_' and '-'.
+    instantiated without arguments when a game needs it. Registering a name again replaces the object, as when a cell of
+    a notebook runs twice. Raises `InputError` for a bot's name, or one not made of letters, digits, '_' and '-'.
     """
     if wrong := complaint(name, LABEL):
         raise InputError(f"register_opponent({name!r}): {wrong}")
@@ -46,7 +46,7 @@ def register_opponent(name: str) -> Callable[[Source], Source]:
 
 
 def forget_opponent(name: str) -> None:
-    """Take back the registration of an opponent."""
+    """Unregister an opponent."""
     del _registered[name]
 
 
@@ -66,9 +66,9 @@ def source_name(source: Any) -> str:
 
 
 def opponent_text(value: Any) -> str:
-    """Return the text that names `value` in a configuration or on a command line: a loaded policy's is its file.
+    """Return the text that names `value` in a configuration or on a command line, such as a loaded policy's file.
 
-    A Python object that acts is registered, if it is not yet, under the name of its class or function; equal names are
+    A Python object that acts is registered, if necessary, under the name of its class or function; equal names are
     numbered: Mine, Mine-2. Raises `InputError` for a class or function with the name of a bot.
     """
     if (path := getattr(value, "path", None)) is not None:
@@ -114,7 +114,7 @@ def named_module(module: str, label: str) -> ModuleType:
 def named_source(text: str, noun: str = "opponent") -> Any:
     """Return the object registered as `text`, or import the reference `text`, which runs the module's code.
 
-    `noun` says in messages what it is.
+    `noun` describes it in messages.
 
     Raises `InputError` if the module or the name in it is missing.
     """
@@ -129,7 +129,7 @@ def named_source(text: str, noun: str = "opponent") -> Any:
 
 
 def named_opponents(config: RunConfig) -> dict[str, list[str]]:
-    """Return the opponents of a configuration by the key that names them, bots included, and a reward of one's own."""
+    """Return a configuration's opponents (including bots) by key, and its custom reward."""
     if not isinstance(config, NamedOpponentsRunConfig):
         return {}
     stages = {
@@ -146,7 +146,7 @@ def named_opponents(config: RunConfig) -> dict[str, list[str]]:
 
 
 def code_to_type(config: RunConfig, typed: Iterable[Any]) -> dict[str, str]:
-    """Return the references of `config` that the `typed` values lack, each with the option that repeats it."""
+    """Return the references of `config` missing from the `typed` values, each with the option that repeats it."""
     typed_texts = set(_texts(typed))
     missing: dict[str, str] = {}
     for key, names in named_opponents(config).items():

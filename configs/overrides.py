@@ -1,7 +1,6 @@
-"""One option as text, `key=value` in Hydra's grammar: how it is parsed, and how a value is written.
+"""One option as text, `key=value` in Hydra's grammar: parsing and formatting.
 
-The grammar guesses types from the spelling: 2_0 would be the number 20. Values of options whose type is text stay as
-they are typed.
+The grammar guesses types from the spelling: 2_0 would be the number 20. Values of text options stay as typed.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ if TYPE_CHECKING:
 
 LONGEST_OVERRIDE = 4000
 PLAIN_TEXT = re.compile(r"[\w./:@%+-]*")
-"""Texts that need no quotes on the command line."""
+"""Texts that do not need quotes on the command line."""
 
 
 @cache
 def _typed_texts() -> Any:
-    """Return a visitor that reads numbers, truth values and null of an override as the text that was typed."""
+    """Return a visitor that keeps numbers, Booleans and null of an override as the typed text."""
     from hydra.core.override_parser.overrides_parser import create_functions
     from hydra.core.override_parser.overrides_visitor import HydraOverrideVisitor
     from hydra.core.override_parser.types import QuotedString
@@ -64,13 +63,13 @@ def parse_override(text: str) -> Override:
     from hydra.errors import HydraException
 
     if len(text) > LONGEST_OVERRIDE:
-        raise ConfigError(f"{text[:40]!r}...: is longer than {LONGEST_OVERRIDE} characters; write a run file")
+        raise ConfigError(f"{text[:40]!r}...: exceeds {LONGEST_OVERRIDE} characters; write a run file")
     try:
         override = OverridesParser.create().parse_override(text)
         if bare(override.key_or_group) in text_keys() or "[" in text or "{" in text:
             _keep_texts(override, _read_as_typed(text))
     except (HydraException, ValueError, RecursionError) as error:
-        quoting = "; quote a value that holds =, as in 'key=\"a=b\"'" if text.count("=") > 1 else ""
+        quoting = "; quote a value that contains =, as in 'key=\"a=b\"'" if text.count("=") > 1 else ""
         raise ConfigError(
             f"{text!r} cannot be read: write key=value, such as seed=3 or ppo.clip=0.1{quoting}"
         ) from error
@@ -94,12 +93,12 @@ def override_texts(options: Mapping[str, Any]) -> list[str]:
     """Return options by key as texts `key=value`. Raises `ConfigError` for None where a text belongs."""
     for key, value in options.items():
         if value is None and bare(key) in text_keys():
-            raise ConfigError(f"{key}=None: must be text; leave it out for the default")
+            raise ConfigError(f"{key}=None: must be text; omit it for the default")
     return [f"{key}={as_override(value)}" for key, value in options.items()]
 
 
 def as_override(value: object, *, quoted: bool = False) -> str:
-    """Return a value as it is written on the command line: null, true, 3, [a,b], {key:value}, or text.
+    """Format a value for the command line: null, true, 3, [a,b], {key:value}, or text.
 
     With `quoted`, every text is in quotes and always read as text.
     """
@@ -119,7 +118,7 @@ def as_override(value: object, *, quoted: bool = False) -> str:
 
 
 def nested_texts(options: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """Return nested options as the texts `key=value` that `load` takes; dotted keys may be used at any depth."""
+    """Return nested options as texts `key=value` for `load`; dotted keys may be used at any depth."""
     texts: list[str] = []
     for key, value in options.items():
         if isinstance(value, dict):

@@ -1,9 +1,9 @@
-"""Resumed runs: the command or call that continues one, and the options that may be changed.
+"""Resumed runs: the command or call that resumes one, and the options that may change.
 
 Harmless options do not change what is learned: logs, evaluation, saving, session length, the machine. The machine's
 options and the number of matches make the continuation inexact, which the run reports. `grpo.steps` may be raised if
-only the end depends on it: GRPO's learning rate does not depend on it, the league's shares may. The last phase of PPO
-may be made longer; if something is annealed to the end of the run, that is inexact and reported, too.
+only the end depends on it: GRPO's learning rate does not, but the league's shares may. The last phase of PPO may be
+extended; if something is annealed to the end of the run, that is inexact and also reported.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ LENGTH = re.compile(r"phases\.(\d+)\.updates")
 
 
 def resume_hint(config: RunConfig, name: str) -> str:
-    """Return the command line that resumes the run in the folder `name`, with the options that it needs.
+    """Return the command line that resumes the run in the folder `name`, with the required options.
 
-    Opponents that a script registered are known in that script alone, so the script has to resume the run itself.
+    Opponents registered by a script exist only in that script, so the script must resume the run.
     """
     arguments = [f"resume={name}"]
     if os.path.abspath(ROOT / config.checkpoint_dir) != os.path.abspath(CHECKPOINTS):
@@ -74,7 +74,7 @@ def _plain_words(config: RunConfig) -> list[str]:
 def drift(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:
     """Return changed options by dotted key: (before, now); None where one side has no entry.
 
-    Raises `ConfigError` naming the first that is not harmless.
+    Raises `ConfigError` for the first that is not harmless.
     """
     changed = differences(before, now)
     for key, (was, value) in changed.items():
@@ -85,20 +85,20 @@ def drift(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:
             _check_length(key, was, value, before)
         elif not f"{key}.".startswith(tuple(f"{name}." for name in HARMLESS)):
             # A differing scale is usually missing; other differing options are given and should not be.
-            fix = f"give scale={was}" if key == "scale" else "leave it out"
+            fix = f"give scale={was}" if key == "scale" else "remove it"
             raise ConfigError(
-                f"{key}={value}: the run was started with {was}, and what it learned depends on it; "
+                f"{key}={value}: the run was started with {was}, and its training depends on it; "
                 f"{fix} to continue, or {_another_run(now, key, value)}"
             )
     return changed
 
 
 def _another_run(config: RunConfig, key: str, value: Any) -> str:
-    """Return how a new run is started from the policy of `config`, a run that was continued, with another option."""
+    """Return how to start a new run with another option from the policy of the resumed run `config`."""
     name = config.resume or config.name or "NAME"
     start = config.start_from(name)
     if not start:
-        return "begin another run with another name="
+        return "start another run with another name="
     return f"start a new run from its policy with +run={config.run or 'NAME'} {start} {key}={value}"
 
 
@@ -110,13 +110,13 @@ def differences(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]
 
 
 def moved_by_length(config: RunConfig, changed: Mapping[str, Any]) -> list[str]:
-    """Return what the run would have done otherwise at its full length, if that is among the `changed` options."""
+    """Return what would have differed at the full length, if the length is among the `changed` options."""
     lengths = [change for key, change in changed.items() if LENGTH.fullmatch(key)]
     if not isinstance(config, PPORunConfig) or not lengths:
         return []
     ppo, last, play = config.ppo, config.phases[-1], config.self_play
     updates = sum(phase.updates for phase in config.phases) + sum(was - now for was, now in lengths)
-    # An exploiter that the end of the shorter run would have cut was not started.
+    # The shorter run did not start an exploiter that its end would have cut.
     turn = updates % (play.exploiter_every + play.exploiter_updates) if play.exploiter_every else 1
     annealed = {
         "ppo.learning_rate": ppo.adaptive_kl == 0.0 and ppo.final_learning_rate_fraction != 1.0,
@@ -128,11 +128,11 @@ def moved_by_length(config: RunConfig, changed: Mapping[str, Any]) -> list[str]:
 
 
 def _check_length(key: str, was: int, value: int, before: PPORunConfig) -> None:
-    """Refuse another length of any phase but the last, and one that moves what was done."""
+    """Reject another length of any phase but the last, and one that moves completed updates."""
     last = f"phases.{len(before.phases) - 1}.updates"
     started = f"{key}={value}: the run was started with {was}"
     if key != last:
-        raise ConfigError(f"{started}, and later phases begin after it; leave it out, only {last} can be raised")
+        raise ConfigError(f"{started}, and later phases begin after it; remove it, only {last} can be raised")
     if value < was:
         total = sum(phase.updates for phase in before.phases) - was + value
-        raise ConfigError(f"{started}; leave it out, and give max_updates={total} to stop there")
+        raise ConfigError(f"{started}; remove it, and set max_updates={total} to stop there")

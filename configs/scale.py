@@ -1,12 +1,12 @@
-"""Scaling: `scale` shrinks a run to a short one in which everything still happens, in the same order.
+"""Scaling: `scale` shrinks a run to a short one with the same events in the same order.
 
 With s = scale there are two rules. Moments, counted in updates from the start of their phase, become
 
     f(0) = 0,  f(m_i) = max(round(s m_i), f(m_(i-1)) + 1)  over the distinct moments 0 < m_1 < m_2 < ...
 
 Equal moments stay equal, and later moments stay at least one update later. Intervals and sizes become round(sqrt(s) x),
-not below a floor. An interval that fits into the run still does, and 0, which means never, stays 0. The square root
-keeps enough matches per update, and few interruptions in a short run. Everything else is unchanged.
+not below a floor. An interval that fits into the run still does, and 0 (never) stays 0. The square root keeps enough
+matches per update and few interruptions in a short run. Everything else is unchanged.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOMENTS = (
     *("max_updates", "grpo.steps", "grpo.kl_beta_start_step", "grpo.kl_beta_warmup_steps"),
     *("league.cold_start_steps", "league.final_at", "clone.updates", "distill.epochs"),
 )
-"""Moments of language-model runs; others have them in phases: `updates`, every `at`, the end of every `over`."""
+"""Moments of language-model runs; in other runs they are in phases: `updates`, every `at`, the end of every `over`."""
 LENGTHS = ("grpo.steps", "clone.updates", "distill.epochs")
 """Number of updates of those runs."""
 INTERVALS = {
@@ -75,7 +75,7 @@ class ScaleClock:
 def shrink(config: RunConfig, *, full: RunConfig | None = None) -> RunConfig:
     """Return `config` at its `scale`, which keeps its value; its range must have been checked.
 
-    Only options of the kind of run change, and none that has no effect in `full`, the run with all that is typed.
+    Changes only options of the kind of run that have an effect in `full`, the run with all typed options.
     """
     idle = unmet_needs(full or config)
     small = deepcopy(config)
@@ -102,7 +102,7 @@ def _shrink_steps(config: RunConfig) -> None:
 
 
 def _phases(config: PPORunConfig) -> tuple[list[PhaseConfig], int]:
-    """Return the phases, each on its own clock, and `max_updates`, a moment of the phase it falls in."""
+    """Return the phases, each on its own clock, and `max_updates` as a moment of its phase."""
     phases: list[PhaseConfig] = []
     begin, limit, done = 0, 0, 0
     for phase in config.phases:

@@ -1,6 +1,6 @@
 """Options of a training run, as dataclasses: names, types, defaults and allowed values.
 
-Options of all games are here, those of one in `envs/<game>/config.py`; YAML files under `run/` hold differences.
+Options of all games; a game's own are in `envs/<game>/config.py`. YAML files under `run/` contain differences.
 `trainer` and `env.id` choose among `kinds.run_kinds()`.
 """
 
@@ -71,17 +71,17 @@ class PPOConfig:
     """Proximal policy optimization."""
 
     rollout_steps: int = option(2048, "[1, 1000000]")
-    """Steps of each of the `env.num_envs` matches in an update."""
+    """Steps per update in each of the `env.num_envs` matches."""
     epochs: int = option(4, "[1, 1000]")
-    """Passes over the samples of an update."""
+    """Passes over the samples in each update."""
     minibatch_size: int = option(4096, "[1, 1000000000]")
-    """Samples of a minibatch, out of rollout_steps x num_envs."""
+    """Samples per minibatch, out of rollout_steps x num_envs."""
     learning_rate: float = option(3e-4, "(0, 1]")
-    """Step size of Adam at the start."""
+    """Initial step size of Adam."""
     final_learning_rate_fraction: float = option(0.1, PROBABILITY)
-    """The learning rate falls linearly to this fraction of it at the end of the schedule."""
+    """The learning rate falls linearly to this fraction of its initial value at the end of the schedule."""
     gamma: float = option(0.999, PROBABILITY)
-    """Discount of rewards per step."""
+    """Discount factor per step."""
     gae_lambda: float = option(0.95, PROBABILITY)
     """Lambda of generalized advantage estimation."""
     clip: float = option(0.2, "(0, 1]")
@@ -91,14 +91,14 @@ class PPOConfig:
     value_coefficient: float = option(0.5, "[0, 1000]")
     """Weight of the value loss in the loss."""
     entropy_coefficient: float = option(0.0, PROBABILITY)
-    """Weight of the entropy bonus, in loss per nat, at the start."""
+    """Initial weight of the entropy bonus, in loss per nat."""
     final_entropy_fraction: float = option(1.0, PROBABILITY)
-    """The entropy coefficient falls linearly to this fraction of it."""
+    """The entropy coefficient falls linearly to this fraction of its initial value."""
     entropy_falls_from: float = option(0.0, "[0, 0.99]")
-    """Part of the schedule after which the entropy coefficient begins to fall; 0 is from the start on."""
+    """Fraction of the schedule after which the entropy coefficient begins to fall; 0 is the start."""
     average_decay: float = option(0.0, "[0, 0.9999]")
-    """Part of the averaged weights that an update keeps; policies that are saved and evaluated have the average. 0 is
-    the weights of the last update."""
+    """Decay of the moving average of the weights; saved and evaluated policies use the average. 0 uses the weights of
+    the last update."""
     max_grad_norm: float = option(0.5, "(0, 1000]")
     """Gradients with a larger norm are scaled down to it."""
     target_kl: float = option(0.05, "[0, 100]")
@@ -111,14 +111,14 @@ class PPOConfig:
     warmup_updates: int = option(10, COUNT)
     """Updates in full precision before autocast starts."""
     gsde_every: int = option(0, COUNT, needs=["network.gsde=true"])
-    """Steps until the noise function is drawn again; 0 is once per rollout."""
+    """Steps between draws of the noise function; 0 draws once per rollout."""
     sequence_length: int = option(16, "[1, 100000]", needs=["network.memory=gru or network.memory=lstm"])
-    """Decisions through which gradients flow back in time in a recurrent network."""
+    """Decisions through which gradients are backpropagated in a recurrent network."""
 
 
 @dataclass
 class StageConfig:
-    """These bots are current from update `at` of the phase on, with equal shares of the matches."""
+    """From update `at` of the phase on, these bots are the opponents, with equal shares of the matches."""
 
     at: int = option(0, COUNT)
     """Update of the phase at which the stage starts."""
@@ -143,10 +143,10 @@ class RandomizationConfig:
 
 @dataclass
 class EventConfig:
-    """Actions once before update `at` of its phase: a named snapshot, then a log-std reset, or one of them."""
+    """One-time actions before update `at` of its phase: a named snapshot, a log-std reset, or both in this order."""
 
     at: int = option(0, COUNT)
-    """Update of the phase before which it happens."""
+    """Update of the phase before which the event happens."""
     snapshot: str = option("", SNAPSHOT)
     """Name of a policy to save; empty saves none."""
     log_std: float | None = option(None, "[-20, 5]")
@@ -155,78 +155,78 @@ class EventConfig:
 
 @dataclass
 class PhaseConfig:
-    """A stretch of training, such as the curriculum or self-play."""
+    """A part of the training schedule, such as the curriculum or self-play."""
 
     name: str = option("curriculum", LABEL)
-    """Name of the phase in logs and on the bar."""
+    """Name of the phase in logs and on the progress bar."""
     updates: int = option(100, POSITIVE)
     """Length of the phase, in updates."""
     stages: list[StageConfig] = field(default_factory=list)
-    """Before the first: the bots at the end of the previous phase."""
+    """Stages; before the first, the bots at the end of the previous phase are used."""
     floor: float = option(0.05, "[0, 0.2]")
     """Share of the scripted matches kept for each earlier bot that is not in the current stage (0 drops them)."""
     scripted_start: float = option(1.0, PROBABILITY)
     """Share of matches against bots at the first update; the rest is self-play."""
     scripted_end: float = option(1.0, PROBABILITY)
-    """Share of matches against bots at the phase's first and last update; the rest is self-play."""
+    """Share of matches against bots at the last update; the rest is self-play."""
     randomization: list[RandomizationConfig] = field(default_factory=list)
-    """Before the first: the level at the end of the previous phase; the first phase starts without any."""
+    """Changes; before the first, the previous phase's last level applies. The first phase starts without any."""
     events: list[EventConfig] = field(default_factory=list)
     adaptive: float = option(0.0, PROBABILITY)
-    """Degree to which shares of a stage's bots follow measured loss rates (0 keeps them equal)."""
+    """Degree to which the shares of a stage's bots follow measured loss rates (0 keeps them equal)."""
 
 
 @dataclass
 class SelfPlayConfig:
-    """Pool of frozen snapshots and the draw of opponents from it."""
+    """Pool of frozen snapshots, and sampling of opponents from it."""
 
     snapshot_every: int = option(50, POSITIVE)
     """Updates between snapshots."""
     promotion_games: int = option(0, "[0, 1000000]")
     """Most games of a sequential test of the learner against the newest snapshot. A new snapshot joins the pool only if
-    the test finds it 50 Elo stronger; else the next test is `snapshot_every` updates later. 0: without tests."""
+    the test finds it 50 Elo stronger; else the next test is `snapshot_every` updates later. 0 disables the tests."""
     pool_size: int = option(30, "[1, 10000]")
     """Largest number of snapshots in the pool."""
     both_seats: bool = False
-    """All seats of a match of self-play learn, the policy playing itself, in place of one seat against the pool."""
+    """All seats of a self-play match learn (the policy plays itself), instead of one seat against the pool."""
     pool_share: float = option(0.2, PROBABILITY, needs=["self_play.both_seats=true"])
-    """Part of the self-play that is still one seat against the pool."""
+    """Fraction of self-play matches in which one seat still plays the pool."""
     slots: int = option(4, "[1, 1000]")
     """Different snapshots in one rollout."""
     deal_every: int = option(4, POSITIVE)
     """Updates between draws of opponents from the pool."""
     exploiter_every: int = option(0, COUNT, needs=["network.styles above 0"])
-    """Updates of the learner between exploiters, policies trained against its frozen mixture alone, which stay in the
-    pool; 0 is never."""
+    """Updates of the learner between exploiters; 0 is never. An exploiter is a policy trained only against the
+    learner's frozen mixture; it stays in the pool."""
     exploiter_updates: int = option(100, POSITIVE, needs=["self_play.exploiter_every above 0"])
-    """Updates of an exploiter, which are among those of the phases."""
+    """Updates of an exploiter, counted among the updates of the phases."""
     lineages: list[str] = field(default_factory=list, metadata={"allowed": TEXT})
-    """Policies with whose weights every other exploiter begins, in turn; the rest begin with the learner's."""
+    """Policies from whose weights every other exploiter starts, in turn; the rest start from the learner's."""
 
 
 @dataclass
 class EvaluationConfig:
-    """Evaluation in training (deterministic policy, on its own matches)."""
+    """Evaluation during training, with the deterministic policy in separate matches."""
 
     every: int = option(0, COUNT)
-    """Updates between W/D/L evaluations against all bots met; 0 is never."""
+    """Updates between win/draw/loss evaluations against all bots met so far; 0 is never."""
     games: int = option(100, "[2, 1000000]")
     """Games per opponent in each evaluation."""
     exploit_every: int = option(0, COUNT)
-    """Updates between attacks by sampling on the policy as it samples its actions, in games of OpenSpiel; 0 is never.
-    The metrics are `exploit/...` (docs/exploit.md)."""
+    """Updates between sampling attacks on the stochastic policy, in OpenSpiel games; 0 is never. The metrics are
+    `exploit/...` (docs/exploit.md)."""
     exploit_moves: int = option(20_000, "[1, 1000000000]", needs=["evaluation.exploit_every above 0"])
-    """Moves of such an attack, for all seats together."""
+    """Moves of each attack, all seats together."""
     check_bot: str = option("brawler", BOTS, needs=[f"{CHECKED} or evaluation.regimes_every above 0"])
     """Opponent of the evaluations below."""
     check_every: int = option(0, COUNT)
-    """Updates between evaluations against `check_bot` alone; 0 is never."""
+    """Updates between evaluations against only `check_bot`; 0 is never."""
     regimes_every: int = option(0, COUNT)
     """Updates between evaluations against `check_bot` in every regime of physics; 0 is never."""
 
 
 class Instead(str):
-    """What to do in place of a removed option, whose stored values had no effect or have another key now."""
+    """Replacement of a removed option, whose stored values had no effect or have another key now."""
 
 
 @dataclass
@@ -237,7 +237,7 @@ class RunConfig:
     removed: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     """Options of earlier versions by bare key: the value that every run has today, or `Instead`."""
     game: ClassVar[str] = ""
-    """Its `env.id`, or `GYMNASIUM` for all ids outside the project."""
+    """The game's `env.id`, or `GYMNASIUM` for all ids outside the project."""
     title: ClassVar[str] = ""
     """Name of the game in `--help`."""
     bots: ClassVar[tuple[str, ...]] = ()
@@ -245,43 +245,43 @@ class RunConfig:
     seats: ClassVar[int] = 1
     """Number of players of a match."""
     multiple: ClassVar[int] = 1
-    """Divides the matches played at once and the games of an evaluation; every seat is then played equally often."""
+    """Parallel matches and evaluation games must be a multiple of it, so every seat is played equally often."""
     foreign_names: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     """Options of other libraries by key, each a `ForeignName`, in addition to those of PPO."""
     ppo_task: ClassVar[str] = ""
-    """Task of PPO, "module:name", where no record of a game names one."""
+    """PPO task, "module:name", if no record of a game names one."""
     language_model: ClassVar[bool] = False
-    """True if it trains a language model."""
+    """True for language models."""
     lacks: ClassVar[tuple[str, ...]] = ()
     """Keys, without item numbers, that its sections share with other kinds and that have no effect here."""
     idle: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]] = ()
-    """Rows of `validate.IDLE` of this kind alone: what is set, and the beginnings of the options then idle."""
+    """Rows of `validate.IDLE` only for this kind: the condition, and prefixes of the options then idle."""
 
     run: str | None = option(None, LABEL)
     """Name of the run file chosen with +run=NAME."""
     name: str = option("", FOLDER)
-    """Folder under checkpoints/; empty makes adjective-callsign-run."""
+    """Folder under checkpoints/; if empty, a name is generated (adjective-callsign-run)."""
     checkpoint_dir: str = option("checkpoints", TEXT)
     """Folder of all runs, relative to the repository."""
     trainer: str = option("ppo", TRAINERS)
     """`ppo` is built in. `sb3`, a baseline, is Stable-Baselines3's PPO on the same matches and bots. `grpo` trains a
-    language model. `clone` makes a small one by imitation first. `distill` makes a Diplomacy policy by imitating a
+    language model. `clone` trains a small language model by imitation. `distill` trains a Diplomacy policy to imitate a
     search."""
     seed: int = option(1, "[0, 2147483647]")
-    """Seed of every random number of the run."""
+    """Seed of all random numbers of the run."""
     device: str = option("auto", DEVICE)
     """auto (cuda if available), cpu, cuda, cuda:1 ..."""
     deterministic: bool = False
-    """Bitwise reproducible runs on accelerators too, at some cost in speed; a CPU always is."""
+    """Make runs bitwise reproducible on accelerators too, at some cost in speed; CPU runs always are."""
     threads: int = option(0, "[0, 4096]")
-    """CPU threads; 0 is every usable core. In PPO the simulator uses all, actor and critic half each."""
+    """CPU threads; 0 uses all cores. In PPO the simulator uses all threads, actor and critic half each."""
     resume: str = option("", FOLDER)
     """Continue the run of this name, with its own configuration; an existing `name` is continued too."""
     checkpoint_every: int = option(50, POSITIVE)
     """Updates between training states, and between the policies step_<env steps>.pt. States are at most ten minutes
     apart if updates are long."""
     keep_states: int = option(3, "[1, 1000]")
-    """Training states kept; all policies stay."""
+    """Training states to keep; all policies are kept."""
     grace_seconds: float = option(25.0, "(0, 86400]")
     """Seconds after SIGTERM for the current update to finish and be saved; Ctrl-C waits for it."""
     patience_seconds: float = option(1800.0, "[1, 86400]")
@@ -289,19 +289,19 @@ class RunConfig:
     max_updates: int = option(0, COUNT)
     """Stop after this many updates even if the schedule is longer; 0 runs all."""
     scale: float = option(1.0, "(0, 1]")
-    """Size: below 1 the run file's schedule and batches are shrunk when a run starts (docs/training.md).
-    Options typed beside it are not scaled. A run's config.yaml has it, and the resulting numbers."""
+    """Size: below 1, the run file's schedule and batches are shrunk when a run starts (docs/training.md). Options on
+    the command line are not scaled. A run's config.yaml contains it and the resulting numbers."""
     env: EnvConfig = field(default_factory=EnvConfig)
     logger: LoggerConfig = field(default_factory=LoggerConfig)
 
     def check(self) -> None:
-        """Refuse options of the kind that do not fit together; raises `ConfigError` with one line."""
+        """Reject conflicting options; raises `ConfigError` with one line."""
 
     def check_opponents(self) -> None:
-        """Refuse opponents that the game itself has to be asked about, before torch loads; raises `InputError`."""
+        """Reject opponents that only the game can check, before torch loads; raises `InputError`."""
 
     def may_change(self, key: str, now: RunConfig) -> bool:
-        """Return whether a continued run may have the option `key` as in `now`; raises `ConfigError` for its value."""
+        """Return whether a resumed run may change the option `key` as in `now`; raises `ConfigError` for its value."""
         return False
 
     def start_from(self, run: str) -> str:
@@ -310,7 +310,7 @@ class RunConfig:
 
     @classmethod
     def migrated(cls, plain: Mapping[str, Any]) -> dict[str, Any]:
-        """Return stored options of earlier versions as they are written today; raises `ConfigError`."""
+        """Return stored options of earlier versions in today's form; raises `ConfigError`."""
         return dict(plain)
 
 
@@ -332,8 +332,8 @@ class PPORunConfig(RunConfig):
     })  # fmt: skip
 
     init_from: str = option("", TEXT)
-    """A policy whose weights and observation statistics a new run begins with: a file or a run's name. Optimizer,
-    counters and opponents are new. Empty begins with random weights."""
+    """A policy from whose weights and observation statistics a new run starts: a file or a run's name. Optimizer,
+    counters and opponents are new. Empty starts from random weights."""
     network: NetworkConfig = field(default_factory=NetworkConfig)
     ppo: PPOConfig = field(default_factory=PPOConfig)
     phases: list[PhaseConfig] = field(default_factory=lambda: [PhaseConfig(stages=[StageConfig(bots=list(BOTS))])])
@@ -342,7 +342,7 @@ class PPORunConfig(RunConfig):
     guard: GuardConfig = field(default_factory=GuardConfig)
 
     def check(self) -> None:
-        """Refuse a number of games that the seats do not divide, and populations; raises `ConfigError`."""
+        """Reject a number of games that is not divisible by the seats, and populations; raises `ConfigError`."""
         check_games(self.evaluation, self.multiple)
         check_population(self)
 
@@ -365,32 +365,32 @@ class PPORunConfig(RunConfig):
 
 @dataclass
 class NamedOpponentsRunConfig(PPORunConfig):
-    """PPO in a game whose opponents may be policies and Python objects beside bots."""
+    """PPO in a game whose opponents may be bots, policies and Python objects."""
 
     against: str = option("", Form(f"({OPPONENT.pattern})?", OPPONENT.text))
-    """The only opponent, in place of the bots of every stage: what a stage's `bots` take. Empty keeps the stages."""
+    """The only opponent, instead of the bots of every stage; named as in a stage's `bots`. Empty keeps the stages."""
     opponents: list[str] = field(default_factory=list, metadata={"allowed": OPPONENT})
-    """Further opponents. One that a stage names plays there, any other joins the bots of every stage."""
+    """Further opponents. One named in a stage plays there; any other joins the bots of every stage."""
 
 
 def check_population(config: PPORunConfig) -> None:
-    """Refuse too few slots for the styles, and a reset of exploration in an exploiter; raises `ConfigError`."""
+    """Reject too few slots for the styles, and a log-std reset during an exploiter; raises `ConfigError`."""
     styles, self_play, start = config.network.styles, config.self_play, 0
     if styles and self_play.slots <= styles:
-        fix = f"must be above network.styles={styles}, since each style has a slot; give {2 * styles}"
+        fix = f"must be above network.styles={styles}, since each style needs a slot; try {2 * styles}"
         raise ConfigError(f"self_play.slots={self_play.slots}: {fix}")
     period = self_play.exploiter_every + self_play.exploiter_updates
     for number, phase in enumerate(config.phases):
         for index, event in enumerate(phase.events):
             at = start + event.at
             if self_play.exploiter_every and event.log_std is not None and at % period >= self_play.exploiter_every:
-                fix = f"is update {at}, of an exploiter; give another one"
+                fix = f"is update {at} of an exploiter; choose another"
                 raise ConfigError(f"phases.{number}.events.{index}.at={event.at}: {fix}")
         start += phase.updates
 
 
 def check_games(evaluation: EvaluationConfig, multiple: int) -> None:
-    """Refuse a number of games that is not a multiple; raises `ConfigError`."""
+    """Reject a number of games that is not a multiple; raises `ConfigError`."""
     games = evaluation.games
     if games % multiple and (evaluation.every or games != EvaluationConfig.games):
         fix = f"must be a multiple of {multiple}, so that it plays every power alike; try {games + -games % multiple}"

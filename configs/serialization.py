@@ -1,11 +1,11 @@
-"""Configurations to plain data and back, as in YAML files, config.yaml and checkpoints.
+"""Conversion of configurations to plain data and back, for YAML files, config.yaml and checkpoints.
 
-Pydantic reads them by the dataclasses: `trainer` and `env.id` discriminate the union of all kinds of run, extra keys
-are forbidden, and `schema.py` declares the validator of each option. The first error becomes one line with key,
-value, allowed values and the nearest name. A whole float such as 1e6 counts as an integer.
+Pydantic reads them with the dataclasses: `trainer` and `env.id` discriminate the union of all kinds of run, extra keys
+are forbidden, and `schema.py` declares each option's validator. The first error becomes one line with key, value,
+allowed values and the nearest name. A whole float such as 1e6 counts as an integer.
 
-In stored configurations of earlier versions every run had the sections of all trainers and games. Options that its kind
-lacks are dropped with any value, since they had no effect. The file is not changed.
+Stored configurations of earlier versions contain the sections of all trainers and games. Options that the run's kind
+lacks are dropped, since they had no effect. The file is not changed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SHORT.maxlevel = 3
 
 
 class _Loader(yaml.SafeLoader):
-    """Loader of plain data without aliases: a few lines of them can expand beyond any memory."""
+    """Loader of plain data without aliases, which can expand a few lines beyond any memory."""
 
     depth = 0
 
@@ -63,7 +63,7 @@ class _Loader(yaml.SafeLoader):
 def read_yaml(text: str) -> Any:
     """Read a stored configuration's YAML; raises `ConfigError` for any fault in it."""
     if len(text) > MOST_YAML:
-        raise ConfigError(f"has {len(text)} characters, and at most {MOST_YAML} are read")
+        raise ConfigError(f"has {len(text)} characters; the limit is {MOST_YAML}")
     try:
         return yaml.load(text, Loader=_Loader)
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
@@ -71,7 +71,7 @@ def read_yaml(text: str) -> Any:
 
 
 class _TypedLoader(_Loader):
-    """Loader of the same data with every number, truth value and date as the text in the file."""
+    """Loader that keeps every number, Boolean and date as the text in the file."""
 
     yaml_implicit_resolvers: ClassVar[dict[Any, Any]] = {
         first: [resolver for resolver in resolvers if resolver[0].endswith((":null", ":merge"))]
@@ -80,7 +80,7 @@ class _TypedLoader(_Loader):
 
 
 def read_options(text: str, option: Callable[[str], str] = kinds.bare) -> Any:
-    """Read options in YAML as `read_yaml` does, those of type text as they are written: 2_0, 1e3, on.
+    """Read options in YAML as `read_yaml` does, but keep text options as written: 2_0, 1e3, on.
 
     `option` returns the bare key of an option from its place in the file.
     """
@@ -88,7 +88,7 @@ def read_options(text: str, option: Callable[[str], str] = kinds.bare) -> Any:
 
 
 def with_texts(value: Any, typed: Any, key: str = "", *, option: Callable[[str], str] = kinds.bare) -> Any:
-    """Return the options `value` of the section or option `key`, each of type text as it stands in `typed`.
+    """Return the options `value` of the section or option `key`, with text options as written in `typed`.
 
     A format that guesses types reads 2_0 as 20, 0x10 as 16 and 1e3 as 1000.0. `typed` has the shape of `value`.
     """
@@ -136,9 +136,9 @@ def from_plain(plain: Mapping[str, Any]) -> RunConfig:
 
 
 def migrate(plain: Any) -> Any:
-    """Return a stored configuration without the options of other kinds of run; unknown keys stay, refused later.
+    """Return a stored configuration without other kinds' options; unknown keys remain and are rejected later.
 
-    Raises `ConfigError` for a removed option whose value is not the remaining one.
+    Raises `ConfigError` for a removed option whose value is no longer supported.
     """
     if not isinstance(plain, Mapping):
         return plain
@@ -147,7 +147,7 @@ def migrate(plain: Any) -> Any:
 
 
 def from_stored(plain: Any) -> RunConfig:
-    """Build the configuration that a config.yaml or a checkpoint holds; raises `ConfigError` like `from_plain`."""
+    """Build the configuration stored in a config.yaml or a checkpoint; raises `ConfigError` like `from_plain`."""
     return from_plain(migrate(plain))
 
 
@@ -176,9 +176,9 @@ def _read_option(section: Any, name: str, value: Any, key: str) -> Any:
 
 
 def unknown_key(key: str, names: Sequence[str]) -> ConfigError:
-    """Make the error for an undeclared dotted `key`: the `names` beside it, and the nearest anywhere.
+    """Make the error for an undeclared dotted `key`: the `names` on its level, and the nearest name anywhere.
 
-    For a name of another library it is our name for that.
+    For another library's name, the nearest name is ours for that option.
     """
     everywhere = [*names, *(option for kind in kinds.run_kinds() for option in kinds.declared(kind))]
     gone = next((name for name in removed() if f"{kinds.bare(key)}.".startswith(f"{name}.")), "")
@@ -271,7 +271,7 @@ def _misplaced(key: str, value: Any, plain: Mapping[str, Any]) -> ConfigError:
     """Make the error for a key that this kind of run lacks, for a section its first option."""
     kind, env = kinds.run_kind(plain), plain.get("env")
     if isinstance(env, Mapping) and isinstance(env.get("id"), str):
-        kinds.check_own_game(env["id"])  # else each of its options would be blamed
+        kinds.check_own_game(env["id"])  # else the error would name one of its options
     while isinstance(value, Mapping) and value and kinds.owners(inner := f"{key}.{next(iter(value))}"):
         key, value = inner, next(iter(value.values()))
     elsewhere = kinds.belongs_elsewhere(kind, key, plain)
@@ -291,7 +291,7 @@ def _read(kind: Any, option: Field[Any], value: Any) -> Any:
         raise ValueError(f"must be {error}{_rule(option)}") from error
     allowed = option.metadata.get("allowed")
     wrong = unusable_text(read) if isinstance(read, str) else ""
-    if not wrong and allowed is not None and read != option.default:  # "" or None: not given
+    if not wrong and allowed is not None and read != option.default:  # "" or None: not set
         wrong = complaint(read, allowed) or ""
     if wrong:
         numeric = isinstance(option.default, int | float)
@@ -341,7 +341,7 @@ def _read_kwargs(value: Any) -> dict[str, Any]:
         raise ValueError("must be a mapping of the game's options by name, such as env.kwargs.board_size=3")
     for name, item in value.items():
         if not isinstance(item, bool | int | float | str | None):
-            raise ValueError(f"{name} is a {type(item).__name__}; must be a number, a truth value or text")
+            raise ValueError(f"{name} is a {type(item).__name__}; must be a number, a Boolean or text")
         if isinstance(item, str) and ("${" in item or unusable_text(item)):
             raise ValueError(f"{name}: {unusable_text(item) or 'must be text without ${...}'}")
     return dict(value)

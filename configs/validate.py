@@ -1,6 +1,6 @@
-"""Validation of configurations: each option by itself first, then several at once.
+"""Validation of configurations: each option alone, then combinations.
 
-Keys are written as they are typed on the command line: `phases.0.stages.1.at` is the second stage of the first phase.
+Keys are written as on the command line: `phases.0.stages.1.at` is the second stage of the first phase.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ IDLE: tuple[IdleRow, ...] = (
         "evaluation.games",
     )),
 )  # fmt: skip
-"""Kind of run, what is set, and the beginnings of the options that then have no effect.
+"""Kind of run, condition, and prefixes of the options that then have no effect.
 
-Such options are allowed, since a run file may set what an override switches off, and are named when the run starts.
+Such options are allowed, since a run file may set what an override switches off. They are listed at the run's start.
 """
 
 
 def validate(config: schema.RunConfig, *, started: bool = False) -> None:
     """Return if `config` can run, else raise `ConfigError`: one line with key, value, allowed values and the fix.
 
-    A `started` run may have options without effect, since it may have started before they were refused.
+    A `started` run may have options without effect, since older versions accepted them.
     """
     check_own_game(config.env.id)
     if is_game(config.env.id) or config.game == IMPORTED:
@@ -63,20 +63,20 @@ def validate(config: schema.RunConfig, *, started: bool = False) -> None:
 def _check_idle(config: schema.RunConfig) -> None:
     """Refuse a non-default option whose `needs` are not met; raises `ConfigError`.
 
-    Features on by default may be switched off beside their parameters: `grpo.kl_beta=0` beside its warm-up is valid.
+    A feature that is on by default may be switched off alone: `grpo.kl_beta=0` with a warm-up is valid.
     """
     fields, values = declared(type(config)), options(config)
     for key, near in unmet_needs(config).items():
         default = fields[bare(key)].default
         if values[key] != default:
-            # The item of a list has no default, but the list has.
+            # A list's item has no default, but the list has one.
             name, default_text = (bare(key), "[]") if default is MISSING else (key, str(default).lower())
             value = str(values[key]).lower()
-            raise ConfigError(f"{name}={value}: has no effect without {near}; give that, too, or {name}={default_text}")
+            raise ConfigError(f"{name}={value}: has no effect without {near}; set that too, or {name}={default_text}")
 
 
 def unmet_needs(config: schema.RunConfig) -> dict[str, str]:
-    """Return what each option without effect would need, by the option's key."""
+    """Return the unmet requirement of each option without effect, by key."""
     fields, values = declared(type(config)), options(config)
     unmet: dict[str, str] = {}
     for key in values:
@@ -89,7 +89,7 @@ def unmet_needs(config: schema.RunConfig) -> dict[str, str]:
 
 
 def idle_options(config: schema.RunConfig) -> list[str]:
-    """Return a line for each row of `IDLE`, and of the kind's own, that holds and has options off the default."""
+    """Return a line for each row of `IDLE` and of the kind that applies and has non-default options."""
     fields, values = declared(type(config)), options(config)
     lines = []
     for kind, condition, starts in (*POLICY_IDLE, *((type(config), *row) for row in config.idle), *IDLE):
@@ -104,7 +104,7 @@ def idle_options(config: schema.RunConfig) -> list[str]:
 
 
 def _holds(condition: str, values: Mapping[str, Any]) -> bool:
-    """Return whether all parts of a condition are given, each in all items of its list; options of others count."""
+    """Return whether all parts of a condition hold, each in all items of its list; other kinds' options count."""
     needed = [(part, part.partition("=")[0].removesuffix(" above 0")) for part in condition.split(" and ")]
     return all(
         _given(part.replace(name, key, 1), values) for part, name in needed for key in values if bare(key) == name
@@ -115,11 +115,11 @@ def _given(need: str, values: Mapping[str, Any]) -> bool:
     key, equals, value = need.partition("=")
     if equals:
         return str(values[key]).lower() == value
-    return bool(values.get(key.removesuffix(" above 0"), 0) > 0)  # a kind of run may lack it
+    return bool(values.get(key.removesuffix(" above 0"), 0) > 0)  # the kind of run may lack it
 
 
 def _check_trainer(config: schema.RunConfig) -> None:
-    """Refuse a trainer that the game does not have."""
+    """Reject a trainer that does not support the game."""
     game = IMPORTED if config.game == IMPORTED else config.env.id
     able = [name for kind in run_kinds() if kind.game == game for name in kind.trainers]
     if config.trainer not in able:
@@ -144,7 +144,7 @@ def _check_env(config: schema.PPORunConfig) -> None:
     """Check the number of games played at once."""
     matches, multiple = config.env.num_envs, config.multiple
     if config.seats == 2 and matches < 2:
-        raise ConfigError(f"env.num_envs={matches}: must be at least 2, for the learner to play both seats")
+        raise ConfigError(f"env.num_envs={matches}: must be at least 2, so the learner plays both seats")
     if matches % multiple:
         raise ConfigError(
             f"env.num_envs={matches}: must be a multiple of {multiple}, to play every power equally often"
@@ -188,7 +188,7 @@ def _check_phase(key: str, phase: schema.PhaseConfig, *, first: bool, config: sc
         _check_stage(f"{key}.stages.{index}", stage, config)
     for index, event in enumerate(phase.events):
         if not event.snapshot and event.log_std is None:
-            raise ConfigError(f"{key}.events.{index}: does nothing; give it a snapshot name or a log_std")
+            raise ConfigError(f"{key}.events.{index}: has no effect; set snapshot or log_std")
 
 
 def _check_within(key: str, starts: Sequence[int], updates: int) -> None:
@@ -200,7 +200,7 @@ def _check_within(key: str, starts: Sequence[int], updates: int) -> None:
 def _check_increasing(key: str, starts: Sequence[int]) -> None:
     for index, (before, at) in enumerate(pairwise(starts), start=1):
         if at <= before:
-            raise ConfigError(f"{key}.{index}.at={at}: must be above {before}, where the one before it starts")
+            raise ConfigError(f"{key}.{index}.at={at}: must be above {before}, the start of the previous one")
 
 
 def _check_stage(key: str, stage: schema.StageConfig, config: schema.PPORunConfig) -> None:
@@ -217,8 +217,8 @@ def _check_named(config: schema.PPORunConfig) -> None:
     if not isinstance(config, schema.NamedOpponentsRunConfig):
         return
     if (reward := getattr(config, "reward", "")) and not is_code(reward):
-        hint = "give module:name, as in reward=my_rewards:height; one that a script names is known in that script alone"
-        raise ConfigError(f"reward={reward}: is not a function of a module; {hint}")
+        hint = "use module:name, as in reward=my_rewards:height; functions of a script exist only in that script"
+        raise ConfigError(f"reward={reward}: is not a function; {hint}")
     for index, name in enumerate(config.opponents):
         _check_opponent(f"opponents.{index}", name, config)
     if len(set(config.opponents)) < len(config.opponents):
@@ -228,18 +228,18 @@ def _check_named(config: schema.PPORunConfig) -> None:
     _check_opponent("against", config.against, config)
     if config.opponents:
         names = ",".join(config.opponents)
-        raise ConfigError(f"opponents=[{names}]: has no effect beside against={config.against}; leave it out")
+        raise ConfigError(f"opponents=[{names}]: has no effect with against={config.against}; remove it")
 
 
 def _check_opponent(key: str, name: str, config: schema.PPORunConfig) -> None:
-    """Refuse a plain word that is not a bot, registered opponent or run; files are looked for when the run starts."""
+    """Reject a plain word that is not a bot, registered opponent or run; files are checked when the run starts."""
     if name in config.bots:
         return
     files = isinstance(config, schema.NamedOpponentsRunConfig)
     if files and (name in registered() or any(mark in name for mark in "/.:") or holds((CHECKPOINTS / name).is_dir)):
         return
     names = (*config.bots, *registered()) if files else config.bots
-    hint = "; one that a script registered is known in that script alone"
+    hint = "; an opponent registered by a script exists only in that script"
     raise ConfigError(f"{key}={name}: {complaint(name, names)}{hint if files else ''}")
 
 
@@ -248,5 +248,5 @@ def _check_snapshots_differ(config: schema.PPORunConfig) -> None:
     for p, phase in enumerate(config.phases):
         for e, event in enumerate(phase.events):
             if event.snapshot and event.snapshot in snapshots:
-                raise ConfigError(f"phases.{p}.events.{e}.snapshot={event.snapshot}: is taken already; choose another")
+                raise ConfigError(f"phases.{p}.events.{e}.snapshot={event.snapshot}: is already used; choose another")
             snapshots.add(event.snapshot)

@@ -50,12 +50,12 @@ if TYPE_CHECKING:
 def evaluate(player: Any = None, *, progress: bool = False, **options: Any) -> Evaluation:
     """Evaluate `player` as `python eval/run.py --ckpt PLAYER ...` does, and return the table as data and text.
 
-    `player` is what `sparring.load` takes or returns, a bot (`bot:ace`), a language model or a Python object;
-    None for `ladder=True`.
-    `options` are those of the command line (`opponents`, `games`, `episodes`, `seed`, `regimes`, `require`, `env`...).
-    Nothing is printed, and nothing written unless `out` or `replay` says where; `progress` shows a bar.
+    `player` is anything that `sparring.load` accepts or returns, a bot (`bot:ace`), a language model or a Python
+    object. It is None for `ladder=True`. `options` are the command-line options (`opponents`, `games`, `episodes`,
+    `seed`, `regimes`, `require`, `env`...). Prints nothing and writes files only for `out` and `replay`. `progress`
+    shows a progress bar.
 
-    The result has `data`, the content of eval.json, `markdown`, and `failures`, a line per requirement not met.
+    The result has `data` (the content of eval.json), `markdown`, and `failures`, one line per failed requirement.
     Raises `InputError` for bad input, in one line.
     """
     game, read = _read(player, options, progress=progress)
@@ -69,15 +69,15 @@ def evaluate(player: Any = None, *, progress: bool = False, **options: Any) -> E
 def record(player: Any, path: str | Path, *, progress: bool = False, **options: Any) -> Path:
     """Play one match of `player` and write its replay to `path`; return the path.
 
-    The suffix chooses the kind: .html, a page on which to watch it (dogfight, Diplomacy, chess), .gif (dogfight,
-    Gymnasium's environments) or .pgn (chess). `options` are those of `evaluate`; of several opponents each has a match.
-    No table is written. Raises `InputError` for bad input, in one line.
+    The suffix selects the format: .html, a page that replays it (dogfight, Diplomacy, chess), .gif (dogfight, Gymnasium
+    environments) or .pgn (chess). `options` are the same as in `evaluate`; each opponent plays one match. No table is
+    written. Raises `InputError` for bad input, in one line.
     """
     path = user_path("path", path)
     game = run.evaluation_of(_choice(player, options).game)
     option = game.replays.get(path.suffix.lower())
     if option is None:
-        raise InputError(f"{path}: is not a replay of this game; give a name that ends in {listed([*game.replays])}")
+        raise InputError(f"{path}: is not a replay format of this game; the name must end in {listed([*game.replays])}")
     game, read = _read(player, {**game.shortest, **options, option: path}, progress=progress)
     evaluation = game.evaluate(read)
     if path in evaluation.outputs:
@@ -103,7 +103,7 @@ def _choice(player: Any, options: Mapping[str, Any]) -> run.GameChoice:
 
 
 def _named(player: Any) -> Any:
-    """Return the file of a loaded policy, and other players as they are."""
+    """Return the file of a loaded policy, and other players unchanged."""
     return getattr(player, "path", None) or player
 
 
@@ -122,12 +122,12 @@ def load(
 ) -> LoadedPolicy | ArrayActor:
     """Load a trained policy, named as in `eval/run.py --ckpt`.
 
-    `policy` is a file (.pt, an ONNX agent, a .zip of Stable-Baselines3), a run's name, `final.pt` for the newest run,
-    or a released policy, such as `released/dogfight_quickstart`. `module` may be imported to make an environment named
-    "module:id", or a PettingZoo game outside of PettingZoo's own package. Code that only a file names is never run.
-    `vecnormalize` is the file of SB3's `VecNormalize` that belongs to a .zip; a file beside it with a usual name is
-    read automatically. With `device="numpy"` a policy of this project does not need torch and has only `act(obs)`,
-    deterministic actions of arrays.
+    `policy` is a file (.pt, an ONNX agent, a Stable-Baselines3 .zip), a run's name, `final.pt` for the newest run, or a
+    released policy, such as `released/dogfight_quickstart`. `module` allows the import of a module that defines an
+    environment named "module:id" or a PettingZoo game outside PettingZoo's own package. Code that only a file names is
+    never run. `vecnormalize` is the SB3 `VecNormalize` file of a .zip; a file with a usual name in the same folder is
+    loaded automatically. With `device="numpy"`, a policy of this project runs without torch and has only `act(obs)`,
+    which returns deterministic actions as arrays.
 
     Raises `InputError`, in one line, for an unknown name, a damaged file, and players without observations: bots and
     language models.
@@ -135,10 +135,10 @@ def load(
     player = find_player(str(policy))
     if device == "numpy":
         if not isinstance(player, Path) or player.suffix != ".pt":
-            raise InputError(f"{policy}: device='numpy' takes a policy of this project (.pt)")
+            raise InputError(f"{policy}: device='numpy' requires a policy of this project (.pt)")
         return read_actor(player, display_name(player))
     if vecnormalize is not None and Path(str(player)).suffix != ".zip":
-        raise InputError(f"vecnormalize={vecnormalize}: goes with a zip of Stable-Baselines3; {policy} is none")
+        raise InputError(f"vecnormalize={vecnormalize}: requires a Stable-Baselines3 zip; {policy} is not one")
     prepare_torch()
     if isinstance(player, str) or player.is_dir() or trains_language_model(player.parent / "config.yaml"):
         raise InputError(
@@ -158,11 +158,11 @@ def load(
 
 
 def payoff(run: str | Path = "", *, progress: bool = False, **options: Any) -> CommandReport:
-    """Play the snapshots of `run` and other players against each other, as `python eval/payoff.py --ckpt RUN` does.
+    """Play the snapshots of `run` and other players in a round robin, as `python eval/payoff.py --ckpt RUN` does.
 
-    Without a run, `opponents` alone play, in the game `env` if their names do not say which. `options` are `opponents`,
-    `snapshots`, `games`, `seed`, `regimes`, `anchor` and others. `data` has `players`, the matrix `payoff` of shares of
-    points, its `intervals`, and ratings. Nothing is written unless `out="payoff.png"` says where.
+    Without a run, only `opponents` play; set `env` if their names do not identify the game. `options` are `opponents`,
+    `snapshots`, `games`, `seed`, `regimes`, `anchor` and others. `data` has `players`, the matrix `payoff` of point
+    shares, its `intervals`, and ratings. Files are written only with `out`, such as `out="payoff.png"`.
 
     Raises `InputError` for bad input, in one line.
     """
@@ -176,9 +176,9 @@ def payoff(run: str | Path = "", *, progress: bool = False, **options: Any) -> C
 def export(policy: Any, path: str | Path | None = None, *, batch: str | int | None = None) -> Path:
     """Write `policy` as an ONNX file, as `python eval/export.py --ckpt POLICY --out PATH` does; return the path.
 
-    `policy` is a checkpoint of the dogfight, named as for `sparring.load`, or what that returns. By default the file is
-    beside the checkpoint and ends in .onnx. The model takes any number of observations at once (`batch="free"`), or 1,
-    which the public challenge asks and is the default under its rules. Needs the extra `export`.
+    `policy` is a dogfight checkpoint, named as for `sparring.load`, or a loaded policy. By default the file is written
+    beside the checkpoint and ends in .onnx. The model accepts batches of any size (`batch="free"`) or one observation,
+    which the public challenge requires; that is the default under its rules. Needs the extra `export`.
 
     Raises `InputError` for bad input, in one line, and for a policy that is too large or differs from torch.
     """
@@ -188,10 +188,10 @@ def export(policy: Any, path: str | Path | None = None, *, batch: str | int | No
 
 
 def play(opponent: Any = None, **options: Any) -> None:
-    """Serve the page on which to play against `opponent`, as `python eval/play.py --opponent OPPONENT` does.
+    """Serve a page for playing against `opponent`, as `python eval/play.py --opponent OPPONENT` does.
 
     `opponent` is a bot, a policy or a Python object; in Diplomacy `opponents` names several, as a list or by power,
-    `{"GERMANY": Mine}`. `env` is the game, by default the opponent's; further options depend on the game (`python
+    `{"GERMANY": Mine}`. `env` is the game, by default the opponent's. Other options depend on the game (`python
     eval/play.py --env diplomacy --help`). The address is printed and opened. Returns when the process is interrupted
     with Ctrl-C, by `KeyboardInterrupt`; `static="fly.html"` writes a page without a server and returns.
 

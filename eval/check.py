@@ -1,8 +1,7 @@
-"""Check a game of PettingZoo or OpenSpiel before it is learned: `python eval/check.py my_package.my_game`.
+"""Check a PettingZoo or OpenSpiel game before training: `python eval/check.py my_package.my_game`.
 
-Runs PettingZoo's own tests of the interface, plays random matches, and learns for half a minute in a run that is thrown
-away. Prints what fits, what is good to know, and what to change. The module of the game is imported: the command line
-names it.
+Runs PettingZoo's own interface tests, plays random matches, and trains for half a minute in a run that is discarded.
+Prints what is compatible, what to know, and what to change. Imports the module named on the command line.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ examples:
   python eval/check.py pettingzoo.classic.connect_four_v3 --trial 0
   python eval/check.py openspiel:leduc_poker
 
-exit codes: 0 nothing has to be changed, 1 something has, 2 bad input, 130 stopped with Ctrl-C"""
+exit codes: 0 nothing to change, 1 something to change, 2 bad input, 130 stopped with Ctrl-C"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +46,8 @@ class CheckOptions(CommandOptions):
 
     TEXT = CommandText(
         "eval/check.py",
-        "Check a game of PettingZoo or OpenSpiel: its interface, seeds, masks, seats, rewards, spaces and speed, and "
-        "half a minute of learning.",
+        "Check a PettingZoo or OpenSpiel game: its interface, seeds, masks, seats, rewards, spaces and speed, and "
+        "half a minute of training.",
         _EXAMPLES,
         usage="python eval/check.py GAME [KEY=VALUE ...] [options]",
     )
@@ -57,19 +56,19 @@ class CheckOptions(CommandOptions):
     kwargs: Mapping[str, Any] = argument((), metavar="KEY=VALUE", positional=True)
     """Options of the game itself."""
     games: int = argument(200, GAMES, metavar="N")
-    """Random matches."""
+    """Number of random matches."""
     seed: int = argument(0, SEED, metavar="N")
     """Seed of the matches (default: 0)."""
     trial: float = argument(30.0, TRIAL, metavar="S")
-    """Seconds of learning (default: 30); 0 for none."""
+    """Seconds of training (default: 30); 0 for none."""
     outcome: str = argument("", metavar="F")
-    """env.outcome of training, module:function."""
+    """env.outcome for training, module:function."""
     observation: str = argument("auto", metavar="O")
-    """env.observation of training (default: auto)."""
+    """env.observation for training (default: auto)."""
     roles: tuple[str, ...] = argument((), metavar="R")
-    """env.roles of training: the seats of each policy, as in --roles 'adversary_*' 'agent_*'."""
+    """env.roles for training: the seats of each policy, as in --roles 'adversary_*' 'agent_*'."""
     out: Path | None = argument(None, metavar="JSON")
-    """Write the report there as data."""
+    """Write the report to this file."""
     quiet: bool = argument(False)
     """Print nothing."""
     package: str = ""
@@ -77,7 +76,7 @@ class CheckOptions(CommandOptions):
 
     @classmethod
     def from_words(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the options of the game with values of YAML."""
+        """Return the options of the game with values parsed as YAML."""
         game, *pairs = values.pop("game", [""])
         return values | {"game": game, "kwargs": dict(map(_option, pairs))}
 
@@ -89,9 +88,9 @@ class CheckOptions(CommandOptions):
         return {"package": package, "id": name}
 
     def check(self) -> None:
-        """Raise `InputError` for a missing game, and a report of another form."""
+        """Raise `InputError` for a missing game or a report path with another suffix."""
         if not self.id:
-            raise InputError("GAME is missing: give a module, module:function, or openspiel:NAME")
+            raise InputError("GAME is missing: pass a module, module:function, or openspiel:NAME")
         check_suffix("--out", self.out, ".json")
 
 
@@ -101,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def check(options: CheckOptions) -> CommandReport:
-    """Check a game. Raises `InputError` for bad input, and for what is not a game."""
+    """Check a game. Raises `InputError` for bad input or if the name is not a game."""
     make_folders([], files=[options.out])
     announce_loading(quiet=options.quiet)
     from sparring.envs.imported.evaluation.conformance import FIX, check_game
@@ -130,7 +129,7 @@ def check(options: CheckOptions) -> CommandReport:
 
 
 def _option(word: str) -> tuple[str, Any]:
-    """Return an option of the game, KEY=VALUE, with a value of YAML."""
+    """Parse a game option, KEY=VALUE, with a YAML value."""
     key, equals, text = word.partition("=")
     if not equals or not key.isidentifier():
         raise InputError(f"{word}: is not an option of the game; write KEY=VALUE, such as board_size=5")
@@ -144,12 +143,12 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _markdown(game: ImportedGame, lines: Sequence[CheckLine], faults: int) -> str:
-    """Return the report: a table, what must be changed first."""
+    """Return the report as a table; what must be changed comes first."""
     from sparring.envs.imported.evaluation.conformance import FIX, NOTE, OK
 
     order = {FIX: 0, NOTE: 1, OK: 2}
     rows = [(line.check, line.level, line.text) for line in sorted(lines, key=lambda line: order[line.level])]
-    verdict = f"{faults} thing{'s' * (faults != 1)} to change" if faults else "nothing has to be changed"
+    verdict = f"{faults} thing{'s' * (faults != 1)} to change" if faults else "nothing to change"
     start = as_called(f"python train.py env={game.package} env.id={game.id}")
     options = "".join(f" env.kwargs.{key}={value}" for key, value in game.kwargs.items())
     options += f" 'env.roles=[{','.join(game.roles)}]'" if game.roles else ""
@@ -161,13 +160,13 @@ def _markdown(game: ImportedGame, lines: Sequence[CheckLine], faults: int) -> st
 def check_game(
     game: str, kwargs: Mapping[str, Any] | None = None, *, progress: bool = False, **options: Any
 ) -> CommandReport:
-    """Check a game of PettingZoo or OpenSpiel, as `python eval/check.py GAME KEY=VALUE ...` does; return the report.
+    """Check a PettingZoo or OpenSpiel game, as `python eval/check.py GAME KEY=VALUE ...` does; return the report.
 
-    `game` is a module, "module:function" or "openspiel:NAME", `kwargs` are its own options; `options` are `games`,
-    `seed`, `trial` (seconds of learning, 0 for none), `outcome`, `observation` and `out`. `data` has `faults`, the
+    `game` is a module, "module:function" or "openspiel:NAME", and `kwargs` are its own options. `options` are `games`,
+    `seed`, `trial` (seconds of training, 0 for none), `outcome`, `observation` and `out`. `data` has `faults`, the
     number of things to change, and `lines`.
 
-    Raises `InputError` for bad input, in one line, and for what is not a game.
+    Raises `InputError` for bad input, in one line, or if `game` is not a game.
     """
     keywords = {"game": game, "kwargs": kwargs, **options, "quiet": not progress}
     return written(check(from_keywords(CheckOptions, keywords)))

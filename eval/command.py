@@ -35,9 +35,9 @@ BAD_INPUT = 2
 INTERRUPTED = 130
 TERMINATED = 143
 END_SECONDS = 8.0
-"""Longest time from a signal to the end of a command; what is finished is in files by then."""
+"""Longest time from a signal to the exit of a command; finished results have been written by then."""
 NUMBERED = r"%s-(\d{4,})\.json"
-"""Names of earlier results, after the name of the latest."""
+"""Names of earlier results, appended to the name of the latest."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class ReportText:
     """A table as text and as data."""
 
     markdown: str
-    """The table, as in eval.md; empty if nothing was played to its end."""
+    """The table, as in eval.md; empty if no game was finished."""
     json: str
     """The text of eval.json or of the command's JSON file, byte for byte."""
 
@@ -64,7 +64,7 @@ class CommandReport(ReportText):
     """Result of `exploit.py`, `payoff.py`, `seeds.py` or `curves.py`: its table, and the files that belong to it."""
 
     files: Mapping[Path, str | bytes] = field(default_factory=dict)
-    """Content by path, the JSON and markdown among them; empty if nothing is to be written."""
+    """Content by path, including the JSON and markdown; empty if nothing is to be written."""
     quiet: bool = False
 
 
@@ -75,31 +75,31 @@ class Evaluation(ReportText):
     stem: tuple[Path, str] | None = None
     """Folder and name, without suffix, under which the command line writes both."""
     outputs: Mapping[Path, Callable[[Path], None]] = field(default_factory=dict)
-    """Replays and pictures asked for, each with its writer."""
+    """Requested replays and pictures, each with its writer."""
     failures: tuple[str, ...] = ()
-    """A line per requirement that is not met."""
+    """One line per failed requirement."""
     cut: BaseException | None = None
-    """What ended the games early; the table is then of those played."""
+    """What ended the games early; the table then covers the finished games."""
     cut_note: str = ""
     quiet: bool = False
 
 
 @dataclass(frozen=True)
 class GameEvaluation:
-    """How a game is evaluated: its options, what plays them, and the options that write a replay, by its suffix."""
+    """How a game is evaluated: its options, the function that plays them, and the replay options by suffix."""
 
     options: type[EvaluateOptions]
     evaluate: Callable[[Any], Evaluation]
     replays: Mapping[str, str]
     shortest: Mapping[str, int]
-    """Options of the shortest evaluation, for a replay alone."""
+    """Options of the shortest evaluation, used when only a replay is requested."""
     policy_loader: str = ""
-    """Loader "module:name" of a file, a device and a module, where the game has no record that names one."""
+    """Loader "module:name", called with a file, a device and a module, if the game's record does not name one."""
 
 
 @dataclass(frozen=True)
 class GamePayoff:
-    """How `eval/payoff.py` makes the matrix of a game: its options, and what plays them, given `keep` files or not."""
+    """How `eval/payoff.py` makes a game's matrix: its options, and a function that plays them."""
 
     options: type[PlayerOptions]
     payoff: Callable[..., CommandReport]
@@ -108,10 +108,11 @@ class GamePayoff:
 def publish_evaluation(evaluation: Evaluation) -> int:
     """Print and write an evaluation and its outputs, and return the exit code: 1 if a requirement failed.
 
-    Raises what cut the games short, once those played are written, and `InputError` where there is nothing to write.
+    If the games were cut short, writes the finished ones and raises the cause. Raises `InputError` if nothing was
+    played.
     """
     if not (evaluation.markdown or evaluation.outputs or evaluation.cut):
-        raise InputError("no game was played, and no replay was asked for: give --games at least 2")
+        raise InputError("no games played and no replay requested: set --games to at least 2")
     if evaluation.markdown:
         folder, name = evaluation.stem or (None, "")
         publish_results(folder, name, evaluation.markdown, evaluation.json, quiet=evaluation.quiet)
@@ -132,7 +133,7 @@ def run_command(name: str, command: Callable[[Sequence[str]], int], arguments: S
     `arguments` default to those of the process, which then ends at once after Ctrl-C.
     """
     words = sys.argv[1:] if arguments is None else arguments
-    UNFINISHED.clear()  # those of an earlier command in this process are not this one's
+    UNFINISHED.clear()  # left by an earlier command in this process
     try:
         with ending_on_signals():
             return quiet_on_closed_pipe(command, words)
@@ -158,10 +159,9 @@ class Terminated(KeyboardInterrupt):
 
 @contextmanager
 def ending_on_signals() -> Iterator[None]:
-    """Within this context SIGTERM ends a command as Ctrl-C does, and either within `END_SECONDS`, whatever it does.
+    """Within this context SIGTERM ends a command as Ctrl-C does. Either ends it within `END_SECONDS`.
 
-    Handlers that the command sets itself, such as those of a training, replace these. Outside the main thread it does
-    nothing.
+    Handlers that the command sets itself, such as during training, replace these. Does nothing outside the main thread.
     """
 
     def end(number: int, frame: FrameType | None) -> NoReturn:
@@ -182,26 +182,26 @@ def ending_on_signals() -> Iterator[None]:
 
 
 def _say_what_is_kept(name: str, words: Sequence[str]) -> None:
-    """Print where the results of a command that was cut are kept, and the command that goes on."""
+    """Print where the results of an interrupted command are kept, and the command that resumes it."""
     for path in sorted(UNFINISHED):
-        say(f"what is finished is kept in {path}; to go on: python {name} {shlex.join(words)}")
+        say(f"finished results are kept in {path}; to resume: python {name} {shlex.join(words)}")
 
 
 def prepare_torch() -> None:
     """Prepare the process for torch, before it is imported. Raises `InputError` if it is not installed."""
     require_package("torch", "train")
-    # Threads that spin while waiting make playing ten times slower on a machine with other load.
+    # Spinning threads make matches ten times slower on a loaded machine.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def announce_loading(*, quiet: bool) -> None:
-    """Prepare the process for torch and print a message that loading it takes a while."""
+    """Prepare the process for torch and announce that loading takes a while."""
     prepare_torch()
     say(LOADING, enabled=not quiet)
 
 
 def place_of(out: Path | None, beside: tuple[Path, str] | None, name: str) -> tuple[Path, str] | None:
-    """Return folder and name of results: in --out, if given, with `name` for a player without a place beside it."""
+    """Return folder and name of results: in --out if given; `name` is for a player without its own folder."""
     return (out, beside[1] if beside else name) if out else beside
 
 
@@ -214,7 +214,7 @@ def use_machine(device: str, threads: int, *, quiet: bool) -> tuple[str, int]:
 
 
 def make_folders(folders: Iterable[Path | None], *, files: Iterable[Path | None] = ()) -> None:
-    """Create `folders` and the parents of `files` before playing: a wrong path must not waste the games.
+    """Create `folders` and the parents of `files` before playing, so a wrong path does not waste the games.
 
     None entries are skipped. Raises `InputError` if a folder cannot be created or a file's path is a folder.
     """
@@ -223,21 +223,21 @@ def make_folders(folders: Iterable[Path | None], *, files: Iterable[Path | None]
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(f"{folder}: cannot be made ({error.strerror}); give another place") from error
+            raise InputError(f"{folder}: cannot be created ({error.strerror}); choose another path") from error
     for path in outputs:
         if path.is_dir():
-            raise InputError(f"{path}: is a folder; give the name of a file")
+            raise InputError(f"{path}: is a folder; pass a file name")
 
 
 def kept_cells(stem: tuple[Path, str] | None) -> Path | None:
-    """Return the file of the cells played so far, beside the results that they become; None where none are written."""
+    """Return the file of the cells played so far, beside the final results; None if no results are written."""
     return stem[0] / f"{stem[1]}.cells.jsonl" if stem else None
 
 
 def cell_key(conditions: Mapping[str, Any], files: Iterable[Path]) -> str:
     """Return a key that changes with the conditions of a cell, this code, and the content of its players' files.
 
-    Of a folder all files count.
+    For a folder, all files count.
     """
     contents = [path for place in files for path in (sorted(place.rglob("*")) if place.is_dir() else [place])]
     digests = [sha256(file.read_bytes()).hexdigest() for file in contents if file.is_file()]
@@ -258,7 +258,7 @@ def publish_report(report: CommandReport) -> int:
 
 
 def publish(text: str, files: Mapping[Path, str | bytes], *, quiet: bool = False) -> None:
-    """Print `text`, write the `files` of one folder, and print their names; if `quiet`, only write them."""
+    """Print `text`, write the `files` of one folder, and print their names; with `quiet`, only write."""
     if not quiet:
         print(printable_lines(as_called(text)))
     write_files(files)
@@ -274,9 +274,9 @@ def write_files(files: Mapping[Path, str | bytes]) -> None:
 
 
 def publish_results(folder: Path | None, name: str, text: str, data: str, *, quiet: bool = False) -> None:
-    """Print the table `text`, and write it and its JSON `data` into `folder` unless that is None.
+    """Print the table `text`. Write it and its JSON `data` into `folder` unless that is None.
 
-    Other results that were there stay, under the next free number: eval.json becomes eval-0001.json.
+    Earlier results are kept under the next free number: eval.json becomes eval-0001.json.
     """
     if folder:
         _keep_earlier(folder, name, data)
@@ -284,7 +284,7 @@ def publish_results(folder: Path | None, name: str, text: str, data: str, *, qui
 
 
 def _keep_earlier(folder: Path, name: str, data: str) -> None:
-    """Copy the results in `folder` to the next number, unless they are `data` or have a number already."""
+    """Copy the results in `folder` to the next number, unless they equal `data` or are already numbered."""
     earlier = _contents(folder, name)
     if not earlier or _without_command(earlier[".json"]) == _without_command(data):
         return
@@ -298,7 +298,7 @@ def _keep_earlier(folder: Path, name: str, data: str) -> None:
 
 
 def _without_command(data: str | bytes) -> Any:
-    """Return results without the command line, which may differ in --quiet alone; text that is not JSON unchanged."""
+    """Return results without the command line, which may differ only in --quiet. Text that is not JSON is unchanged."""
     try:
         results = json.loads(data)
     except ValueError:
@@ -307,7 +307,7 @@ def _without_command(data: str | bytes) -> Any:
 
 
 def _contents(folder: Path, name: str) -> dict[str, bytes]:
-    """Return the results of this name by suffix: the JSON file, then the table; nothing behind a missing one."""
+    """Return the results of this name by suffix, the JSON file and then the table, up to the first missing one."""
     contents: dict[str, bytes] = {}
     for suffix in (".json", ".md"):
         try:
@@ -330,16 +330,16 @@ def write(path: Path, writer: Callable[[Path], None]) -> None:
     try:
         writer(path)
     except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror}); give another place, as with --out") from error
+        raise InputError(f"{path}: cannot be written ({error.strerror}); choose another path, as with --out") from error
 
 
 def fill_page(template: Path, *, title: str, data: Any, **parts: str) -> str:
     """Return the text of `template` with every {{name}} replaced, in one pass.
 
-    Names are `title` and `data` (JSON), both escaped, and those of `parts`, which are taken as they are.
+    Names are `title` and `data` (JSON), both escaped, and the names of `parts`, inserted unchanged.
     """
     plain = json.dumps(data, separators=(",", ":"))
-    # In a script element only "<" needs escaping; & and > are escaped as well, to be safe.
+    # In a script element only "<" needs escaping; escaping & and > as well is safer.
     inert = plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     values = {"title": html.escape(printable(title)), "data": inert} | parts
     return re.sub(r"\{\{(\w+)\}\}", lambda mark: values[mark[1]], template.read_text(encoding="utf-8"))
@@ -351,9 +351,9 @@ def join_files(folder: Path, *names: str) -> str:
 
 
 def several_names(what: str, names: Any) -> Any:
-    """Return `names`, several; a single text would be taken for one of them."""
+    """Return `names`; raise `InputError` for a single text, which would be read as one name."""
     if isinstance(names, str | Path):
-        raise InputError(f"{what}: {str(names)!r} is one name; give a list, [{str(names)!r}]")
+        raise InputError(f"{what}: {str(names)!r} is one name; pass a list, [{str(names)!r}]")
     return names
 
 

@@ -1,10 +1,10 @@
 """Learning curves of several runs: `python eval/curves.py "on=RUN,RUN" "off=RUN,RUN" --metrics M M --out curves.png`.
 
-Reads each run from its folder, W&B files, TensorBoard events, trackio or the W&B cloud. Draws a panel per metric over
-env steps: every run as a thin line, its group's mean as a thick one with a band. Starts of phases and stages are the
-first run's. The band is the mean's 95 % interval over the runs (Student's t). For a single run it is the standard
-deviation of the updates that a point averages. Also prints a table: for each group the mean, minimum and maximum of its
-runs' last values. Works without torch and the game, so it can be used during training.
+Reads each run from its folder, W&B files, TensorBoard events, trackio or the W&B cloud. Draws one panel per metric over
+env steps: each run is a thin line, its group's mean a thick line with a band. Vertical lines mark the phases and stages
+of the first run. The band is the mean's 95 % interval over the runs (Student's t). For a single run it is the standard
+deviation of the updates that a point averages. Also prints the mean, minimum and maximum of each group's last values.
+Needs neither torch nor the game, so it can be used during training.
 
 `history.py` reads, `panels.py` draws. Drawing needs matplotlib: `sparring install plots`.
 """
@@ -63,48 +63,48 @@ exit codes: 0 done, 2 bad input or a package missing, 130 stopped with Ctrl-C"""
 
 @dataclass(frozen=True, kw_only=True)
 class CurveOptions(CommandOptions):
-    """Options of the command; the runs have not been located."""
+    """Options of the command; the runs have not been located yet."""
 
     TEXT = CommandText(
         "eval/curves.py",
-        "Draw learning curves of runs, a panel per metric over env steps, and print their last values. In a group of "
-        "several runs every run is a thin line, and their mean a thick one with its 95 % interval.",
+        "Draw learning curves of runs, one panel per metric over env steps, and print their last values. In a group "
+        "of several runs, each run is a thin line and their mean a thick line with its 95 % interval.",
         _EXAMPLES,
         usage="python eval/curves.py GROUP [GROUP ...] [options]",
     )
     groups: Groups = argument((), metavar="GROUP", positional=True)
-    """RUN or LABEL=RUN,RUN: runs' names or folders, together one group."""
+    """RUN or LABEL=RUN,RUN: names or folders of the runs in one group."""
     metrics: tuple[str, ...] = argument((), metavar="M", split=True)
-    """Keys of docs/metrics.md (default: win rate, return or reward)."""
+    """Metrics, as in docs/metrics.md (default: win rate, return or reward)."""
     log: tuple[str, ...] = argument((), metavar="M", split=True)
-    """Metrics on a logarithmic axis."""
+    """Metrics to draw on a logarithmic axis."""
     smooth: int = argument(5, SMOOTH, metavar="N")
-    """Show means of the last N updates (default: 5; 1: as it is)."""
+    """Average the last N updates (default: 5; 1: no smoothing)."""
     by_update: bool = argument(False)
-    """Over updates instead of env steps, where runs differ in these."""
+    """Plot over updates instead of env steps, if the runs' env steps differ."""
     no_events: bool = argument(False)
-    """No vertical lines where phases and stages begin."""
+    """Do not mark the starts of phases and stages."""
     dir: Path | None = argument(None, metavar="DIR")
-    """Folder of the runs (default: checkpoints), of any source."""
+    """Folder of the runs, for any source (default: checkpoints)."""
     source: str = argument("auto", SOURCES, metavar="S")
-    """Where to look (default: auto, all of them, the cloud last)."""
+    """Where to look (default: auto, all sources, the cloud last)."""
     project: str = argument("", metavar="P")
-    """Project of W&B or trackio."""
+    """W&B or trackio project."""
     title: str = argument("", metavar="T")
-    """A line above the picture."""
+    """Title of the picture."""
     out: Path | None = argument(None, metavar="FILE")
     """The picture, .png or .svg (default: curves.png)."""
 
     @classmethod
     def from_words(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the groups that words name."""
+        """Parse the groups."""
         return values | {"groups": tuple(map(_read_group, values.get("groups", ())))}
 
     def check(self) -> None:
-        """Raise `InputError` without runs, or for a picture of another form."""
+        """Raise `InputError` without runs or for another picture format."""
         check_suffix("--out", self.out, *FORMS)
         if not self.groups:
-            raise InputError("no runs are given: name one or more before the options, or LABEL=RUN,RUN for a group")
+            raise InputError("no runs given: name one or more before the options, or LABEL=RUN,RUN for a group")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -120,9 +120,9 @@ def read_groups(options: CurveOptions) -> list[CurveGroup]:
         runs = tuple(_read_run(name, where, by_update=options.by_update) for name in names)
         group = CurveGroup(label or ", ".join(run.name for run in runs), runs)
         if group.label in groups:
-            raise InputError(f"{group.label}: two groups are called so; give another label, as in LABEL=RUN,RUN")
+            raise InputError(f"{group.label}: two groups have this label; choose another, as in LABEL=RUN,RUN")
         if len({(run.folder, run.name) for run in runs}) < len(runs):
-            raise InputError(f"{group.label}: a run is named twice; every run counts once, leave one out")
+            raise InputError(f"{group.label}: a run is named twice; remove one")
         groups[group.label] = group
     return list(groups.values())
 
@@ -161,7 +161,7 @@ def curves_markdown(groups: Sequence[CurveGroup], metrics: Sequence[str], *, smo
         curves = {group.label: group.curves(metric, smooth=smooth) for group in groups}
         parts.append(f"## {metric}\n\n{table(headings, [_cells(*group, unit) for group in curves.items()])}")
         apart = [label for label, runs in curves.items() if not len(mean(runs).steps)]
-        parts += [f"{label}: its runs have no env steps in common, so their mean has no line." for label in apart]
+        parts += [f"{label}: its runs share no env steps, so their mean is not drawn." for label in apart]
     what = f", each the mean of {smooth} updates" if smooth > 1 else ""
     parts.append(f"mean, min and max are over the runs' last values{what}.")
     return "\n\n".join(parts) + "\n"
@@ -186,7 +186,7 @@ def curves_picture(groups: Sequence[CurveGroup], metrics: Sequence[str], options
     from sparring.eval.analysis.plots.panels import ENV_STEPS, MOST_GROUPS, UPDATES, CurveChart, draw
 
     if len(groups) > MOST_GROUPS:
-        raise InputError(f"{len(groups)} groups: at most {MOST_GROUPS} can be told apart; draw fewer")
+        raise InputError(f"{len(groups)} groups: at most {MOST_GROUPS} have distinct colors; draw fewer")
     first = groups[0].runs[0]
     marks = first.marks() if not options.no_events else []
     chart = CurveChart(
@@ -209,7 +209,7 @@ def _usual(runs: Sequence[RunHistory]) -> str:
     shared = set.intersection(*(set(run.metrics) for run in runs))
     metric = next((name for name in USUAL if name in shared), None)
     if metric is None:
-        raise InputError(f"the runs do not share any of {', '.join(USUAL)}; say what to draw with --metrics")
+        raise InputError(f"the runs do not share any of {', '.join(USUAL)}; choose with --metrics")
     return metric
 
 
@@ -229,7 +229,7 @@ def _label(group: CurveGroup) -> str:
 
 def _note(groups: Sequence[CurveGroup], smooth: int, marked: RunHistory | None) -> str:
     """Return the caption: smoothing, line widths, vertical lines."""
-    parts = [f"values: each the mean of {smooth} updates"] if smooth > 1 else []
+    parts = [f"values: means of {smooth} updates"] if smooth > 1 else []
     if any(len(group.runs) > 1 for group in groups):
         parts.append("thin: one run, thick: the mean of its group, band: the mean's 95 % interval over runs")
     if smooth > 1 and any(len(group.runs) == 1 for group in groups):
@@ -271,9 +271,9 @@ def curves(options: CurveOptions, *, keep: bool = True) -> CommandReport:
 def read_curves(runs: Sequence[str | Path] | Mapping[str, Sequence[str | Path]], **options: Any) -> CommandReport:
     """Read learning curves of runs, as `python eval/curves.py GROUP GROUP ...` does.
 
-    `runs` are names or folders, or groups of these by label, such as `{"on": ["a", "b"], "off": ["c"]}`. `options` are
-    `metrics`, `log`, `smooth`, `by_update`, `no_events`, `title` and `out`. `data["metrics"][METRIC]` has for each
-    group the runs with `env_steps` and `values`. A picture is drawn only with `out="curves.png"`.
+    `runs` are names or folders, or a mapping from labels to groups, such as `{"on": ["a", "b"], "off": ["c"]}`.
+    `options` are `metrics`, `log`, `smooth`, `by_update`, `no_events`, `title` and `out`. `data["metrics"][METRIC]` has
+    for each group the runs with `env_steps` and `values`. A picture is drawn only with `out="curves.png"`.
 
     Raises `InputError` for bad input, in one line.
     """

@@ -1,7 +1,7 @@
 """Replay of a Diplomacy game: `python eval/diplomacy_replay.py --out game.html`; `--help` lists the options.
 
-Bots and policies play one game, or a saved game is read (in this project's format or the package `diplomacy`'s). Writes
-a self-contained HTML page, text, or a saved game, or checks saved games: exit code 1 if a phase differs.
+Bots and policies play one game, or a saved game is read (from this project or the package `diplomacy`). Writes a
+self-contained HTML page, text, or a saved game. Also checks saved games: exit code 1 if a phase differs.
 """
 
 from __future__ import annotations
@@ -42,24 +42,24 @@ examples:
   python eval/diplomacy_replay.py --out game.html --players FRANCE=final.pt,dumbbot --last-year 1920
   python eval/diplomacy_replay.py --out game.html --players RUSSIA=chaos,TURKEY=chaos,dumbbot
   python eval/diplomacy_replay.py --out game.html --players FRANCE=search:seconds=0.5,dumbbot
-  python eval/diplomacy_replay.py --log game.txt --save game.json      the game as text, and to be read again
+  python eval/diplomacy_replay.py --log game.txt --save game.json      the game as text and as a saved game
   python eval/diplomacy_replay.py --game game.json --out game.html     a saved game, ours or of the package diplomacy
   python eval/diplomacy_replay.py --game games.jsonl --verify          every phase adjudicated again
 
 bots: {", ".join(BOTS)}
-A policy orders movements; its retreats and winters are left to the bot of the powers that are not named, or
+A policy orders movements; its retreats and adjustments are left to the bot of the powers that are not named, or
 else to {FALLBACK_BOT}. Language models do not play here, but in eval/run.py --ckpt C --replay game.html.
 exit codes: 0 done, 1 --verify found a difference, 2 bad input, 130 stopped with Ctrl-C"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayOptions(CommandOptions):
-    """Options of the command; players and files have not been located."""
+    """Options of the command; players and files have not been located yet."""
 
     TEXT = CommandText(
         "eval/diplomacy_replay.py",
-        "Let bots and policies play a game of Diplomacy, or read a saved one, and write it as a page to watch in a "
-        "browser, as text, or as a saved game; or check saved games against the adjudicator.",
+        "Play a game of Diplomacy between bots and policies, or read a saved one. Write it as a web page, as text, or "
+        "as a saved game, or check saved games against the adjudicator.",
         _EXAMPLES,
     )
     players: Pairs = argument((), metavar="P", group=_GAME, split=True)
@@ -67,23 +67,23 @@ class ReplayOptions(CommandOptions):
     seed: int = argument(None, SEED, metavar="N", group=_GAME)
     """Seed of the bots (default: 0)."""
     last_year: int = argument(None, LAST_YEAR, metavar="Y", group=_GAME)
-    """Then it is a draw (default: 1910)."""
+    """Year after which the game is a draw (default: 1910)."""
     game: Path | None = argument(None, metavar="JSON", group=_GAME)
     """Show this saved game instead of playing one."""
     verify: bool = argument(False, group=_GAME)
-    """Adjudicate all phases of --game again, or of each line of a .jsonl; name the first that differs."""
+    """Adjudicate all phases of --game, or of each line of a .jsonl, again; report the first that differs."""
     via: str = argument(None, VIA, metavar="V", group=_GAME)
-    """Reading of a move VIA without a convoy, sea or land (default: sea, it stays)."""
+    """How to read a move VIA without a convoy: sea or land (default: sea, the unit stays)."""
     out: Path | None = argument(None, metavar="HTML", group=RESULTS)
     """The page, such as game.html."""
     log: Path | None = argument(None, metavar="TXT", group=RESULTS)
     """Write the game as text."""
     save: Path | None = argument(None, metavar="JSON", group=RESULTS)
-    """Write the game to be read again, as by --game."""
+    """Write the game in a format that --game reads."""
     quiet: bool = argument(False, group=RESULTS)
-    """No bar, no table; only what failed."""
+    """Print only failures, without a bar or table."""
     lineup: tuple[str, ...] = ()
-    """Seven names in the order of the powers."""
+    """Seven names, in power order."""
     rest: str = ""
     """The player given without a power."""
 
@@ -93,11 +93,11 @@ class ReplayOptions(CommandOptions):
         return [path for path in (self.out, self.log, self.save) if path is not None]
 
     def implied(self) -> dict[str, Any]:
-        """Return the players of the powers, and defaults; raises `InputError` for options of a game that is saved."""
+        """Return the powers' players, and defaults. Raises `InputError` for options that a saved game lacks."""
         for name in ("players", "seed", "last_year"):
             if self.game is not None and self.gives(name):
                 option = f"--{name.replace('_', '-')}"
-                raise InputError(f"{option} does not go with --game, which has been played; leave one of them out")
+                raise InputError(f"{option} does not apply to --game, a finished game; remove one of them")
         lineup, rest = read_lineup(self.players or (("", "random"),))
         return {
             "lineup": lineup,
@@ -107,22 +107,22 @@ class ReplayOptions(CommandOptions):
         }
 
     def check(self) -> None:
-        """Raise `InputError` without an output, or for one of another form or named twice."""
+        """Raise `InputError` without an output, or for one with a wrong suffix or named twice."""
         if (self.verify or self.via) and self.game is None:
-            raise InputError(f"--{'verify' if self.verify else 'via'} needs a saved game; give one, --game game.json")
+            raise InputError(f"--{'verify' if self.verify else 'via'} needs a saved game; add --game game.json")
         if self.verify and self.files:
-            raise InputError("--verify checks and writes nothing; leave out --out, --log and --save")
+            raise InputError("--verify does not write files; remove --out, --log and --save")
         if not self.files and not self.verify:
-            raise InputError("--out is missing: give the page's name, as in --out game.html, or --log or --save")
+            raise InputError("--out is missing: name the page, as in --out game.html, or use --log or --save")
         if self.out is not None and self.out.suffix.lower() != ".html":
             raise InputError(
-                f"--out {str(self.out)!r}: is a page for a browser; give a name that ends in .html, or --log or --save"
+                f"--out {str(self.out)!r}: must end in .html, since it is a page for a browser; or use --log or --save"
             )
         first: dict[Path, str] = {}
         for option in ("game", "out", "log", "save"):
             path = getattr(self, option)
             if path is not None and (other := first.setdefault(path, option)) != option:
-                raise InputError(f"--{option} {str(path)!r}: is the file of --{other} already; give another")
+                raise InputError(f"--{option} {str(path)!r}: is already the file of --{other}; choose another")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -154,7 +154,7 @@ def play(options: ReplayOptions, lineup: Sequence[Player]) -> tuple[list[PhaseRe
     seats = load_seats(lineup, bot=rest if rest in BOTS else FALLBACK_BOT)
     with said_if_long(COMPILING, enabled=not options.quiet):
         batch = WatchedBatch(1, last_year=options.last_year, threads=1)
-        batch.load_kernels()  # Compile now, under the message, not silently during the game.
+        batch.load_kernels()  # Compile while the message is shown, not silently during the game.
     beliefs: list[list[str]] = []
     players = [player for player, _ in seats]
     play_to_end(batch, seats, seed=options.seed, after_phase=lambda: beliefs.append(expected(batch, players)))
@@ -174,7 +174,7 @@ def verify_game(options: ReplayOptions) -> int:
         phases, differing = verify_file(path, via=options.via or VIA[0])
     if not options.quiet:
         moved = sum(difference.in_position for difference in differing)
-        detail = f": {moved} in the next position, {len(differing) - moved} in results alone" if differing else ""
+        detail = f": {moved} in the next position, {len(differing) - moved} only in results" if differing else ""
         print(f"{phases} phases adjudicated again, {len(differing)} differ{detail}")
     for difference in differing[:1]:
         print(one_line(f"{path}: game {difference.game}, {difference}"), file=sys.stderr)
@@ -227,9 +227,9 @@ def replay_game(
 ) -> tuple[Path, ...]:
     """Play or read a game of Diplomacy and write it, as `python eval/diplomacy_replay.py --out OUT` does.
 
-    `out` is a page to watch. `players` is a player for all powers, a list of seven, or a mapping from powers, where
-    the key "" is for all others: `{"FRANCE": "final.pt", "": "dumbbot"}`. `options` are `seed`, `last_year`, `game`, a
-    saved game, `log`, the game as text, and `save`. Returns the written files. Raises `InputError` for bad input.
+    `out` is the page. `players` is one player for all powers, a list of seven, or a mapping from powers, where the key
+    "" covers all others: `{"FRANCE": "final.pt", "": "dumbbot"}`. `options` are `seed`, `last_year`, `game`, a saved
+    game, `log`, the game as text, and `save`. Returns the written files. Raises `InputError` for bad input.
     """
     keywords = {"out": out, "players": players, **options, "quiet": not progress}
     return write_game(from_keywords(ReplayOptions, keywords))

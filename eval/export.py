@@ -1,9 +1,8 @@
 """Export a checkpoint's deterministic policy to ONNX: `python eval/export.py --ckpt final.pt --out agent.onnx`.
 
-`dogfight/onnx_export.py` documents inputs and outputs, `diplomacy/order_export.py` those of Diplomacy. Models
-whose outputs differ from torch are rejected, and of the dogfight those above 250,000 parameters or 10 MB. Needs onnx
-and onnxruntime: `sparring install export`. Exit codes: 0 done, 2 bad input or a package missing (one line on stderr),
-130 stopped with Ctrl-C.
+`dogfight/onnx_export.py` and `diplomacy/order_export.py` document inputs and outputs. Models whose outputs differ from
+torch are rejected, as are dogfight models above 250,000 parameters or 10 MB. Needs onnx and onnxruntime: `sparring
+install export`. Exit codes: 0 done, 2 bad input or a package missing (one line on stderr), 130 stopped with Ctrl-C.
 """
 
 from __future__ import annotations
@@ -42,21 +41,21 @@ class ExportedPolicy:
 
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions(CommandOptions):
-    """Options of the command; the checkpoint has not been located."""
+    """Options of the command; the checkpoint has not been located yet."""
 
     TEXT = CommandText("eval/export.py", "Export a policy to ONNX.")
     ckpt: str = argument("", metavar="C")
     """A path, a run's name, or final.pt (the newest run's)."""
     out: Path | None = argument(None, metavar="ONNX")
-    """The file (default: beside the checkpoint, ending in .onnx)."""
+    """The output file (default: beside the checkpoint, ending in .onnx)."""
     batch: str | None = argument(None, (ONE, FREE), metavar=f"{ONE}|{FREE}")
-    """Observations at once: free, or 1 as the public challenge asks (default: 1 under challenge rules)."""
+    """Batch size: free, or 1 as the public challenge requires (default: 1 under challenge rules)."""
 
     def check(self) -> None:
         """Raise `InputError` for a player without a network."""
-        self.require_given("ckpt", "give a path, a run's name, or final.pt for the newest run")
+        self.require_given("ckpt", "pass a path, a run's name, or final.pt for the newest run")
         if self.ckpt.startswith(BOT_PREFIX):
-            raise InputError(f"--ckpt {self.ckpt}: a bot has no network to export; give a checkpoint")
+            raise InputError(f"--ckpt {self.ckpt}: a bot has no network to export; pass a checkpoint")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -65,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def export_policy(options: ExportOptions) -> ExportedPolicy:
-    """Write a policy. Raises `InputError` for bad input, or one that cannot be exported."""
+    """Export a policy. Raises `InputError` for bad input or a policy that cannot be exported."""
     checkpoint = find_checkpoint(options.ckpt)
     _check_trainer(checkpoint)
     from sparring.agents.opponents.onnx_file import export_package, parameter_count
@@ -88,9 +87,9 @@ def export_policy(options: ExportOptions) -> ExportedPolicy:
 
 
 def _check_trainer(checkpoint: Path) -> None:
-    """Raise `InputError` for the file of a run whose policy has no export, before torch loads."""
+    """Raise `InputError` before torch loads if the run's policy cannot be exported."""
     if trains_language_model(checkpoint.parent / "config.yaml"):
-        raise InputError(f"{checkpoint}: is a language model, which has no ONNX export; name a run of trainer=ppo")
+        raise InputError(f"{checkpoint}: a language model cannot be exported to ONNX; name a run of trainer=ppo")
 
 
 def _run(arguments: Sequence[str]) -> int:

@@ -1,9 +1,9 @@
-"""Options of a command as a frozen dataclass, from whose fields its command line is generated.
+"""Options of a command as a frozen dataclass; its command line is generated from the fields.
 
 A field is an option: `games: int = argument(400, "[2, 1000000]", metavar="N")` is `--games N`, with the docstring below
-it as help. A command line (`parse`) and a call in Python (`from_keywords`) both make the dataclass. It converts and
-validates its fields, so both refuse the same input in the same words. Only a command line splits text: names at commas,
-KEY=VALUE at the equals sign. `command_line` writes the options back as text.
+it as help. A command line (`parse`) and a Python call (`from_keywords`) both make the dataclass. It converts and
+validates its fields, so both reject the same input with the same message. Only a command line splits text: names at
+commas, KEY=VALUE at the equals sign. `command_line` converts the options back to text.
 
 Types of fields: bool (a flag), int, float, str, Path, each of these or None, `tuple[str, ...]` (several words), and
 `Pairs`, words that may have a key.
@@ -43,7 +43,7 @@ SEED = "[0, 2147483647]"
 THREADS, WORKERS = "[0, 4096]", "[1, 1024]"
 WIDTH = 120
 HELP = ("-h", "--help")
-WHO, CONDITIONS, RESULTS = "who plays", "under what conditions", "what becomes of the results"
+WHO, CONDITIONS, RESULTS = "players", "conditions", "results"
 MACHINE = "machine"
 """Groups of options in --help."""
 Pairs = tuple[tuple[str, str], ...]
@@ -54,7 +54,7 @@ Groups = tuple[tuple[str, tuple[str, ...]], ...]
 
 @dataclass(frozen=True)
 class CommandText:
-    """The script of a command and the texts of its --help; `env` is the game of one that has several."""
+    """The script of a command and the texts of its --help; `env` is the game, for a command with several."""
 
     script: str
     description: str
@@ -65,22 +65,22 @@ class CommandText:
 
 @dataclass(frozen=True)
 class ArgumentForm:
-    """How a field is an option, beside its type and default."""
+    """Properties of an option other than its type and default."""
 
     allowed: Allowed | None = None
     """Allowed values; the default is always allowed."""
     metavar: str | None = None
     group: str = ""
     flags: Sequence[str] = ()
-    """Its names, if it is not called as the field."""
+    """Its names, if they differ from the field's name."""
     noun: str = ""
-    """What a name is, in messages."""
+    """The kind of name, for messages."""
     text: str = ""
-    """Help that the docstring cannot be."""
+    """Help text, used instead of the docstring."""
     split: bool = False
-    """Names are separated by spaces, commas or both; there is at least one, and none twice if they are `unique`."""
+    """Names are separated by spaces, commas or both. At least one is required; duplicates are dropped if `unique`."""
     repeat: bool = False
-    """It is given once for each value."""
+    """The option is repeated for each value."""
     positional: bool = False
     nargs: str = "+"
     unique: bool = True
@@ -108,13 +108,13 @@ class CommandOption:
         self.names = (f"--{self.name}",) if self.form.positional else self.flags
 
     def converted(self, value: Any) -> Any:
-        """Return a value of a call, or text of a command line, in the type of the field. Raises `InputError`."""
+        """Convert a value from a call, or text from a command line, to the field's type. Raises `InputError`."""
         if self.mapping:
             return dict(value or {})
         if value is None or value is self.default:
             return self.default
         if self.several and value is True and (self.form.nargs == "*" or self.form.positional):
-            return ()  # the option alone
+            return ()  # the option without values
         if self.several:
             items = [*value.items()] if isinstance(value, Mapping) else value
             items = items if isinstance(items, list | tuple) else [items]
@@ -164,7 +164,7 @@ class CommandOption:
         return value
 
     def words(self, value: Any) -> list[str]:
-        """Return the words of a command line that give the option this value; none for its default."""
+        """Return the command-line words that set the option to this value; empty for its default."""
         if value == self.default:
             return []
         if self.type is bool:
@@ -186,7 +186,7 @@ class CommandOption:
         return [word for text in texts for word in ([f"{self.flag}={text}"] if text[:1] == "-" else [self.flag, text])]
 
     def add(self, parser: argparse._ActionsContainer, text: str) -> None:
-        """Add the option to a parser of a command line, which leaves it out if it is not given; `text` is its help."""
+        """Add the option to a command-line parser, which omits it if it is not set; `text` is its help."""
         text, form = (self.form.text or text).rstrip("."), self.form
         if self.default not in (None, "", (), False, MISSING) and "default" not in text:
             default = " ".join(self.default) if self.several and not self.pairs else self.default
@@ -206,13 +206,13 @@ class CommandOption:
 
 @dataclass(frozen=True, kw_only=True)
 class CommandOptions:
-    """Options of a command, converted and validated; players and files have not been located."""
+    """Options of a command, converted and validated; players and files have not been located yet."""
 
     TEXT: ClassVar[CommandText]
     ABSENT: ClassVar[Mapping[str, str]] = {}
-    """Why options of other games are not options here, and what to give instead."""
+    """Why options of other games do not exist here, and what to use instead."""
     command: str = ""
-    """The command line that gives these options."""
+    """The command line that sets these options."""
 
     def __post_init__(self) -> None:
         for option in options_of(type(self)):
@@ -223,41 +223,41 @@ class CommandOptions:
         self.check()
 
     def implied(self) -> dict[str, Any]:
-        """Return values of fields that depend on others, such as a default, which the command line does not show."""
+        """Return values that depend on other fields, such as a default; the command line does not show them."""
         return {}
 
     def check(self) -> None:
-        """Raise `InputError` for options that do not go together."""
+        """Raise `InputError` for options that conflict."""
 
     @classmethod
     def from_words(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the values of fields for those that a command line gives."""
+        """Convert the values of a command line to values of fields."""
         return values
 
     def gives(self, name: str) -> bool:
-        """Return whether the option `name` is other than its default."""
+        """Return whether the option `name` differs from its default."""
         return bool(getattr(self, name) != getattr(type(self), name))
 
     def require_given(self, name: str, what: str) -> None:
-        """Raise `InputError`, which asks for `what`, if the option `name` is empty."""
+        """Raise an `InputError` that asks for `what` if the option `name` is empty."""
         if not getattr(self, name):
             raise InputError(f"--{name} is missing: {what}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskOptions(CommandOptions):
-    """Options of a command whose work is independent tasks (`agents/distributed/tasks.py`)."""
+    """Options of a command that runs independent tasks (`agents/distributed/tasks.py`)."""
 
     executor: str = argument(LOCAL, EXECUTORS, metavar="E", group=MACHINE)
-    """Where tasks are done: local, or ray, a cluster whose nodes share the folder of the results."""
+    """Where tasks run: local, or ray, a cluster whose nodes share the results folder."""
     address: str = argument("auto", metavar="A", group=MACHINE, flags=["--executor-address"])
-    """Address of the Ray cluster; auto is the one of this machine."""
+    """Address of the Ray cluster; auto is this machine's."""
     workers: int = argument(1, WORKERS, metavar="N", group=MACHINE)
-    """Tasks at a time on this machine, each in a process."""
+    """Number of parallel tasks on this machine, each in its own process."""
 
     @property
     def runner(self) -> Executor:
-        """Where the tasks are done."""
+        """Where the tasks run."""
         threads = vars(self)["threads"]  # an option of every such command, with its own place in --help
         return Executor(self.executor, self.address, self.workers, threads)
 
@@ -273,11 +273,11 @@ class PlayerOptions(CommandOptions):
     device: str = argument("auto", DEVICE, metavar="D", group=CONDITIONS)
     """Device of the policies: auto, cpu, cuda, cuda:1 and so on."""
     threads: int = argument(0, THREADS, metavar="N", group=CONDITIONS)
-    """CPU threads; 0 is every core (default)."""
+    """CPU threads (default: 0, all cores)."""
     out: Path | None = argument(None, metavar="DIR", group=RESULTS)  # noqa: RUF009 - it is `field`
-    """Write the results there."""
+    """Write the results to this folder."""
     quiet: bool = argument(False, group=RESULTS)
-    """No bar, no table; only what failed."""
+    """Print only failures, without a bar or table."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -285,7 +285,7 @@ class EvaluateOptions(PlayerOptions):
     """Options of `eval/run.py` in every game."""
 
     env: str = argument("", metavar="ENV")
-    """The game, by default the game of --ckpt: dogfight, diplomacy, chess, air_combat, openspiel_text (kuhn_text and
+    """The game (default: the game of --ckpt): dogfight, diplomacy, chess, air_combat, openspiel_text (kuhn_text and
     leduc_text are two of its games), gymnasium, pettingzoo, openspiel."""
 
 
@@ -293,7 +293,7 @@ Given = TypeVar("Given", bound=CommandOptions)
 
 
 class _Parser(argparse.ArgumentParser):
-    """Parser of a command line that raises `InputError` with one line, without the usage."""
+    """Command-line parser that raises a one-line `InputError`, without the usage."""
 
     def __init__(self, kind: type[CommandOptions], *, helps: bool = False) -> None:
         text, owners = kind.TEXT, [*reversed(kind.__mro__)] if helps else []
@@ -314,7 +314,7 @@ class _Parser(argparse.ArgumentParser):
             option.add(groups[group], texts.get(option.name, ""))
 
     def format_help(self) -> str:
-        """Return the help, with commands as they are called."""
+        """Return the help, with commands as the user calls them."""
         return as_called(super().format_help())
 
     def error(self, message: str) -> NoReturn:
@@ -331,18 +331,18 @@ def options_of(kind: type[CommandOptions]) -> tuple[CommandOption, ...]:
 
 
 def parse(kind: type[Given], words: Sequence[str]) -> Given:
-    """Return the options that a command line gives. Raises `InputError`, in one line; exits after --help."""
+    """Parse the options of a command line. Raises a one-line `InputError`; exits after --help."""
     parser = _Parser(kind, helps=bool({*HELP} & {*words}))
     values, unknown = parser.parse_known_intermixed_args(words)
     for text in unknown:
         if text.startswith("-"):
             _refuse(text.partition("=")[0], kind)
-        parser.error(f"unexpected {text!r}: say which option it belongs to, as in --ckpt {text}")
+        parser.error(f"unexpected {text!r}: add its option, as in --ckpt {text}")
     return kind(**kind.from_words(_split(kind, vars(values))))
 
 
 def parse_known(kind: type[Given], words: Sequence[str]) -> Given:
-    """Return those of the options that a command line gives, which may give others, and --help."""
+    """Parse only these options of a command line; it may contain others, and --help."""
     values, _ = _Parser(kind).parse_known_args([word for word in words if word not in HELP])
     return kind(**_split(kind, vars(values)))
 
@@ -353,7 +353,7 @@ def _split(kind: type[CommandOptions], values: dict[str, Any]) -> dict[str, Any]
 
 
 def from_keywords(kind: type[Given], keywords: Mapping[str, Any]) -> Given:
-    """Return the options of a call. None, and False for what is not a flag, are left out. Raises `InputError`."""
+    """Return the options of a Python call. Drops None, and False for non-flags. Raises `InputError`."""
     by_flag = {flag: option for option in options_of(kind) for flag in option.names}
     values = {}
     for key, value in keywords.items():
@@ -367,15 +367,15 @@ def from_keywords(kind: type[Given], keywords: Mapping[str, Any]) -> Given:
 
 
 def command_line(options: CommandOptions) -> str:
-    """Return the command with these options, with a run's name in place of a path that means another run later."""
+    """Return the command with these options; a run's name replaces a path such as final.pt, whose meaning changes."""
     words = [word for option in options_of(type(options)) for word in option.words(getattr(options, option.name))]
     return f"{as_called(f'python {options.TEXT.script}')} {shlex.join(words)}".strip()
 
 
 def split_names(words: Iterable[str]) -> list[str]:
-    """Return the names in words of a command line, separated by commas.
+    """Split the words of a command line at commas into names.
 
-    Options of a player, as in search:seconds=1,seed=2, stay with it.
+    A player keeps its options, as in search:seconds=1,seed=2.
     """
     names: list[str] = []
     keys = {player.kind: player.keys for game in games() for player in game.built_players}
@@ -395,19 +395,19 @@ def check_number(option: str, value: float, allowed: str) -> None:
 
 
 def check_suffix(option: str, path: Path | None, *suffixes: str, hint: str = "") -> None:
-    """Raise `InputError` unless the path of an option, if it is given, ends in one of `suffixes`."""
+    """Raise `InputError` if the path of an option is set and does not end in one of `suffixes`."""
     if path is not None and path.suffix.lower() not in suffixes:
         raise InputError(f"{option} {str(path)!r}: must end in {' or '.join(suffixes)}{hint}")
 
 
 def check_page(path: Path | None, instead: str = "", *, option: str = "--replay") -> None:
-    """Raise `InputError` unless the path of `option`, if any, ends like a page; `instead` offers another output."""
+    """Raise `InputError` if the path of `option` is set and does not end in .html; `instead` names alternatives."""
     if path is not None and path.suffix.lower() not in (".html", ".htm") and not path.is_dir():
-        raise InputError(f"{option} {str(path)!r}: is a page for a browser; give a name that ends in .html{instead}")
+        raise InputError(f"{option} {str(path)!r}: must end in .html, since it is a page for a browser{instead}")
 
 
 def pair_of(item: Any) -> tuple[str, str]:
-    """Return the key and the name of KEY=NAME, or of an item of a mapping; only in text a key may stand."""
+    """Return the key and the name of KEY=NAME or of a mapping's item; only text may contain a key."""
     if isinstance(item, tuple):
         key, value = item
         return str(key), text_of(value)
@@ -421,12 +421,12 @@ def group_of(item: Any) -> tuple[str, tuple[str, ...]]:
         return "", (text_of(item),)
     label, names = item
     if isinstance(names, str | PurePath):
-        raise InputError(f"{label}: {str(names)!r} is one name; give a list, [{str(names)!r}]")
+        raise InputError(f"{label}: {str(names)!r} is one name; pass a list, [{str(names)!r}]")
     return one_line(str(label)), tuple(map(text_of, names))
 
 
 def text_of(value: Any) -> str:
-    """Return the text that names a value of a call: a Python object is registered, a path is never an option."""
+    """Return the text that names a call's value. A Python object is registered; a path is never read as an option."""
     text = opponent_text(value)
     is_path = isinstance(value, PurePath) or text == str(getattr(value, "path", None))
     return f"./{text}" if is_path and (text.startswith("-") or (":" in text and "/" not in text)) else text
@@ -439,9 +439,9 @@ def _flat(texts: Any) -> Iterator[str]:
 
 
 def _refuse(name: str, kind: type[CommandOptions]) -> NoReturn:
-    """Raise for an unknown option, of the game if the command has several games, since it may be one of another game.
+    """Raise for an unknown option. With several games the message names the game: the option may belong to another.
 
-    The dashes are left out of the search, which every option would share.
+    The search for near names ignores the dashes, which all options share.
     """
     if name in kind.ABSENT:
         raise InputError(f"{name}: {kind.ABSENT[name]}")
@@ -449,15 +449,15 @@ def _refuse(name: str, kind: type[CommandOptions]) -> NoReturn:
     near = nearest(name.lstrip("-"), [flag.lstrip("-") for flag in flags])
     hint = f"--{near}" if near and f"--{near}" in flags else ""
     game = kind.TEXT.env
-    other = f"; these are the options of {game}, --env names another game" if game else ""
+    other = f"; these are the options of {game}, --env selects another game" if game else ""
     raise UnknownNameError(f"unknown option {name!r}: {choices(name, flags, near=hint)}{other}")
 
 
 def _lasting(name: str) -> str:
-    """Return a name for the stored command; the name of a run replaces a path that means another run later."""
+    """Return a name for the stored command; a run's name replaces a path whose meaning changes, such as final.pt."""
     if Path(name).name != FINAL:
         return name
     try:
         return display_name(find_checkpoint(name))
     except InputError:
-        return name  # refused where it is used
+        return name  # rejected where it is used

@@ -1,9 +1,9 @@
 """Payoff matrix of a run against its snapshots: `python eval/payoff.py --ckpt RUN`; see `--help` for examples.
 
 Plays a round robin of a run's snapshots (pool and checkpoints, evenly thinned) and other players in seat-swapped pairs
-of games; `--opponents` alone play without a run. Writes payoff.png, payoff.md and payoff.json: the share of points of
-each player against each, a draw being half, and Bradley-Terry ratings, with 95 % intervals. A run that improves is blue
-below the diagonal. Red there marks a loss to an earlier version, which a single rating cannot show.
+of games; Without a run, only `--opponents` play. Writes payoff.png, payoff.md and payoff.json: each player's point
+share against each other (a draw is half a point) and Bradley-Terry ratings, with 95 % intervals. A run that improves is
+blue below the diagonal. Red there marks a loss to an earlier version, which a single rating cannot show.
 
 Players, conditions and matches are those of the game's evaluation (`eval/paired/evaluation.py`).
 """
@@ -65,11 +65,11 @@ PAYOFFS = {
     **{game.name: game.payoff for game in games() if game.payoff},
     **dict.fromkeys(PACKAGES, "sparring.envs.imported.evaluation.command:PAYOFF"),
 }
-"""Allowed values of `--env`, each with its payoff matrix; the first is meant where nothing says which."""
+"""Allowed values of `--env`, each with its payoff matrix; the first is the default."""
 
 
 def payoff_text(examples: str, env: str = "") -> CommandText:
-    """Return the text of --help of a game with these examples."""
+    """Return a game's --help text with these examples."""
     return CommandText(
         SCRIPT,
         "Play a run's snapshots and other players against each other and draw the payoff matrix. payoff.png, payoff.md "
@@ -81,42 +81,42 @@ def payoff_text(examples: str, env: str = "") -> CommandText:
 
 @dataclass(frozen=True, kw_only=True)
 class PayoffOptions(CommandOptions):
-    """Options of the command beside those of pairs in a game, before which it stands; no run has been located."""
+    """Options that the command adds to a game's pair options; no run has been located yet."""
 
     env: str = argument("", metavar="G")
-    """The game, where no run says it: dogfight, diplomacy, chess, air_combat, pettingzoo, openspiel (--env GAME --help
-    lists its options)."""
+    """The game, if no run determines it: dogfight, diplomacy, chess, air_combat, pettingzoo, openspiel (--env GAME
+    --help lists its options)."""
     ckpt: str = argument("", metavar="RUN", group=WHO)
-    """A run's name, its folder, or final.pt (the newest run's); without one, opponents alone play."""
+    """A run's name, its folder, or final.pt (the newest run's); without it, only --opponents play."""
     snapshots: int = argument(10, SNAPSHOTS, metavar="N", group=WHO)
-    """At most so many, evenly over the steps."""
+    """Most snapshots, evenly spaced over the steps."""
     games: int = argument(100, GAMES, metavar="N", group=CONDITIONS)
-    """Games per pair of players, even."""
+    """Games per pair of players, an even number."""
     out: Path | None = argument(None, metavar="PNG", group=RESULTS)
-    """The picture; .json and .md are written beside it."""
+    """The picture; .json and .md are written to the same folder."""
 
     @property
     def named(self) -> tuple[str, ...]:
-        """Opponents and sets of them, as they are given; none for `NO_OPPONENTS`."""
+        """Opponents and sets of opponents, as given; empty for `NO_OPPONENTS`."""
         opponents: tuple[str, ...] = vars(self)["opponents"]  # an option of pairs in every game
         return () if opponents == (NO_OPPONENTS,) else opponents
 
     def implied(self) -> dict[str, Any]:
-        """Return the members of sets of opponents. Raises `InputError` where neither players nor a game is named."""
+        """Expand sets of opponents. Raises `InputError` if neither players nor a game are named."""
         if not self.env and not self.gives("opponents"):
-            self.require_given("ckpt", "give a run's name, its folder, or final.pt for the newest run; or --opponents")
+            self.require_given("ckpt", "pass a run's name, its folder, or final.pt for the newest run; or --opponents")
         return super().implied()
 
     def check(self) -> None:
-        """Raise `InputError` for a picture of another form, and for several regimes."""
+        """Raise `InputError` for another picture format or several regimes."""
         super().check()
         check_suffix("--out", self.out, ".png", hint=ELSEWHERE)
         if (count := len(vars(self)["regimes"])) != 1:
-            raise InputError(f"--regimes: a payoff matrix needs one; give one name, not {count}")
+            raise InputError(f"--regimes: a payoff matrix needs exactly one, got {count}")
 
 
 class PayoffChoice(GameChoice):
-    """The options that say which game is meant."""
+    """The options that determine the game."""
 
     TEXT = CommandText(SCRIPT, "")
 
@@ -128,16 +128,16 @@ class PayoffChoice(GameChoice):
 
     @property
     def kind(self) -> GamePayoff:
-        """How the matrix is made in the named game, else in the game of the run or the opponents."""
+        """How the matrix is made, in the named game or else the game of the run or opponents."""
         if self.env:
             choose("game", self.env, PAYOFFS)
         try:
             game = self.game
-        except InputError:  # refused below, with the runs of the game
+        except InputError:  # rejected below, with the runs of the game
             game = ""
         if game == GYMNASIUM:
             raise InputError(
-                f"--ckpt {self.ckpt}: was trained in an environment of Gymnasium, where players do not meet; compare "
+                f"--ckpt {self.ckpt}: was trained in a Gymnasium environment, which has one player; compare "
                 "the returns of runs with eval/seeds.py RUN RUN --against RUN RUN"
             )
         kind: GamePayoff = load(PAYOFFS.get(game) or next(iter(PAYOFFS.values())))
@@ -149,7 +149,7 @@ class Payoffs:
     """Round robin of the run's policies, named by age, and the other players, in this order."""
 
     run: str
-    """Name of the run, or the game of players without one."""
+    """Name of the run, or the game without a run."""
     folder: Path | None
     ages: Sequence[int]
     """Env steps of the run's policies."""
@@ -166,7 +166,7 @@ class Payoffs:
 
     @property
     def files(self) -> list[str | None]:
-        """File of each player, None for a bot."""
+        """Each player's file, None for a bot."""
         paths = [getattr(player, "path", None) for player in self.players]
         return [players.display_path(path) if path else None for path in paths]
 
@@ -177,7 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def read(words: Sequence[str]) -> PlayerOptions:
-    """Return the options that a command line gives, those of its run's game. Raises `InputError`."""
+    """Parse a command line with the options of its run's game. Raises `InputError`."""
     return parse(parse_known(PayoffChoice, words).kind.options, words)
 
 
@@ -187,7 +187,7 @@ def _played(words: Sequence[str]) -> CommandReport:
 
 
 def payoff(game: PairedGame, options: PairedOptions, *, keep: bool = True) -> CommandReport:
-    """Play a round robin. Without `keep`, or without a run, files are written only if --out names the picture.
+    """Play a round robin. Without `keep` or a run, files are written only with --out.
 
     Raises `InputError` for bad input.
     """
@@ -221,7 +221,7 @@ def _run_of(ckpt: str, game: PairedGame) -> Path | None:
 def play(
     game: PairedGame, options: PairedOptions, folder: Path | None, rivals: Sequence[players.Player], file: Path | None
 ) -> Payoffs:
-    """Load the players and play a round robin, whose cells are kept in a file. Raises `InputError` for the players."""
+    """Load the players and play a round robin, keeping finished cells in a file. Raises `InputError`."""
     device, threads = game.machine(options, rivals)
     from sparring.agents.opponents.snapshots import names_by_age, thin
 
@@ -245,14 +245,14 @@ def play(
 def _renamed(player: Any, name: str) -> Any:
     """Return a copy of a player with another name."""
     renamed = copy(player)
-    object.__setattr__(renamed, "name", name)  # of a frozen dataclass, too
+    object.__setattr__(renamed, "name", name)  # works for a frozen dataclass, too
     return renamed
 
 
 def _check_players(entrants: Sequence[Any], *, alone: bool) -> None:
-    """Raise `InputError` for a player who is named twice, or would be alone; `alone` they play without a run."""
+    """Raise `InputError` for a duplicate or single player; `alone` means without a run."""
     names = [player.name for player in entrants]
-    # A snapshot is named by its age, an opponent is not; a policy that samples is another player.
+    # A snapshot is named by its age, an opponent is not. A sampling policy is a different player.
     who = [
         (getattr(player, "path", None), getattr(policy, "deterministic", None))
         for player in entrants
@@ -260,9 +260,9 @@ def _check_players(entrants: Sequence[Any], *, alone: bool) -> None:
     ]
     twice = [n for n, key in zip(names, who, strict=True) if names.count(n) > 1 or (key[0] and who.count(key) > 1)]
     if twice:
-        raise InputError(f"--opponents: {twice[-1]} plays already, as a snapshot or as another opponent; leave it out")
+        raise InputError(f"--opponents: {twice[-1]} already plays as a snapshot or another opponent; remove it")
     if len(names) < 2 and not alone:
-        raise InputError(f"--opponents: {names[0]} would be alone; name at least one opponent")
+        raise InputError(f"--opponents: {names[0]} would be the only player; name at least one opponent")
     if len(names) < 2:
         raise InputError(f"--opponents: {', '.join(names) or NO_OPPONENTS}: name at least two players, or a run")
 

@@ -1,7 +1,7 @@
 """Play a game against an agent in the browser: `python eval/play.py`; `--help` lists every option.
 
 Entry point for all games. `--env` sets the game; the default is the game of --opponent or --opponents, else the
-dogfight. Each game has its own options and its own page, on a server on 127.0.0.1 (extra `play`): see `eval/browser/`.
+dogfight. Each game has its own options and page, served on 127.0.0.1 (extra `play`): see `eval/browser/`.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from sparring.eval.run import env_of_player
 
 COMMANDS = {game.name: game.play for game in games() if game.play}
 COMMANDS["openspiel"] = "sparring.envs.imported.browser.command:BROWSER"
-"""Allowed values of `--env`, each with its game for people."""
+"""Allowed values of `--env`, each with its playable game."""
 FIRST = next(iter(COMMANDS))
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlayChoice(CommandOptions):
-    """Options that say which game is played."""
+    """Options that determine the game."""
 
     TEXT = CommandText(SCRIPT, "")
     env: str = argument("")
@@ -40,7 +40,7 @@ class PlayChoice(CommandOptions):
 
     @property
     def game(self) -> BrowserGame:
-        """The game for people. Raises `InputError` for an unknown `--env`."""
+        """The playable game. Raises `InputError` for an unknown `--env`."""
         game: BrowserGame = load(COMMANDS[choose("game", self.env, COMMANDS) if self.env else self._of_opponents()])
         return game
 
@@ -61,7 +61,7 @@ def _serve(words: Sequence[str]) -> int:
 
 
 def _game_of(opponent: str) -> str:
-    """Return the game of an opponent, empty for an unknown name, which gets the game's own list of choices."""
+    """Return the game of an opponent, empty for an unknown name; the game then lists the choices."""
     bot = opponent.removeprefix(BOT_PREFIX).partition(":")[0]  # stockfish:3 is stockfish at depth 3
     if bot in COMMANDS:
         return bot  # openspiel:mcts:100

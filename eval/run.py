@@ -2,8 +2,8 @@
 
 Entry point for all games. The game is inferred from the player (a run's configuration, a policy's contract or a bot's
 name; language models play Diplomacy) unless `--env` is given. Each game has its own options, in
-`envs/<game>/evaluation/command.py`; `envs/imported/evaluation/` has those of other packages' games, and `episodes.py`
-there those of any environment registered with Gymnasium.
+`envs/<game>/evaluation/command.py`; for games of other packages they are in `envs/imported/evaluation/`, and for
+Gymnasium environments in its `episodes.py`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ COMMANDS = {
 
 @dataclass(frozen=True, kw_only=True)
 class GameChoice(CommandOptions):
-    """Options that say which game is evaluated."""
+    """Options that determine the game."""
 
     TEXT = CommandText("eval/run.py", "", env=games()[0].name)
     env: str = argument("")
@@ -55,13 +55,13 @@ class GameChoice(CommandOptions):
             return games()[0].name
         if self.ckpt:
             player = players.find_player(self.ckpt)
-            if not is_code(player):  # a Python object plays any game; its opponents may say which
+            if not is_code(player):  # a Python object plays any game; its opponents may determine it
                 return env_of_player(player)
         if self.league:
             return _of_language_models()
         names = [self.bot, *self.opponents]
         bots = [game.name for game in games() for name in names if name in game.bots]
-        scripted = {bot for game in games() for bot in game.bots}  # several games may have a bot of one name
+        scripted = {bot for game in games() for bot in game.bots}  # several games may have a bot of the same name
         of_files = filter(None, (_game_of_file(name) for name in self.opponents if name not in scripted))
         return next(of_files, next(iter(bots), games()[0].name))
 
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None, *, env: str = "") -> int:
 
 
 def evaluate(words: Sequence[str], env: str = "") -> Evaluation:
-    """Play what a command line says, in its game. Raises `InputError` for bad input; exits after --help."""
+    """Run the evaluation of a command line. Raises `InputError` for bad input; exits after --help."""
     game = evaluation_of(env or env_of(words))
     return game.evaluate(parse(game.options, words))
 
@@ -111,7 +111,7 @@ def _game_of_file(name: str) -> str:
     try:
         return env_of_player(players.find_checkpoint(name.removeprefix(players.SAMPLED_PREFIX)))
     except InputError:
-        return ""  # refused by the game
+        return ""  # rejected by the game
 
 
 def _of_language_models() -> str:
@@ -127,7 +127,7 @@ def _named(env_id: str) -> str:
 
 
 def _said_by(file: Path) -> str:
-    """Return the game stored in a policy file without a run, or an empty text. Loads torch."""
+    """Return the game stored in a policy file without a run, or an empty string. Loads torch."""
     content = players.content_of(file)
     contract = content.get("contract")
     if isinstance(contract, dict):

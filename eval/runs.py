@@ -1,4 +1,4 @@
-"""Ask recorded runs: `python eval/runs.py --help` lists the commands; docs/runs_cli.md has examples.
+"""Query recorded runs: `python eval/runs.py --help` lists the commands; docs/runs_cli.md has examples.
 
 Run folders, W&B offline files, TensorBoard events, trackio and the W&B cloud are read through one interface. Exit
 codes: 0 done, 2 bad input, 3 no such run or metric, 4 damaged but partly read, 5 network, 130 stopped with Ctrl-C.
@@ -28,7 +28,7 @@ from sparring.eval.command import INTERRUPTED
 
 NAME = "eval/runs.py"
 CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
-"""Base of Typer's errors about the command line, in click or, from Typer 0.26 on, in its own copy of it."""
+"""Base class of Typer's usage errors: click's, or Typer's own copy since Typer 0.26."""
 ANSWERS: dict[str, Callable[..., Answer]] = {
     "list": run_commands.list_runs,
     "search": run_commands.search,
@@ -42,7 +42,7 @@ ANSWERS: dict[str, Callable[..., Answer]] = {
     "compare": report_commands.compare,
     "analyze-sweep": report_commands.analyze_sweep,
 }
-"""Commands that answer with one object."""
+"""Commands that return one object."""
 ACTIONS: dict[str, Callable[..., int]] = {
     "export": run_commands.export,
     "watch": run_commands.watch,
@@ -59,7 +59,7 @@ app = typer.Typer(
 
 @app.callback()
 def commands() -> None:
-    """Ask recorded runs, in run folders, W&B offline files, TensorBoard events, trackio and the W&B cloud."""
+    """Query recorded runs in run folders, W&B offline files, TensorBoard events, trackio and the W&B cloud."""
 
 
 for name, answering in ANSWERS.items():
@@ -70,9 +70,9 @@ for name, acting in ACTIONS.items():
 
 
 def ask(command: str, names: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the object that a command prints as JSON; its files are written, its warnings printed on stderr.
+    """Return the object that a command prints as JSON; files are written and warnings go to stderr.
 
-    A list is an option given several times; None and False are none. Raises `InputError`.
+    A list repeats the option; None and False omit it. Raises `InputError`.
     """
     choose("command", command, ANSWERS)
     words = [command]
@@ -89,7 +89,7 @@ def ask(command: str, names: Sequence[str], options: Mapping[str, Any]) -> dict[
 
 
 def call(arguments: Sequence[str]) -> object:
-    """Return what a command line's command returns. Raises `InputError` for bad input, an error of Typer's among it."""
+    """Run a command line and return its result. Raises `InputError` for bad input, including Typer's errors."""
     for text in arguments:
         if wrong := unusable_text(text):
             raise InputError(f"{text!r}: {wrong}")
@@ -102,7 +102,7 @@ def call(arguments: Sequence[str]) -> object:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line (`sys.argv` by default) and return the exit code; errors are one line on stderr."""
     try:
-        # Numbers of a stranger's run may be near the end of float64: sums are then infinite, and shown as unknown.
+        # Values in a foreign run may overflow float64: sums are then infinite and shown as unknown.
         with np.errstate(all="ignore"):
             answer = call(sys.argv[1:] if arguments is None else arguments)
             code = answer.publish() if isinstance(answer, Answer) else answer
@@ -111,18 +111,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except InputError as error:
         say(f"{NAME}: {error}")
         return code_of(error)
-    except BrokenPipeError:  # the reader, such as `head`, has enough
+    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
         sys.stderr.close()
         return 0
     return code if isinstance(code, int) else 0
 
 
 def ask_runs(command: str, *names: str, **options: Any) -> dict[str, Any]:
-    """Ask recorded runs, as `python eval/runs.py COMMAND NAME ... --json` does; return the object that it prints.
+    """Query recorded runs, as `python eval/runs.py COMMAND NAME ... --json` does; return the object that it prints.
 
     `command` is `list`, `search`, `get-run`, `get-metrics`, `get-artifacts`, `get-cache-stats`, `health`, `analyze`,
     `league`, `compare` or `analyze-sweep`. `names` are its arguments, such as runs; an option that may be repeated
-    takes a list, `metrics=["rollout/reward"]`. Warnings and damaged places are printed on stderr.
+    accepts a list, `metrics=["rollout/reward"]`. Warnings and damaged records are reported on stderr.
 
     Raises `InputError` for bad input and unknown runs, in one line.
     """

@@ -1,15 +1,15 @@
 """Several seeds of one configuration as one result: `python eval/seeds.py RUN RUN RUN [--against RUN RUN]`.
 
-Reads the eval.json that `eval/run.py` wrote for each run. A score is the win rate of one run against one opponent under
-one physics, or its mean return in an environment of Gymnasium, which has no opponents. The runs are summarized by the
-interquartile mean (IQM), the mean of the middle half of all scores, which is robust to a single lucky or failed seed.
-Its 95 % interval is a stratified percentile bootstrap: within each opponent and physics, runs are resampled with
-replacement. With `--against` the probability of improvement is P(X > Y) + P(X = Y) / 2 for a random run X of the first
-group and Y of the second, averaged over opponents.
-Source: R. Agarwal et al., "Deep reinforcement learning at the edge of the statistical precipice", NeurIPS 2021.
+Reads the eval.json that `eval/run.py` wrote for each run. A score is one run's win rate against one opponent under one
+physics, or its mean return in a Gymnasium environment. The runs are summarized by the interquartile mean (IQM), the
+mean of the middle half of all scores. A single lucky or failed seed hardly changes it. Its 95 % interval is a
+stratified percentile bootstrap: within each opponent and physics, runs are resampled with replacement. With `--against`
+the probability of improvement is P(X > Y) + P(X = Y) / 2 for a random run X of the first group and Y of the second,
+averaged over opponents. Source: R. Agarwal et al., "Deep reinforcement learning at the edge of the statistical
+precipice", NeurIPS 2021.
 
-Below four scores nothing is cut and the IQM is the mean. A bootstrap interval of three to five runs is too narrow: it
-does not cover failed seeds unless one is in the sample. The same files and options give the same bytes.
+With fewer than four scores, the IQM is the mean. A bootstrap interval of three to five runs is too narrow: it does not
+cover failed seeds unless the sample contains one. The same files and options produce identical output.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ if TYPE_CHECKING:
 
 RESULTS = "eval.json"
 COMMON = ("env", "games", "seed")
-"""Conditions of every game that must agree for win rates to be comparable; those of a game are in its descriptor."""
+"""Conditions that must agree for win rates to be comparable, in every game; a game's own are in its descriptor."""
 IMPORTED = "imported"
 EPISODES = "episodes"
 RETURN = "return"
-"""In place of an opponent, in an environment without any."""
+"""Stands for the opponent in an environment without opponents."""
 
 Task = tuple[str, str]
 """Physics and opponent."""
 
 
 class StoredRecord(TypedDict):
-    """Games against one opponent, under one physics in a game that has several, as in eval.json."""
+    """Games against one opponent (under one physics, if the game has several), as in eval.json."""
 
     regime: NotRequired[Text]
     player: NotRequired[Text]
@@ -69,7 +69,7 @@ class StoredRecord(TypedDict):
 
 
 class StoredEvaluation(TypedDict):
-    """What is read of an eval.json: the conditions of every game and the records."""
+    """The parts of an eval.json that are read: the conditions of every game and the records."""
 
     env: NotRequired[Text]
     deterministic: NotRequired[Flag]
@@ -87,7 +87,7 @@ class StoredReturn(TypedDict):
 StoredEpisodes = TypedDict(
     "StoredEpisodes", {"env": Text, "episodes": Positive, "seed": Count, "deterministic": Flag, "return": StoredReturn}
 )
-"""The same of an evaluation in an environment of Gymnasium."""
+"""The same for an evaluation in a Gymnasium environment."""
 
 
 class ResultsError(InputError):
@@ -131,7 +131,7 @@ class RunGroup:
 
     @property
     def regimes(self) -> list[str]:
-        """Every physics, once."""
+        """The distinct physics."""
         return list(dict.fromkeys(regime for regime, _ in self.tasks))
 
     @property
@@ -172,7 +172,7 @@ def read_groups(ours: Sequence[str], against: Sequence[str]) -> tuple[RunGroup, 
     paths = [run.path for run in runs]
     for run in runs:
         if paths.count(run.path) > 1:
-            raise ResultsError(f"{run.name}: is named twice; every run counts once, leave one out")
+            raise ResultsError(f"{run.name}: is named twice; remove one")
         _check_alike(runs[0], run)
     return RunGroup(tuple(runs[: len(ours)])), RunGroup(tuple(runs[len(ours) :])) if against else None
 
@@ -188,12 +188,12 @@ def read_results(text: str) -> EvaluationResults:
         game = next((game for game in games() if game.results == (kind, version) and type(version) is int), None)
         if game is None and (kind, version) != (IMPORTED, SCHEMA_VERSION):
             expected = "evaluation in its current form"
-            raise ResultsError(f"{path}: is a {kind} of version {version}, not an {expected}; run eval/run.py --ckpt")
+            raise ResultsError(f"{path}: {kind} of version {version}, expected an {expected}; run eval/run.py --ckpt")
         of_game = DOGFIGHT_V0 if kind == "evaluation" else game.id if game else ""
-        defaults = {"env": of_game, "deterministic": True}  # of files without them
+        defaults = {"env": of_game, "deterministic": True}  # for files without them
         conditions, records = _read_conditions(game, defaults | content)
         win_rates = {(r.get("regime", ""), r["opponent"]): r["wins"] / r["games"] for r in records}
-        require(len(win_rates) == len(records), "records: several players meet an opponent; name an evaluation of one")
+        require(len(win_rates) == len(records), "records: several players meet an opponent; pass one player's")
     except ResultsError:
         raise
     except InputError as error:
@@ -203,17 +203,17 @@ def read_results(text: str) -> EvaluationResults:
             f"{path}: is not the {RESULTS} of an evaluation ({error!r}); run eval/run.py again"
         ) from error
     if not win_rates:
-        raise ResultsError(f"{path}: holds no games; run eval/run.py again")
+        raise ResultsError(f"{path}: contains no games; run eval/run.py again")
     points = {task: (r["wins"] + r["draws"] / 2) / r["games"] for task, r in zip(win_rates, records, strict=True)}
     decided = {task: 1.0 - r["draws"] / r["games"] for task, r in zip(win_rates, records, strict=True)}
-    if game and game.seats > 2:  # it has a score of its own
+    if game and game.seats > 2:  # it has its own score
         points = {task: read_share(r["score"]) for task, r in zip(win_rates, content["records"], strict=True)}
         decided = {task: read_share(r["decided"]) for task, r in zip(win_rates, content["records"], strict=True)}
     return EvaluationResults(text, path, conditions, win_rates, points, decided)
 
 
 def _read_episodes(name: str, path: Path, content: dict[str, Any]) -> EvaluationResults:
-    """Return the mean return of an evaluation without opponents. Raises `InputError` for values of another kind."""
+    """Return the mean return of an evaluation without opponents. Raises `InputError` for values of the wrong type."""
     stored = read(StoredEpisodes, content)
     conditions = {key: stored[key] for key in ("env", "deterministic", "seed")} | {"games": stored["episodes"]}
     return EvaluationResults(name, path, conditions, {("", RETURN): stored["return"]["mean"]}, {}, {})
@@ -227,7 +227,7 @@ def read_share(value: Any) -> float:
 
 
 def _read_conditions(game: Game | None, content: dict[str, Any]) -> tuple[dict[str, Any], list[StoredRecord]]:
-    """Return the conditions and the records of an evaluation. Raises `InputError` for values of another kind."""
+    """Return the conditions and the records of an evaluation. Raises `InputError` for values of the wrong type."""
     stored = read(StoredEvaluation, content)
     names = game.comparable if game else ("kwargs", "deterministic")
     config = type(load(game.runs)[0]().env) if game and game.runs else None
@@ -238,7 +238,7 @@ def _read_conditions(game: Game | None, content: dict[str, Any]) -> tuple[dict[s
     for number, record in enumerate(stored["records"]):
         wins, draws, played = record["wins"], record["draws"], record["games"]
         require(wins <= played, f"records.{number}.wins={wins}: must be at most the {played} games")
-        require(wins + draws <= played, f"records.{number}.draws={draws}: wins and draws are more than {played} games")
+        require(wins + draws <= played, f"records.{number}.draws={draws}: wins and draws exceed the {played} games")
     mixed = len({"regime" in record for record in stored["records"]}) > 1
     require(not mixed, "records: some have a regime and others do not")
     common = {name: stored.get(name) for name in COMMON}
@@ -251,22 +251,22 @@ def _find(text: str) -> Path:
     for path in [*folders, *(folder / name for folder in folders for name in names)]:
         if holds(path.is_file):
             return path.resolve()
-    raise ResultsError(f"{text}: no {RESULTS} there or in checkpoints/{text}; make one: eval/run.py --ckpt {text}")
+    raise ResultsError(f"{text}: no {RESULTS} there or in checkpoints/{text}; create it with eval/run.py --ckpt {text}")
 
 
 def _check_alike(first: EvaluationResults, other: EvaluationResults) -> None:
     for name in dict.fromkeys([*first.conditions, *other.conditions]):
         base, value = first.conditions.get(name), other.conditions.get(name)
         if base != value:
-            raise ResultsError(f"{other.name}: {name}={value}, but {first.name} has {base}; evaluate them alike")
+            raise ResultsError(f"{other.name}: {name}={value}, but {first.name} has {base}; make them equal")
     for index, what in enumerate(("regimes", "opponents")):
         base, value = ({task[index] for task in run.win_rates} for run in (first, other))
         if base != value:
             missing, extra = (", ".join(sorted(names)) or "none" for names in (base - value, value - base))
             differ = f"{what} differ from {first.name}'s (missing {missing}; extra {extra})"
-            raise ResultsError(f"{other.name}: {differ}; evaluate them alike")
+            raise ResultsError(f"{other.name}: {differ}; make them equal")
     if first.win_rates.keys() != other.win_rates.keys():
-        raise ResultsError(f"{other.name}: other opponents in some regimes than {first.name}'s; evaluate them alike")
+        raise ResultsError(f"{other.name}: some regimes have other opponents than {first.name}'s; make them equal")
 
 
 OVERALL, HELD_OUT_OVERALL = "overall", "held out"
@@ -283,30 +283,30 @@ exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
 
 @dataclass(frozen=True, kw_only=True)
 class SeedOptions(CommandOptions):
-    """Options of the command; the files have not been located."""
+    """Options of the command; the files have not been located yet."""
 
     TEXT = CommandText(
         "eval/seeds.py",
-        "Sum up the evaluations of several seeds: interquartile mean, bootstrap intervals, mean and worst.",
+        "Summarize the evaluations of several seeds: interquartile mean, bootstrap intervals, mean and worst.",
         _EXAMPLES,
     )
     runs: tuple[str, ...] = argument((), metavar="RUN", positional=True)
     """Runs' names or folders, or eval.json files."""
     against: tuple[str, ...] = argument((), metavar="RUN")
-    """The seeds of another configuration."""
+    """The runs of another configuration to compare with."""
     seed: int = argument(0, SEED, metavar="N")
     """Seed of the bootstrap (default: 0)."""
     resamples: int = argument(9999, RESAMPLES, metavar="N")
     """Bootstrap samples per interval."""
     out: Path | None = argument(None, metavar="DIR")
-    """Write seeds.json and seeds.md there."""
+    """Write seeds.json and seeds.md to this folder."""
 
     def check(self) -> None:
         """Raise `InputError` for a group of a single run."""
         for name, least in {"runs": 2, "against": 0}.items():
             count = len(getattr(self, name))
             if count == 1 or count < least:
-                raise InputError(f"{name}: {count} given, at least 2 are needed: one seed has no spread")
+                raise InputError(f"{name}: at least 2 runs are required, got {count}: one seed has no spread")
 
 
 @dataclass(frozen=True)
@@ -316,7 +316,7 @@ class SeedRow:
     regime: str
     opponent: str
     scores: Spread
-    """Of the win rates."""
+    """Spread of the win rates."""
     mean_score: float | None
     mean_decided: float | None
     against: Spread | None = None
@@ -329,10 +329,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def summarize_groups(ours: RunGroup, against: RunGroup | None, *, seed: int, resamples: int) -> list[SeedRow]:
-    """Return for each physics a row per opponent, one over all that are not held out, and one over those that are.
+    """For each physics, return a row per opponent, one over all training opponents, and one over the held-out ones.
 
-    With several physics the last two are also over all of them.
-    Every row has its own generator seeded with `seed`, so rows do not depend on each other.
+    With several physics, the last two rows also cover all of them. Every row has its own generator seeded with `seed`,
+    so rows do not depend on each other.
     """
     rows = []
     for regime in ours.regimes:
@@ -346,7 +346,7 @@ def summarize_groups(ours: RunGroup, against: RunGroup | None, *, seed: int, res
 
 
 def _groups(tasks: Sequence[Task]) -> list[tuple[str, list[Task]]]:
-    """Return the tasks against opponents that are not held out and those that are, by name, without empty groups."""
+    """Return the tasks against training and held-out opponents by name, without empty groups."""
     members = held_out_names()
     held_out = [task for task in tasks if task[1] in members]
     regular = [task for task in tasks if task not in held_out]
@@ -368,7 +368,7 @@ def seeds_markdown(ours: RunGroup, against: RunGroup | None, rows: Sequence[Seed
     for regime in dict.fromkeys(row.regime for row in rows):
         cells = [_cells(row) for row in rows if row.regime == regime]
         parts.append("\n\n".join([*([f"## {varied}: {regime}"] if regime else []), table(headings, cells)]))
-    shares = "Score and decided share are means; the rest is win %. "
+    shares = "Score and decided share are means; the other columns are win %.  "
     of, worst = ("mean returns of all runs", "") if returns else (
         "scores of all runs and opponents", " against its worst opponent"
     )  # fmt: skip
@@ -426,7 +426,7 @@ def _cells(row: SeedRow) -> list[str]:
 
 
 def seeds(options: SeedOptions) -> CommandReport:
-    """Sum up evaluations. Raises `InputError` for bad input."""
+    """Summarize evaluations. Raises `InputError` for bad input."""
     make_folders([options.out])
     ours, against = read_groups(options.runs, options.against)
     rows = summarize_groups(ours, against, seed=options.seed, resamples=options.resamples)
@@ -436,7 +436,7 @@ def seeds(options: SeedOptions) -> CommandReport:
 
 
 def sum_up_seeds(runs: Sequence[str | Path], **options: Any) -> CommandReport:
-    """Sum up the evaluations of several seeds, as `python eval/seeds.py RUN RUN ...` does.
+    """Summarize the evaluations of several seeds, as `python eval/seeds.py RUN RUN ...` does.
 
     `runs` are runs' names or folders, or eval.json files; `options` are `against`, `seed`, `resamples` and `out`.
     `data["rows"]` has a row per opponent and physics, with interquartile means and intervals.

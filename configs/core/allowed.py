@@ -1,8 +1,8 @@
 """Allowed values of an option, declared beside the option.
 
 There are three kinds: an interval such as "(0, 1]" for numbers, a tuple of choices for names, a `Form` for any other
-text. An interval never contains NaN, and contains infinity only if an end is infinite and included, which none is.
-For a list, the rule applies to each item.
+text. An interval never contains NaN. It contains infinity only if an end is infinite and included, which does not
+occur. For a list, the rule applies to each item.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from sparring.configs.core.errors import choices, nearest
 class Form:
     """Text that fully matches a regular expression; `text` describes it in words.
 
-    `near` holds pairs of a common spelling and the value meant, for the nearest match. A wrong `private` value may be a
-    secret, and no message repeats it.
+    `near` contains pairs of a common spelling and the intended value, for suggestions. A wrong `private` value may be a
+    secret and is never shown in a message.
     """
 
     pattern: str
@@ -44,7 +44,7 @@ Allowed = str | tuple[str, ...] | Form
 def option(default: Any, allowed: Allowed | None = None, *, needs: Sequence[str] = ()) -> Any:
     """Declare a dataclass field with its default and allowed values.
 
-    `needs` names what must be set for the option to have an effect, such as "grpo.kl_beta above 0" or "a.b=true".
+    `needs` lists the conditions for the option to have an effect, such as "grpo.kl_beta above 0" or "a.b=true".
     """
     return field(default=default, metadata={"allowed": allowed, "needs": tuple(needs)})
 

@@ -1,8 +1,8 @@
-"""Archives of tensors: what makes one sound, and how it is read without torch.
+"""Archives of tensors: validation, and reading without torch.
 
 `torch.save` writes a zip with one pickle, `data.pkl`, and the raw bytes of each tensor, `data/0` and so on. Here the
-members are stored, not compressed, no two have one name, and each has its CRC-32. `read_arrays` takes the pickle apart
-with an unpickler that knows tensors and ordered dicts and nothing else, so no code of a file runs.
+members are stored, not compressed, no two have one name, and each has its CRC-32. `read_arrays` parses the pickle with
+an unpickler that supports only tensors and ordered dicts, so code in a file never runs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ STORAGES = {
 
 
 class TensorFileError(ValueError):
-    """Bytes that are damaged, or no file of tensors. The message is a phrase for after a file's name."""
+    """Bytes that are damaged or not a tensor file. The message is a phrase to follow a file's name."""
 
 
 def check_archive(data: bytes) -> None:
@@ -68,7 +68,7 @@ def check_members(members: list[zipfile.ZipInfo], size: int) -> None:
     if packed := next((member for member in members if member.compress_type != zipfile.ZIP_STORED), None):
         raise TensorFileError(f"is compressed ({packed.filename}), but this project's files are not; save it again")
     if (total := sum(member.file_size for member in members)) > size:
-        raise TensorFileError(f"claims to hold {total} bytes and has {size}; it is damaged, or was made to expand")
+        raise TensorFileError(f"claims {total} bytes of content but has {size}; it is damaged or malicious")
     if len({member.filename for member in members}) < len(members):
         raise TensorFileError("is damaged: two of its members have the same name")
 
@@ -88,7 +88,7 @@ def check_pickle(data: bytes) -> None:
                 most = f"at most {MOST_OBJECTS} objects and {MOST_OPCODES} steps"
                 raise TensorFileError(f"holds too much that is not a tensor: {most} are read")
             if "PUT" in code.name and int(argument or 0) > len(data):
-                raise TensorFileError("is damaged: it numbers more objects than it can hold")
+                raise TensorFileError("is damaged: it numbers more objects than it can contain")
     except ValueError as error:
         raise error if isinstance(error, TensorFileError) else TensorFileError("is not a file of tensors") from error
 

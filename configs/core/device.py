@@ -1,8 +1,8 @@
-"""Machine that a command runs on: cores and threads or a cluster's, devices by name, and the end of its processes.
+"""Machine of a command: cores and threads (or a cluster), devices by name, and the end of its processes.
 
-torch is imported late: options are read and refused without it. A killed trainer does not leave worker processes
-behind. On Linux the kernel sends SIGKILL (`PR_SET_PDEATHSIG`) when the *thread* that started the process ends, so the
-thread must last as long as the worker is needed. Elsewhere a worker ends when it next uses the pipe to its parent.
+torch is imported late: options are validated without it. A killed trainer does not leave worker processes behind. On
+Linux the kernel sends SIGKILL (`PR_SET_PDEATHSIG`) when the *thread* that started the process ends, so the thread must
+last as long as the worker is needed. Elsewhere a worker ends when it next uses the pipe to its parent.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ EXECUTORS = (LOCAL, RAY)
 
 
 def usable_cores() -> int:
-    """Count the cores this process may use; all cores where the system gives no number (macOS)."""
+    """Count the cores this process may use; all cores if the system does not report it (macOS)."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
@@ -51,7 +51,7 @@ def in_daemon_thread(call: Callable[[], Any]) -> Any:
 
 @dataclass(frozen=True)
 class Executor:
-    """Where tasks are done: `workers` processes of this machine, or the Ray cluster at `address`."""
+    """Where tasks run: `workers` processes of this machine, or the Ray cluster at `address`."""
 
     kind: str = LOCAL
     address: str = "auto"
@@ -62,12 +62,12 @@ class Executor:
 
     @property
     def alone(self) -> bool:
-        """True if the tasks are done in this process."""
+        """True if the tasks run in this process."""
         return self.kind == LOCAL and self.workers == 1
 
     @property
     def task_threads(self) -> int:
-        """CPU threads of a task; 0, every core, only if the tasks are done in this process."""
+        """CPU threads of a task; 0 (all cores) only if the tasks run in this process."""
         if self.threads or self.alone:
             return self.threads
         return 1 if self.kind == RAY else max(usable_cores() // self.workers, 1)

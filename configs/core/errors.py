@@ -3,8 +3,8 @@
 Every user error raises an `InputError`. Command lines print its line and exit with code 2; any other exception is a
 fault of the program and keeps its traceback.
 
-Texts have the names of scripts. `as_called` translates those that reach a user: errors, lines of a run, help, and
-printed reports. `moved` and `MovedModules` keep the import paths of the release before.
+Texts contain the names of scripts. `as_called` translates user-facing texts: errors, lines of a run, help, and printed
+reports. `moved` and `MovedModules` keep the import paths of the previous release.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ SCRIPT = re.compile(r"(?<![\w./-])(?:python )?(?:train|eval/(\w+))\.py\b")
 """A command as it is written in texts."""
 LONGEST = 2000
 NOTHING = ("none", "null", "no", "false", "disabled", "never", "")
-"""What other programs call "off"; in letters, "none" is nearer to "online"."""
+"""Other programs' words for "off"; by spelling, "none" is nearer to "online"."""
 MOST_NAMES = 12
-"""Names listed in full; of more, the nearest comes first and the rest are counted."""
+"""Most names listed in full; if there are more, the nearest comes first and the rest are counted."""
 
 
 class InputError(ValueError):
@@ -48,13 +48,13 @@ class ConfigError(InputError):
 
 
 class MissingPackageError(InputError):
-    """A package that an extra installs is not there."""
+    """A package that an extra installs is missing."""
 
 
 def as_called(text: str) -> str:
     """Return `text` with commands as the user calls them: sparring eval for `python eval/run.py` where installed.
 
-    This applies in the console script, and wherever the package is used without its repository.
+    This applies in the console script, and if the package is used without its repository.
     """
     if Path(sys.argv[0]).stem != "sparring" and IN_REPOSITORY:
         return text
@@ -85,7 +85,7 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """Escape as `printable` does, but not line breaks and tabs; for text of several lines that goes to a terminal."""
+    """Escape as `printable` does, but keep line breaks and tabs; for multi-line terminal output."""
     return "".join(char if char in "\n\t" else printable(char) for char in text)
 
 
@@ -112,7 +112,7 @@ def choices(name: object, accepted: Iterable[str], *, near: str | None = None) -
     """Return "choose from a, b; did you mean 'b'?" for a wrong `name`.
 
     Of more than `MOST_NAMES` known names, the suggestion comes first and the list is cut: "did you mean 'b'? choose
-    from a, b ... and 30 more". `near` is the name to suggest, empty for none, if it is known already.
+    from a, b ... and 30 more". `near` is a known suggestion, empty for none.
     """
     names = [name for name in accepted if name != ""]  # an empty text is a default, which is not typed
     near = nearest(str(name), names) if near is None else near
@@ -123,7 +123,7 @@ def choices(name: object, accepted: Iterable[str], *, near: str | None = None) -
 
 
 def reset_option(options: Mapping[str, Any] | None, name: str) -> Any:
-    """Return option `name` of an environment's reset, or None; refuse misspellings of it and ignore other keys."""
+    """Return option `name` of an environment's reset, or None; reject misspellings and ignore other keys."""
     for key in map(str, options or {}):
         if (len(key) > 1 and name.startswith(key)) or nearest(key, [name], likeness=0.7):
             choose("reset option", key, [name])
@@ -141,7 +141,7 @@ def choose(kind: str, name: str, among: Iterable[str]) -> str:
 def moved(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
     """Return the `__getattr__` of a module some of whose `names` are in other modules now, "module" or "module:name".
 
-    The old paths work for one release, with a warning that says the new one.
+    The old paths work for one release, with a warning that names the new one.
     """
 
     def find(name: str) -> Any:
@@ -199,9 +199,9 @@ MOVED = {
 
 
 class MovedModules:
-    """Finder of modules at their old paths: the module of the new path, and a warning that says it.
+    """Finder of modules at their old paths: returns the module of the new path, with a warning.
 
-    It comes before Python's own, which would find the files of a moved package again under the old name.
+    It precedes Python's own finder, which would load the files of a moved package again under the old name.
     """
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None, /) -> ModuleSpec | None:
@@ -230,7 +230,7 @@ class _NewPath:
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self._spec  # the only attribute that Python has replaced
+        module.__spec__ = self._spec  # the only attribute that Python replaced
 
     def get_code(self, name: str) -> CodeType:
         """Return the code that `python -m` runs."""

@@ -3,12 +3,12 @@
 In a repository, runs and released models are in its `checkpoints/`. If only the package is installed, runs go to
 `checkpoints/` in the working directory, and the released models are in the package.
 
-A run folder may come from a stranger. A link in it can name a file or folder elsewhere, which the run would overwrite
-or clean. Opening a FIFO blocks, and a device never ends. `O_NOFOLLOW` refuses a link, and `O_NONBLOCK` keeps a FIFO
-from blocking. The kind of file is read from the open descriptor, so it cannot change between check and use.
+A run folder may be untrusted. A link in it can point to a file or folder elsewhere, which the run would overwrite or
+clean. Opening a FIFO blocks, and reading a device never ends. `O_NOFOLLOW` rejects a link, and `O_NONBLOCK` keeps a
+FIFO from blocking. The type is read from the open descriptor, so it cannot change between check and use.
 
-A crash leaves either the old file or the new one, never a part. The bytes go to a temporary file in the same folder,
-which is synced (fsync) and renamed in one step. The folder is synced last; the name then survives a power cut.
+A crash leaves either the old file or the new one, never a partial one. The bytes go to a temporary file in the same
+folder, which is synced (fsync) and renamed in one step. The folder is synced last, so the name survives a crash.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ KINDS = (
 
 
 def user_path(key: str, path: str | os.PathLike[str]) -> Path:
-    """Return a path that a user gave as `key`. Raises `ConfigError`, with key and value, if no file can have it."""
+    """Return the path that the user set as `key`. Raises `ConfigError`, with key and value, for an invalid path."""
     text = os.fspath(path)
     wrong = unusable_text(text)
     longest = 0 if wrong else max((len(name.encode()) for name in Path(text).parts), default=0)
@@ -71,13 +71,13 @@ def user_path(key: str, path: str | os.PathLike[str]) -> Path:
 
 
 def unusable_text(text: str) -> str:
-    """Return why no file can have this name, and no file of text hold it; empty if both can be."""
+    """Return why this text cannot be a file name or be stored in a text file; empty if it can."""
     if "\0" in text:
-        return "holds the character NUL, which no path can; remove it"
+        return "contains the character NUL, which is invalid in a path; remove it"
     try:
         text.encode()
     except UnicodeEncodeError:
-        return "is not UTF-8 text; rename the file, or give another name"
+        return "is not UTF-8 text; rename the file or choose another name"
     return ""
 
 
@@ -90,7 +90,7 @@ def holds(check: Callable[[], bool]) -> bool:
 
 
 class IrregularFileError(OSError, InputError):
-    """A path of the wrong kind; `strerror` says which kind it is, and the message is one line with the path."""
+    """A path of the wrong file type; `strerror` contains the type, and the message is one line with the path."""
 
     def __str__(self) -> str:
         return one_line(f"{self.filename}: {self.strerror}")
@@ -99,7 +99,7 @@ class IrregularFileError(OSError, InputError):
 def open_regular(path: Path, flags: int = os.O_RDONLY, *, follow: bool = False) -> int:
     """Return a descriptor of the regular file `path`, opened with `flags`; `O_CREAT` makes one with mode 644.
 
-    A link is refused unless `follow`, which is meant for files that a user names to be read. A file with a second name
+    A link is rejected unless `follow`, which is meant for input files named by the user. A file with a second name
     (hard link) is not opened for writing. Raises `IrregularFileError`, and `OSError` as `os.open` does.
     """
     try:
@@ -132,7 +132,7 @@ def read_regular(path: Path, *, follow: bool = False, most: int | None = None) -
     with os.fdopen(open_regular(path, follow=follow), "rb") as file:
         size = os.fstat(file.fileno()).st_size
         if most is not None and size > most:
-            raise IrregularFileError(errno.EFBIG, f"has {size} bytes, and at most {most} are read", str(path))
+            raise IrregularFileError(errno.EFBIG, f"has {size} bytes; the limit is {most}", str(path))
         try:
             return file.read()
         except MemoryError as error:
@@ -169,7 +169,7 @@ def check_folder(path: Path) -> None:
 
 
 def leads_outside(path: Path, folder: Path) -> bool:
-    """Return whether a link in `path`, which begins with `folder`, leads out of that folder, or to nothing."""
+    """Return whether a link in `path`, inside `folder`, points outside that folder or to nothing."""
     try:
         return not path.resolve(strict=True).is_relative_to(folder.resolve())
     except (OSError, RuntimeError):  # a loop of links
@@ -177,7 +177,7 @@ def leads_outside(path: Path, folder: Path) -> bool:
 
 
 def make_folder(path: Path) -> None:
-    """Make the folder `path` if it does not exist; raises `IrregularFileError` for a link or file in its place."""
+    """Create the folder `path` if it does not exist; raises `IrregularFileError` for a link or file in its place."""
     check_folder(path)
     path.mkdir(exist_ok=True)
 
@@ -224,7 +224,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def publish_folder(path: Path, files: Mapping[str, bytes]) -> None:
-    """Make the folder `path` holding `files`, in one step; an existing one is removed just before.
+    """Create the folder `path` with `files`, in one step; an existing one is removed just before.
 
     Raises `OSError` without space or permission; `path` is then unchanged.
     """

@@ -20,9 +20,9 @@ import filelock
 from sparring.configs.core.files import open_regular
 
 RETRY_S = 0.01
-"""Seconds between two tries."""
+"""Seconds between attempts."""
 NAMING_S = 2.0
-"""Seconds that a process which just got the lock has to write its name."""
+"""Seconds within which a process writes its name after acquiring the lock."""
 OWNER = re.compile(r"process (\d+) on (.+)")
 
 
@@ -44,13 +44,13 @@ class FileLock:
     def __init__(self, path: Path, *, patience: float = 0.0) -> None:
         # This descriptor, not the path, receives the name: the path could be made a link meanwhile.
         descriptor = open_regular(path, os.O_RDWR | os.O_CREAT)
-        # Without flock filelock would take a soft lock, which outlives its owner.
+        # Without flock, filelock would use a soft lock, which outlives its owner.
         self._lock = filelock.UnixFileLock(
             path, timeout=patience, poll_interval=RETRY_S, thread_local=False, fallback_to_soft=False
         )
         try:
             self._lock.acquire()
-            with suppress(OSError):  # a full disk: the lock holds without a name in it
+            with suppress(OSError):  # on a full disk the lock works without a name
                 os.ftruncate(descriptor, 0)
                 os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
         except filelock.Timeout as error:
@@ -82,7 +82,7 @@ def _owner(descriptor: int) -> str:
 
 
 def has_ended(owner: str) -> bool:
-    """Return True if the name in a lock's file is of a process of this machine that has ended."""
+    """Return True if the name in a lock's file belongs to a process of this machine that has ended."""
     process = OWNER.fullmatch(owner)
     if process is None or process[2] != socket.gethostname():
         return False

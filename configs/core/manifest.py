@@ -1,12 +1,12 @@
-"""Content of a run's folder: its manifest, and a check of everything in it before anything is opened.
+"""Content of a run's folder: its manifest, and a check of all files before any is opened.
 
-`manifest.json` lists size and SHA-256 of every policy written through here. Neither torch nor a disk notices a flipped
-bit in a weight, so a listed file must match its entry when it is read. A file without an entry is read unverified:
-manifests are lost in copies, and entries of old versions have no size.
+`manifest.json` lists size and SHA-256 of every policy written through here. Neither torch nor a disk detects a flipped
+bit in a weight, so a listed file must match its entry when it is read. A file without an entry is read unverified,
+since copies often lack the manifest, and entries of old versions have no size.
 
-A copied or downloaded folder may hold links to files elsewhere, FIFOs or devices. They are refused by name at the start
-of a run; every single file is checked again when it is opened (`configs.core.files`). Links are followed nowhere, so
-the check stays inside the folder. W&B's own folder is skipped: it holds links, and the run opens no file in it.
+A copied or downloaded folder may contain links to files elsewhere, FIFOs or devices. They are rejected at the start of
+a run; each file is checked again when it is opened (`configs.core.files`). Links are never followed, so the check stays
+inside the folder. W&B's own folder is skipped: it contains links, and the run does not read it.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class ListedFile(TypedDict):
 
 
 class ManifestError(InputError):
-    """A file that is not the listed one, or a damaged manifest; the message is one line with the file."""
+    """A file that differs from its entry, or a damaged manifest; the message is one line with the file."""
 
 
 class UnreadableManifestError(ManifestError):
-    """A manifest that the disk does not give; it may be whole."""
+    """A manifest that cannot be read from disk; it may be intact."""
 
 
 class TrainingStateError(InputError):
@@ -80,7 +80,7 @@ def check_contents(folder: Path) -> None:
 
 
 def refuse_training_state(path: Path, label: str) -> None:
-    """Raise `TrainingStateError` if the file or folder `path` is a state of a run; `label` is how the user named it."""
+    """Raise `TrainingStateError` if the file or folder `path` is a training state; `label` is its name in messages."""
     folder = path.parent if path.name == STATE else path
     try:
         content = read_json(folder / MANIFEST, follow=True)
@@ -100,7 +100,7 @@ def write_listed(path: Path, data: bytes) -> None:
     A crash leaves the old file or the new one. Raises `OSError` if it cannot be written, `ManifestError` for a damaged
     manifest.
     """
-    # The old entry is removed first, so a crash between the writes leaves a file unlisted, not with a wrong hash.
+    # Remove the old entry first: after a crash between the writes the file is unlisted, not listed with a wrong hash.
     _edit(path, None)
     write_atomically(path, data)
     _edit(path, _entry(data))
@@ -123,7 +123,7 @@ def read_listed(path: Path, *, follow: bool = False) -> bytes:
 
 
 def damage(folder: Path) -> list[str]:
-    """Return a line for every file in `folder` that is not as its readable manifest lists it."""
+    """Return a line for every file in `folder` that differs from its readable manifest."""
     lines = []
     for name in listed(folder, unless={}):
         try:
@@ -143,7 +143,7 @@ def listed(folder: Path, *, unless: Mapping[str, str]) -> dict[str, str]:
 
 
 def repair_manifest(folder: Path, hashes: Mapping[str, str]) -> str:
-    """Rebuild a manifest that cannot be read from the files' `hashes`, by name; return what was done, or "".
+    """Rebuild a damaged manifest from the files' `hashes`, by name; return a description, or "".
 
     The damaged one is kept beside it. Files with other hashes are not listed, so only their own checksums are
     verified when they are read. Entries that differ from `hashes` are corrected where the file is as known. Raises

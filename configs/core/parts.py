@@ -1,10 +1,10 @@
-"""Parts that are found, not enumerated: games, commands and trainers, each an entry point of some distribution.
+"""Parts that are discovered, not enumerated: games, commands and trainers, each an entry point of a distribution.
 
 The groups are `sparring.games` (a `Game`), `sparring.commands` (a `CommandPlace`), `sparring.trainers` (a
-`TrainerPlace`), `sparring.sweeps` (a `SweepPlace`), `sparring.runs` (a `RunsPlace`) and
-`sparring.functions`, further names of the Python API. Those of this project are in pyproject.toml, where a checkout
-reads them without being installed; a part whose folder was deleted is not listed, nor one that `needs` it. Those of
-other packages come from what pip installed beside them.
+`TrainerPlace`), `sparring.sweeps` (a `SweepPlace`), `sparring.runs` (a `RunsPlace`) and `sparring.functions`, further
+names of the Python API. This project's are in pyproject.toml, where a checkout reads them without being installed; a
+part whose folder was deleted is not listed, nor one that `needs` it. Those of other packages come from the installed
+distributions.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class TrainerPlace(NamedTuple):
     trainer: str
     fit: str = "sparring.agents.run.fit:fit"
     extra: str = ""
-    """The extra that installs what it needs."""
+    """The extra that installs its requirements."""
     processes: bool = True
     """Whether torchrun can start it."""
     order: int = 100
     check_options: str = ""
-    """Function "module:name" of a configuration that refuses options which the trainer lacks."""
+    """Function "module:name" of a configuration that rejects options which the trainer lacks."""
     check_sources: str = ""
-    """Function "module:name" of a configuration that refuses a new run if what it begins with is missing."""
+    """Function "module:name" of a configuration that rejects a new run if its starting point is missing."""
     preview: str = ""
     """Function "module:name" of a configuration with the lines that `dry_run=true` prints."""
     needs: tuple[str, ...] = ()
@@ -61,12 +61,12 @@ class RunsPlace(NamedTuple):
 
 
 class SweepPlace(NamedTuple):
-    """What `train.py` does with several runs at once: +KEY=NAME, where `key` is the entry's name, and `flags`."""
+    """How `train.py` launches several runs at once: +KEY=NAME, where `key` is the entry's name, and `flags`."""
 
     launch: str
     """Function "module:name" of the arguments, `(arguments, *, show)`, that returns the exit code; `show` prints."""
     names: str
-    """Function "module:name" that returns what +KEY= may name, with the purpose of each."""
+    """Function "module:name" that returns the names for +KEY=, with the purpose of each."""
     usage: str
     """Lines of --help."""
     about: str
@@ -77,7 +77,7 @@ class SweepPlace(NamedTuple):
 
 @cache
 def parts(group: str) -> dict[str, Any]:
-    """Return the objects of a group, such as `games`, by name: first this project's by `order`, then other packages'.
+    """Return the objects of a group, such as `games`, by name: this project's by `order`, then other packages'.
 
     An installed distribution lists its entry points by name, so their order in pyproject.toml is lost. A part of
     another package that cannot be imported is left out with a warning that names it.
@@ -92,7 +92,7 @@ def parts(group: str) -> dict[str, Any]:
             continue
         try:
             loaded[entry.name] = _load(entry.value)
-        except Exception as error:  # whatever a stranger's module raises must not end every command
+        except Exception as error:  # an error in a foreign module must not break every command
             text = f"{owner}: {entry.value} of {group} cannot be used: {type(error).__name__}: {error}"
             warnings.warn(text, stacklevel=2)
     return loaded
@@ -105,12 +105,12 @@ def part(group: str, name: str) -> Any:
 
 @cache
 def part_names(group: str) -> tuple[str, ...]:
-    """Return the names of a group without importing what they name."""
+    """Return the names of a group without importing the objects."""
     return tuple(sorted({*_project(group), *(entry.name for entry in _strangers(group))}))
 
 
 def _project(group: str) -> dict[str, str]:
-    """References of this project's own parts, of a checkout as its files are now."""
+    """References of this project's own parts; in a checkout, from its current files."""
     stated = PACKAGE / "pyproject.toml"
     if stated.is_file():
         tables = tomllib.loads(stated.read_text(encoding="utf-8"))["project"]["entry-points"]

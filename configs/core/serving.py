@@ -1,10 +1,10 @@
 """Local HTTP servers: which requests pass, how long and how often a client may wait, and how the server ends.
 
-A page of a stranger can make a browser send requests to this machine, also under a name that it lets resolve to
-127.0.0.1 (DNS rebinding). So `Host` must be a name of the server, or an address, which cannot be rebound, and `Origin`,
-where it is sent, must be that host. `GuardedApp` adds bounds for each client to an ASGI application: a body, a silent
-time, and a number of requests at a time. The task of a request is cancelled when its client leaves, and `in_thread`
-lets the work of a cancelled task know. `bounded_server` closes connections without a request, and ends in time.
+A foreign web page can make a browser send requests to this machine, also under a name that resolves to 127.0.0.1 (DNS
+rebinding). So `Host` must be a name of the server, or an address, which cannot be rebound, and `Origin`, if sent, must
+be that host. `GuardedApp` adds limits per client to an ASGI application: body size, idle time, and concurrent requests.
+A request's task is cancelled when its client disconnects, and `in_thread` signals this to the work. `bounded_server`
+closes connections without a request, and shuts down in bounded time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MOST_WAITING = 16
 END_SECONDS = 5.0
 """Longest time from a signal to the end of the process."""
 ENDS = ("http.response.body", "websocket.close")
-"""Messages of an application after which it sends nothing more."""
+"""Last messages of an application."""
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
@@ -51,7 +51,7 @@ def passes(headers: Mapping[str, str], hosts: Collection[str], *, needs_origin: 
 
 
 def is_address(name: str) -> bool:
-    """Return whether a host is an IP address, which no DNS server of a stranger can make mean this machine."""
+    """Return whether a host is an IP address, which DNS rebinding cannot redirect to this machine."""
     try:
         return bool(ip_address(name))
     except ValueError:
@@ -60,10 +60,10 @@ def is_address(name: str) -> bool:
 
 @dataclass(frozen=True)
 class ClientBounds:
-    """What one client may take of a server."""
+    """Limits of one client of a server."""
 
     requests: int = 64
-    """Requests and WebSockets of one peer at a time."""
+    """Concurrent requests and WebSockets of one peer."""
     body: int = 1 << 20
     """Bytes of a body or of a message."""
     first_seconds: float = 30.0
@@ -94,7 +94,7 @@ class GuardedApp:
         if not self._is_served(scope):
             await _refuse(scope, receive, send, 403, "This server answers only to its own address.")
         elif self._open[peer] >= self.bounds.requests:
-            await _refuse(scope, receive, send, 503, f"At most {self.bounds.requests} requests of a client at a time.")
+            await _refuse(scope, receive, send, 503, f"At most {self.bounds.requests} concurrent requests per client.")
         else:
             self._open[peer] += 1
             try:
@@ -167,7 +167,7 @@ class _GuardedRequest:
             self.waiting.put_nowait(message)
 
     async def receive(self) -> Message:
-        """Return the client's next message, and the end of the connection once it was silent for too long."""
+        """Return the client's next message, or a disconnect after too long a silence."""
         self.reading = True
         try:
             message = await asyncio.wait_for(self.waiting.get(), self.limit)
@@ -179,11 +179,11 @@ class _GuardedRequest:
         if message["type"] == "websocket.receive":
             self.limit = self.bounds.idle_seconds
         elif message["type"] == "http.request" and not message.get("more_body"):
-            self.limit = self.bounds.idle_seconds  # what is left to read is that the client has gone
+            self.limit = self.bounds.idle_seconds  # only the disconnect is left to read
         return message
 
     async def send(self, message: Message) -> None:
-        """Send a message of the application, unless the connection was given up."""
+        """Send a message of the application, unless the connection was abandoned."""
         if self.finished:
             return
         self.answered = True
@@ -238,7 +238,7 @@ def bounded_server(app: Any, *, largest_message: int, **options: Any) -> uvicorn
     """Return a server of an ASGI application; `options` are uvicorn's.
 
     It closes connections that do not send a whole request in time and reads messages of at most `largest_message`
-    bytes. The process ends `END_SECONDS` after a signal, whatever its threads and clients do.
+    bytes. The process ends at most `END_SECONDS` after a signal.
     """
     import uvicorn
     from uvicorn.protocols.http.auto import AutoHTTPProtocol
@@ -265,7 +265,7 @@ def bounded_server(app: Any, *, largest_message: int, **options: Any) -> uvicorn
 def with_deadline(protocol: Any) -> type[Any]:
     """Return uvicorn's HTTP `protocol`, closing a connection `REQUEST_SECONDS` after it should have sent a request.
 
-    uvicorn itself waits without end for the rest of one. A WebSocket's handshake is a request; its own pings follow.
+    uvicorn itself waits indefinitely for the rest of a request. A WebSocket's handshake is a request.
     """
 
     class PromptHTTPProtocol(protocol):  # type: ignore[misc]

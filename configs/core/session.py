@@ -1,4 +1,4 @@
-"""Options of what surrounds the updates of every run: the guard, the bar, the logs; and the sizes of networks."""
+"""Options shared by all runs: the guard, the progress bar, logging, and network sizes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class GuardConfig:
     """Response to an update that breaks the policy; steps are in `agents/run/guard.py`."""
 
     enabled: bool = True
-    """false lets broken updates stand."""
+    """false keeps broken updates."""
 
 
 @dataclass
@@ -26,11 +26,11 @@ class LoggerConfig:
     wandb: str = option("off", WANDB_MODES)
     """Weights & Biases: off, online or offline."""
     wandb_project: str = option("sparring", TEXT)
-    """Project of W&B and of trackio in which the run appears."""
+    """W&B and trackio project of the run."""
     trackio: bool = False
     """Log to trackio as well, on this machine."""
     progress: bool = True
-    """Show a bar, or a line every 30 s where the output is not a terminal."""
+    """Show a progress bar, or a line every 30 s if the output is not a terminal."""
 
 
 @dataclass
@@ -44,24 +44,24 @@ class NetworkConfig:
     activation: str = option("relu", ACTIVATIONS)
     """Activation function between the layers."""
     log_std_init: float = option(-1.0, "[-20, 5]")
-    """Logarithm of the standard deviation of continuous actions at the start."""
+    """Initial log standard deviation of continuous actions."""
     log_std_min: float = option(-2.0, "[-20, 5]")
     """Lower bound of the log standard deviation."""
     log_std_max: float = option(0.0, "[-20, 5]")
     """Upper bound of the log standard deviation."""
     gsde: bool = False
     """State-dependent exploration: noise is a linear function of the actor's last features (arXiv:2005.05719). The
-    log-std describes the weights of this function; their effects add up over the features."""
+    log-std applies to the weights of this function; their effects add up over the features."""
     encoder: str = option("auto", ("auto", "by_size", "small", "nature", "impala", "none"))
-    """Convolutions for a picture. nature needs 36 x 36 or more; small, three layers of 3x3, is for boards and views.
-    The others are impala and none, plain numbers, which is fastest. `auto` is nature where it fits, else small.
+    """Convolutional encoder of a picture. nature needs 36 x 36 or more; small, three 3x3 layers, is for boards and
+    views. The others are impala, and none (plain numbers), the fastest. `auto` is nature where it fits, else small.
     `by_size` is none below 16 x 16, else as auto."""
     memory: str = option("none", ("none", "gru", "lstm"))
-    """Recurrent cell of actor and critic, `hidden` wide, for games that do not show everything at once."""
+    """Recurrent cell of actor and critic, `hidden` wide, for partially observed games."""
     in_turn: bool = False
     """Units of a power in Diplomacy order one after the other, seeing the orders before theirs; else all at once."""
     all_phases: bool = False
     """The policy decides retreats, builds and disbands in Diplomacy too; else a bot does."""
     styles: int = option(0, "[0, 64]")
-    """Styles that one network can play: an input says which, its opponent does not see it, and a match has one from
-    start to end. 0 is a network without them (docs/algorithms/self_play.md)."""
+    """Number of styles of the network: an input hidden from the opponent selects one for a whole match. 0 disables
+    styles (docs/algorithms/self_play.md)."""

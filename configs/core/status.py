@@ -1,7 +1,7 @@
-"""Output of commands: status lines during long starts, and a quiet end where a pipe is closed.
+"""Output of commands: status lines during long starts, and a quiet exit if a pipe is closed.
 
-Torch loads for seconds, a first compilation takes minutes. These lines go to stderr, like progress bars, and only where
-bars are on.
+Loading torch takes seconds, a first compilation minutes. These lines go to stderr, like progress bars, and only if
+progress bars are on.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from sparring.configs.core.errors import as_called, printable_lines
 Words = TypeVar("Words")
 
 LOADING = "loading torch and the simulator ..."
-COMPILING = "still loading: the first time on a machine Warp compiles the simulator, which can take minutes ..."
+COMPILING = "still loading: on its first use Warp compiles the simulator, which can take minutes ..."
 PATIENCE = 5.0  # seconds, longer than loading compiled kernels
 UNFINISHED: set[Path] = set()
 """Files that hold finished results of a command which has not ended."""
-CLOSED_PIPE = 141  # 128 + SIGPIPE, what a shell reports for a command whose reader has gone
+CLOSED_PIPE = 141  # 128 + SIGPIPE, what a shell reports for a command whose reader has closed the pipe
 
 
 def say(text: str, *, enabled: bool = True) -> None:
@@ -61,12 +61,12 @@ def quiet_on_closed_pipe(command: Callable[[Words], int], words: Words) -> int:
         return 0 if {"--help", "-h"} & set(sys.argv) else CLOSED_PIPE
     finally:
         for stream in (sys.stdout, sys.stderr):
-            if _has_no_reader(stream):  # what is left in its buffer goes nowhere, and the interpreter says nothing
+            if _has_no_reader(stream):  # discard its buffer, so the interpreter does not complain
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def end_now(code: int) -> NoReturn:
-    """End a process that was stopped: to free what torch and Warp loaded, as Python does, takes seconds."""
+    """End a stopped process at once: Python's own cleanup of torch and Warp takes seconds."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()

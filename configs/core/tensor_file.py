@@ -6,10 +6,10 @@ on the content alone. Reading checks every member's CRC-32, which `torch.load` d
 Policies, pool snapshots and training states are such files.
 
 A file never expands: members are stored, not compressed, no two are the same, and every tensor has its own numbers.
-Reading takes about as much memory as the file has bytes.
+Reading needs about as much memory as the file size.
 
-Stored tensors are compared with those they are to replace before anything is copied (`check_...`; `ContentError`):
-names, types, shapes. `torch` itself would convert types in a copy, broadcast shapes, and take NaN.
+Before anything is copied, stored tensors are checked against those they replace (`check_...`; `ContentError`): names,
+types, shapes. `torch` itself would convert types in a copy, broadcast shapes, and accept NaN.
 """
 
 from __future__ import annotations
@@ -89,9 +89,9 @@ def _copy(value: Any, texts: dict[str, str]) -> Any:
 
 
 def _check_content(content: Any, size: int) -> None:
-    """Refuse what `pack` never writes: other objects, deep or repeated nesting, and tensors without their own numbers.
+    """Reject what `pack` never writes: other objects, deep or repeated nesting, and tensors that share storage.
 
-    Content repeated by reference could have more places than any memory; one of `size` bytes has at most as many.
+    Content repeated by reference could expand beyond any memory; a file of `size` bytes has at most that many leaves.
     """
     storages: set[int] = set()
     for number, (key, value) in enumerate(_walk(content, "", DEEPEST)):
@@ -106,7 +106,7 @@ def _check_content(content: Any, size: int) -> None:
 
 
 def _walk(value: Any, prefix: str, levels: int) -> Iterator[tuple[str, Any]]:
-    """Yield every leaf with its place."""
+    """Yield every leaf with its path."""
     if not isinstance(value, dict | list | tuple):
         yield prefix, value
         return
@@ -125,7 +125,7 @@ def _check_plain(key: str, tensor: Tensor, storages: set[int]) -> None:
     if not tensor.numel():
         return
     if (storage := tensor.untyped_storage().data_ptr()) in storages:
-        raise TensorFileError(f"{key}: shares its numbers with another tensor; each has its own")
+        raise TensorFileError(f"{key}: shares its storage with another tensor; each needs its own")
     storages.add(storage)
 
 
@@ -136,7 +136,7 @@ def _tensor(value: Any) -> Tensor:
 
 
 AnyTensor = Annotated[Any, AfterValidator(_tensor)]
-"""A tensor of a type and shape that is checked elsewhere."""
+"""A tensor whose type and shape are checked elsewhere."""
 Tensors = dict[str, AnyTensor]
 
 

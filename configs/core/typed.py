@@ -1,7 +1,7 @@
 """Stored plain data read by its type, by pydantic or field by field; an error is one line with its location.
 
-A section of a file is a `TypedDict` whose values have the types below. Unknown keys are ignored, since a later version
-may add some. `NotRequired` keys may be missing in files of earlier versions. Values are never converted: a number is
+A section of a file is a `TypedDict` whose values have the types below. Unknown keys are ignored, since later versions
+may add keys. `NotRequired` keys may be missing in files of earlier versions. Values are never converted: a number is
 not text, a Boolean is not a number.
 
 `Field` reads JSON one value after the other; its errors name the path, as in `phases[3].state.units.FRANCE[1]`.
@@ -23,7 +23,7 @@ from sparring.configs.core.errors import InputError, choose
 
 T = TypeVar("T")
 MOST = 10**15
-"""Limit of every count: more than any run can reach, and far below what 64 bits hold."""
+"""Limit of every count: more than any run can reach, and far below the 64-bit range."""
 DEEPEST = 32
 _LONGEST = 60
 _KINDS = {dict: "an object", list: "a list", str: "a text", int: "a whole number", bool: "true or false"}
@@ -39,7 +39,7 @@ def plain(value: Any) -> Any:
         if item is not None and type(item) not in (bool, int, float, str):
             raise ValueError(f"must be plain data, not a {type(item).__name__}")
         if type(item) is float and not math.isfinite(item):
-            raise ValueError(f"must hold finite numbers, not {item}")
+            raise ValueError(f"must contain finite numbers, not {item}")
     return value
 
 
@@ -129,7 +129,7 @@ _CONFIG = ConfigDict(strict=True, arbitrary_types_allowed=True)
 
 
 class Field:
-    """Value and its path, which is put together only for an error: files hold thousands of values without one."""
+    """A value and its path, which is built only for an error: files contain thousands of correct values."""
 
     __slots__ = ("_above", "_key", "value")
 
@@ -200,7 +200,7 @@ class Field:
             yield Field(value, number, above=self)
 
     def texts(self) -> Iterator[tuple[int, str]]:
-        """Yield number and text of the items of a list of texts; `item` names one that is wrong otherwise."""
+        """Yield index and text of the items of a list of texts; `item` names one with another fault."""
         for number, value in enumerate(self.of(list)):
             yield number, value if type(value) is str else self.item(number).of(str)
 

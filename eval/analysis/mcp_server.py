@@ -1,8 +1,8 @@
-"""Recorded runs for a language model: an MCP server with the questions of `eval/runs.py`, started by its command `mcp`.
+"""Recorded runs for a language model: an MCP server with the queries of `eval/runs.py`, started by `runs mcp`.
 
-Every tool reads and none writes. An answer is one JSON object within bounds: a list or an object has at most so many
-entries, a text so many characters, the whole so many bytes; `shortened` says what was left out. An error is one line,
-marked as an error of the tool. The package mcp is imported when the server is built.
+All tools are read-only. An answer is one JSON object of limited size: entries per list or object, characters per text,
+and total bytes are bounded; `shortened` lists what was omitted. An error is one line, marked as a tool error. The
+package mcp is imported when the server is built.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from sparring.eval.analysis.sources.run_folders import RunFolders
 from sparring.eval.analysis.sources.tensorboard_files import holds_events
 
 MOST_ENTRIES, LONGEST_TEXT = 500, 2000
-"""Entries of one list or object, and characters of one text, in an answer at most."""
+"""Most entries of one list or object, and most characters of one text, in an answer."""
 MOST_BYTES = 100_000
 LEAST_ENTRIES = 5
-"""An answer that is too long with so few entries in each list is refused."""
+"""An answer that is still too long with this many entries per list is rejected."""
 INSTRUCTIONS = """Recorded training runs: begin with list_runs, then analyze a run or compare several. Metrics are
 named group/name, such as rollout/reward. Answers are JSON and bounded; ask for fewer metrics
 or points if one is shortened."""
 
 
 class _Served:
-    """Sources of the served folder alone: a run that a link there leads to elsewhere is not one of them."""
+    """Sources in the served folder, without runs that a link reaches elsewhere."""
 
     def find(self) -> list[RunSource]:
         sources: list[RunSource] = super().find()  # type: ignore[misc]
@@ -49,21 +49,21 @@ class _Served:
 
 @dataclass(frozen=True)
 class ServedOptions(_Served, SourceOptions):
-    """Where the runs of a server are looked for."""
+    """Where a server looks for runs."""
 
 
 @dataclass(frozen=True)
 class ServedRun(_Served, RunOptions):
-    """The run of a question to a server."""
+    """The run of a query to a server."""
 
 
 def serve(
-    most_bytes: Annotated[int, typer.Option("--bytes", min=2000, help="bytes of an answer at most")] = MOST_BYTES,
+    most_bytes: Annotated[int, typer.Option("--bytes", min=2000, help="largest answer in bytes")] = MOST_BYTES,
     *,
     where: SourceOptions,
 ) -> int:
-    """Answer a language model's questions about runs: an MCP server on standard input and output, read-only."""
-    where.find()  # a wrong folder is refused before a client waits
+    """Serve queries about runs to a language model: a read-only MCP server on standard input and output."""
+    where.find()  # reject a wrong folder before a client waits
     build_server(where, most_bytes=most_bytes).run("stdio")
     return 0
 
@@ -86,7 +86,7 @@ def build_server(where: SourceOptions, *, most_bytes: int = MOST_BYTES) -> Any:
 
 
 def mcp_module(name: str) -> Any:
-    """Import a module of the package mcp, version 2. Raises `InputError` where it is missing or of version 1."""
+    """Import a module of the package mcp, version 2. Raises `InputError` if it is missing or older."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -94,7 +94,7 @@ def mcp_module(name: str) -> Any:
 
 
 def run_tools(where: SourceOptions) -> list[Callable[..., Answer]]:
-    """Return the tools; their names, parameters and docstrings are what a client sees."""
+    """Return the tools; a client sees their names, parameters and docstrings."""
 
     def list_runs(expression: str = "", limit: int = 50) -> Answer:
         """List runs, newest first. `expression` selects, such as status = completed and config.seed < 3."""
@@ -104,7 +104,7 @@ def run_tools(where: SourceOptions) -> list[Callable[..., Answer]]:
         return run_commands.list_runs(limit=limit, where=where)
 
     def get_run(run: str) -> Answer:
-        """Show one run: status, configuration, last value of each metric, files, what could not be read."""
+        """Show one run: status, configuration, last value of each metric, files, unreadable parts."""
         return run_commands.get_run(include_artifacts=True, options=_one(run, where))
 
     def get_metrics(run: str, metrics: list[str], x_axis: str = "_step", points: int = 50) -> Answer:
@@ -123,7 +123,7 @@ def run_tools(where: SourceOptions) -> list[Callable[..., Answer]]:
         return report_commands.analyze(files=ReportFiles(), computed=ComputeOptions(), options=_one(run, where))
 
     def compare(runs: list[str], metrics: list[str] = [], equal: str = "") -> Answer:  # noqa: B006, its JSON schema
-        """Compare runs, the first is the baseline, at equal steps, seconds or updates; seeds are grouped."""
+        """Compare runs with the first, the baseline, at equal steps, seconds or updates; seeds are grouped."""
         names = [_inside(run, where) for run in runs]
         files, computed = ReportFiles(), ComputeOptions()
         return report_commands.compare(names, metrics=metrics, equal=equal, files=files, computed=computed, where=where)
@@ -137,7 +137,7 @@ def _answering(tool: Callable[..., Answer], error_type: type[Exception], most_by
     @wraps(tool)
     def answer(**arguments: Any) -> str:
         try:
-            with np.errstate(all="ignore"):  # as on the command line: a run may hold numbers near the end of float64
+            with np.errstate(all="ignore"):  # as on the command line: a run's values may overflow float64
                 return bounded_json(_content(tool(**arguments)), most_bytes=most_bytes)
         except InputError as error:
             raise error_type(one_line(str(error))) from error

@@ -1,7 +1,7 @@
 """Output and exit codes of `eval/runs.py`: JSON with a schema version, CSV, or a table for the terminal.
 
-JSON on stdout is one object; its keys stay within a `schema_version`. NaN is written as null. Text from runs' files may
-be a stranger's: it passes `one_line` to a terminal, `csv_text`, `markdown_text` or `html_text` to a file of that kind.
+JSON on stdout is one object; its keys stay within a `schema_version`. NaN is written as null. Text from runs' files is
+untrusted: it is escaped by `one_line` for a terminal, by `csv_text`, `markdown_text` or `html_text` for files.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ def code_of(error: InputError) -> int:
 SCHEMA_VERSION = 1
 FORMULA, NUMBER = "=+-@\t\r", re.compile(r"[-+]?(\d[\d,]*\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
 PIPE_WIDTH = 200
-"""Columns of a table that does not go to a terminal."""
+"""Width of a table if the output is not a terminal."""
 
 
 class OutputFormat(StrEnum):
-    """Forms of an answer on standard output."""
+    """Output formats."""
 
     TABLE = "table"
     JSON = "json"
@@ -53,7 +53,7 @@ class OutputFormat(StrEnum):
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command found: an object for JSON, what prints it in another form, and what belongs on stderr."""
+    """Result of a command: an object for JSON, a function that prints other formats, and messages for stderr."""
 
     data: Mapping[str, Any]
     show: Callable[[OutputFormat], None]
@@ -62,16 +62,16 @@ class Answer:
     remark: str = ""
     """A line on stderr that is not a warning."""
     damage: Collection[str] = ()
-    """What could not be read, for stderr; the exit code is then 4."""
+    """Unreadable parts, for stderr; the exit code is then 4."""
     code: int = 0
     """Exit code that takes precedence over the code of damage."""
     files: Mapping[Path, str | bytes] = field(default_factory=dict)
-    """Files that were asked for, by path."""
+    """Requested files, by path."""
     form: OutputFormat = OutputFormat.TABLE
-    """The form asked for."""
+    """The requested format."""
 
     def publish(self) -> int:
-        """Write the files, print the answer and what belongs on stderr; return the exit code."""
+        """Write the files, print the answer and the messages for stderr; return the exit code."""
         self.write()
         if self.form is OutputFormat.JSON:
             print(to_json(self.data))
@@ -80,12 +80,12 @@ class Answer:
         return self.say()
 
     def write(self) -> None:
-        """Write the files that were asked for. Raises `InputError` where that fails."""
+        """Write the requested files. Raises `InputError` if that fails."""
         make_folders([], files=self.files)
         write_files(self.files)
 
     def say(self) -> int:
-        """Print what belongs on stderr; return the exit code."""
+        """Print the messages for stderr; return the exit code."""
         for line in self.warnings:
             warn(line)
         if self.remark:
@@ -142,7 +142,7 @@ def to_csv(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 def csv_text(cell: Any) -> Any:
-    """Return a cell of CSV: text on one line, with ' before what a spreadsheet would run as a formula."""
+    """Return a CSV cell: text on one line, prefixed with ' if a spreadsheet would read it as a formula."""
     if not isinstance(cell, str):
         return cell if isinstance(cell, int | float) else csv_text(str(cell))
     text = printable(cell)
@@ -150,14 +150,14 @@ def csv_text(cell: Any) -> Any:
 
 
 def markdown_text(text: str) -> str:
-    """Escape what Markdown, or HTML in it, would interpret."""
+    """Escape Markdown and HTML syntax."""
     joined = printable(" ".join(text.split()))
     escaped = re.sub(r"[\\|`*_\[\]~]", r"\\\g<0>", joined.replace("&", "&amp;").replace("<", "&lt;"))
     return re.sub(r"^([#>]|[-+](?= )|\d+(?=[.)] ))", r"\\\1", escaped)
 
 
 def html_text(text: str) -> str:
-    """Escape what HTML would interpret."""
+    """Escape HTML syntax."""
     return escape(printable(text))
 
 

@@ -20,19 +20,19 @@ Status = Literal["running", "completed", "killed", "failed", "empty"]
 X_AXES = ("_step", "_timestamp", "env_steps")
 """Row number, unix seconds, environment steps."""
 DEEPEST, MOST_BITS = 100, 1000
-"""Levels of nested data and bits of a whole number that are read at most; float64 ends at 1024 bits."""
+"""Most levels of nested data and most bits of an integer that are read; float64 ends at 1024 bits."""
 MOST_SHOWN = 12
-"""Names listed in an error message at most."""
+"""Most names listed in an error message."""
 
 
 class RunNotFoundError(InputError):
-    """No run of that name in the sources that were asked; exit code 3. `known` are the names there."""
+    """No run of that name in the searched sources; exit code 3. `known` are the names there."""
 
     known: tuple[str, ...] = ()
 
 
 class AmbiguousRunError(InputError):
-    """A name that several runs have; the message lists what names each of them."""
+    """A name of several runs; the message lists a unique name for each."""
 
 
 class UnknownMetricError(InputError):
@@ -40,7 +40,7 @@ class UnknownMetricError(InputError):
 
 
 class RunNetworkError(InputError):
-    """The W&B server did not answer, or refused; exit code 5."""
+    """The W&B server did not answer or rejected the request; exit code 5."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class RunRecord:
     """One run, without its history."""
 
     id: str
-    """Name of the run, unique in its source; NAME:ID where several have the name."""
+    """Name of the run, unique in its source; NAME:ID if several share the name."""
     source: str
     """folder, wandb-offline, tensorboard, trackio or wandb."""
     path: str
@@ -63,9 +63,9 @@ class RunRecord:
     """Last value of each metric; sizes, commit, command and device where known."""
     tags: tuple[str, ...] = ()
     damage: tuple[str, ...] = ()
-    """What could not be read, one line each."""
+    """Unreadable parts, one line each."""
     notes: tuple[str, ...] = ()
-    """What was read but left out, one line each, such as rows that a later one replaces."""
+    """Omitted parts, one line each, such as rows replaced by later ones."""
     group: str = ""
     """Its group in W&B, empty without one."""
 
@@ -100,7 +100,7 @@ class History:
 
 
 class RunSource(Protocol):
-    """One place that runs are read from."""
+    """One source of runs."""
 
     name: str
 
@@ -108,7 +108,7 @@ class RunSource(Protocol):
         """Return the runs, newest first."""
 
     def names(self) -> Iterable[str]:
-        """Return what names the runs; nothing where that costs a request."""
+        """Return the names of the runs; empty if that would cost a request."""
 
     def record(self, id: str) -> RunRecord:
         """Return one run, its summary and damage from all of its files. Raises `RunNotFoundError`."""
@@ -148,7 +148,7 @@ def unknown_metric(name: str, metrics: Iterable[str]) -> str:
 
 
 def newest_first(source: str, runs: Iterable[tuple[str, str, Callable[[], RunRecord]]]) -> list[RunRecord]:
-    """Return the records of runs, (name, path, reader) each; a failure is the damage of its run, and ends no list."""
+    """Return the records of runs, (name, path, reader) each; a failure is stored as damage of its run."""
     records = []
     for name, path, read in runs:
         try:
@@ -160,11 +160,11 @@ def newest_first(source: str, runs: Iterable[tuple[str, str, Callable[[], RunRec
 
 
 def unusable_data(value: Any) -> str:
-    """Return why a stranger's plain data cannot be shown: nested too deeply, too long a number; empty if it can."""
+    """Return why untrusted plain data cannot be shown (nested too deeply, number too long); empty if it can."""
     level = [value]
     for _ in range(DEEPEST):
         if any(isinstance(item, int) and item.bit_length() > MOST_BITS for item in level):
-            return "holds a whole number of hundreds of digits"
+            return "contains an integer with hundreds of digits"
         nested = (
             item.values() if isinstance(item, Mapping) else item for item in level if isinstance(item, Mapping | list)
         )
@@ -175,7 +175,7 @@ def unusable_data(value: Any) -> str:
 
 
 def unique_names(names: Mapping[str, str]) -> dict[str, str]:
-    """Return the name to show of each run by its id: its own name, or NAME:ID where it would fit another run too."""
+    """Return each run's display name by its id: its own name, or NAME:ID if that would match another run too."""
     counts = Counter([*names.values(), *(id for id, name in names.items() if id != name)])
     return {id: f"{name}:{id}" if counts[name] > 1 else name for id, name in names.items()}
 
@@ -183,12 +183,12 @@ def unique_names(names: Mapping[str, str]) -> dict[str, str]:
 def matching_id(text: str, names: Mapping[str, str], where: str) -> str:
     """Return the id of the run that `text` names by its id, its name or NAME:ID; `names` are the names by id.
 
-    Raises `RunNotFoundError`, and `AmbiguousRunError` with the runs where it fits several.
+    Raises `RunNotFoundError`, or `AmbiguousRunError` with the runs if it matches several.
     """
     fits = [id for id, name in names.items() if text in (id, name, f"{name}:{id}")]
     if len(fits) > 1:
         each = _some([f"{names[id]}:{id}" for id in fits])
-        raise AmbiguousRunError(f"{text!r} fits {len(fits)} runs in {where}: name one of {each}")
+        raise AmbiguousRunError(f"{text!r} matches {len(fits)} runs in {where}: name one of {each}")
     if not fits:
         raise not_found(text, [*names, *names.values()], where)
     return fits[0]
@@ -198,14 +198,14 @@ def not_found(id: str, choices: Iterable[str], where: str) -> RunNotFoundError:
     """Return the error for an unknown run, with the nearest names."""
     names = sorted(set(choices))
     near = difflib.get_close_matches(id, names, n=3, cutoff=0.5)
-    rest = f"did you mean {', '.join(near)}?" if near else f"known: {_some(names)}" if names else "it does not have any"
+    rest = f"did you mean {', '.join(near)}?" if near else f"known: {_some(names)}" if names else "there are no runs"
     error = RunNotFoundError(f"no run {id!r} in {where}; {rest}")
     error.known = tuple(names)
     return error
 
 
 def _some(names: Sequence[str]) -> str:
-    """Return the first names with commas, and how many more there are."""
+    """Return the first names with commas, and the number of others."""
     remainder = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
     return ", ".join(names[:MOST_SHOWN]) + remainder
 

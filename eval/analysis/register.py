@@ -1,9 +1,9 @@
 """The register of experiments, docs/experiments/README.md: generated, one row a run.
 
 `docs/experiments/runs.jsonl` holds the rows of recorded runs and keeps them after their folders are gone. Rows of
-existing folders are derived from the folder each time. Nothing in a row is typed by hand except the lessons, the first
-paragraph of `notes.md` in a run folder. `docs/experiments/reference.yaml` holds the results that the original logs
-report. Files of `configs/sweep/` and `configs/run/` without a recorded run are planned.
+existing folders are derived from the folder each time. Only the lessons are written by hand: the first paragraph of
+`notes.md` in a run folder. `docs/experiments/reference.yaml` holds the results that the original logs report. Files of
+`configs/sweep/` and `configs/run/` without a recorded run are planned.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from sparring.eval.stats.tables import table
 
 NOTES = "notes.md"
 RESULTS, COMMAND = PACKAGE / "docs" / "results", re.compile(r"\+(?:run|sweep)=([\w-]+)")
-"""Pages of measured figures, and what names a run file or a sweep file in their commands."""
+"""Pages of measured figures, and the pattern of a run file or sweep file in their commands."""
 TRAIN = "python train.py "
 LONGEST_LESSON = 300
 NOT_COMPARED = ("run", "name", "checkpoint_dir", "resume", "logger.progress")
-"""Options that say where a run is, not what it is."""
+"""Options that locate a run but do not change it."""
 STATUS = {"running": "running", "completed": "completed", "killed": "failed", "failed": "failed", "empty": "failed"}
 KEY_RESULTS = (
     *("last(elo/base_model)", "final(rollout/win_rate)", "final(rollout/recent_return)"),
     *("last(eval/held_out/accuracy)", "final(benchmark/reward_mean)"),
 )
-"""Result of a run outside sweeps: the first that it has."""
+"""Result of a run outside sweeps: its first available metric."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class RegisterRow:
     status: str
     """planned, running, completed or failed."""
     changes: str
-    """What differs from the run file or from the sweep's defaults."""
+    """Differences from the run file or the sweep's defaults."""
     command: str
     commit: str = ""
     result: str = ""
@@ -71,7 +71,7 @@ class RegisterRow:
 
 
 def rows_of_runs(root: Path, names: Iterable[str] | None = None) -> list[RegisterRow]:
-    """Return a row per run folder and search under `root`, only for the runs and sweeps in `names` if given.
+    """Return a row per run folder and search under `root`, restricted to `names` if given.
 
     Raises `InputError` for a name that is neither.
     """
@@ -95,7 +95,7 @@ def rows_of_runs(root: Path, names: Iterable[str] | None = None) -> list[Registe
 def planned_rows(recorded: Sequence[RegisterRow]) -> list[RegisterRow]:
     """Return a row for every run of a sweep file, every search and every run file without a recorded run.
 
-    A file whose command stands in a page of results was run: its row is completed, with the pages as its result.
+    If a results page contains the file's command, its row is completed, with the pages as its result.
     """
     planned = []
     for name in sweep_files():
@@ -122,7 +122,7 @@ def planned_rows(recorded: Sequence[RegisterRow]) -> list[RegisterRow]:
 
 
 def _result_pages() -> dict[str, str]:
-    """Return links to the pages of results that hold the command of a run file or a search, by its name."""
+    """Return links to the results pages with the command of a run file or a search, by its name."""
     pages: dict[str, str] = {}
     for path in sorted(RESULTS.glob("*.md")):
         for name in set(COMMAND.findall(path.read_text(encoding="utf-8"))):
@@ -149,7 +149,7 @@ def written(rows: Sequence[RegisterRow]) -> str:
 
 
 def _row_or_damage(record: RunRecord, sweep: sweep_folder.SweepFolder | None) -> RegisterRow:
-    """Return the row of a run, or a row with the error: an unreadable folder does not stop the others."""
+    """Return the row of a run, or a row with the error, so an unreadable folder does not stop the others."""
     try:
         return _row(record, sweep)
     except Exception as error:
@@ -202,7 +202,7 @@ def _search_row(sweep: sweep_folder.SweepFolder, records: Mapping[str, RunRecord
 
 
 def _changes(config: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the options that differ from the run file, and a command that trains the same."""
+    """Return the options that differ from the run file, and an equivalent training command."""
     try:
         stored = options(from_stored(dict(config)))
         base = options(load([f"+run={config.get('run')}"]))
@@ -276,10 +276,10 @@ The last column names the file that repeats the experiment.
 def register(names: Sequence[str] | None, root: Path, *, all_runs: bool) -> dict[str, int]:
     """Record runs under `root` (all, or those named), write the page, and return the number of rows by status.
 
-    Raises `InputError` for unknown names, and where the package was installed without its docs.
+    Raises `InputError` for unknown names, or if the package was installed without its docs.
     """
     if not REFERENCE.is_file():
-        raise InputError(f"{REFERENCE}: is missing; the register is part of the repository, run this in a checkout")
+        raise InputError(f"{REFERENCE}: not found; the register is part of the repository, so run this in a checkout")
     rows = rows_of_runs(root, None if all_runs else names or [])
     new = {row.name for row in rows}
     recorded = [*(row for row in read_recorded(RECORDED) if row.name not in new), *rows]

@@ -49,12 +49,12 @@ from sparring.eval.analysis.search import config_test, parse, unknown_conditions
 from sparring.eval.analysis.sources import trackio_files
 from sparring.eval.command import make_folders, write
 
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="runs shown at most")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="maximum number of runs")]
 Tag = Annotated[list[str], typer.Option("--tag", help="runs with this tag; may be repeated")]
 CACHE = "cache/"
 STILL = ("policy_does_not_move", "policy_equals_reference")
 SILENT = 600.0
-"""Seconds without a new row after which a running run is called silent."""
+"""Seconds without a new row after which a running run is reported as silent."""
 COUNTERS = ("guard/rollbacks", "guard/restored_updates", "guard/quarantined_matches", "rollout/failed_count")
 
 
@@ -83,7 +83,7 @@ def search(
     tests = [parse(expression)] if expression else []
     tests += [config_test(text) for text in config]
     if not tests and not tag:
-        raise InputError('nothing to search for: give an expression, --config "KEY=VALUE" or --tag TAG')
+        raise InputError('nothing to search for: pass an expression, --config "KEY=VALUE" or --tag TAG')
     sources = where.find()
     runs = all_runs(sources)
     hints = [expression and unused_names(expression, runs), *unknown_conditions(config, tag, runs)] if runs else []
@@ -114,8 +114,8 @@ def _listed(matching: list[RunRecord], limit: int, sources: Sequence[RunSource],
 
 
 def get_run(
-    include_history: Annotated[bool, typer.Option("--include-history", help="with all rows of metrics")] = False,
-    include_artifacts: Annotated[bool, typer.Option("--include-artifacts", help="with the list of files")] = False,
+    include_history: Annotated[bool, typer.Option("--include-history", help="include all metric rows")] = False,
+    include_artifacts: Annotated[bool, typer.Option("--include-artifacts", help="include the list of files")] = False,
     *,
     options: RunOptions,
 ) -> Answer:
@@ -164,7 +164,7 @@ def get_metrics(
     *,
     options: RunOptions,
 ) -> Answer:
-    """Show metrics of a run, without -m all: values over an axis as JSON or CSV, their statistics as a table."""
+    """Show metrics of a run (default: all): values over an axis as JSON or CSV, statistics as a table."""
     axis = choose("--x-axis", x_axis.replace(" ", "_"), X_AXES)
     run = options.find_run()
     history = run.history
@@ -196,7 +196,7 @@ def get_metrics(
 
 
 def get_cache_stats(*, options: RunOptions) -> Answer:
-    """Show how well the prefix cache of a language model's run works."""
+    """Show statistics of the prefix cache of a language model's run."""
     run = options.find_run()
     content = {"run_id": run.id, **cache_statistics(run.history)}
     return Answer(
@@ -208,11 +208,11 @@ def get_cache_stats(*, options: RunOptions) -> Answer:
 
 
 def cache_statistics(history: History) -> dict[str, Any]:
-    """Return the figures of a run's prefix cache; tokens saved are the sum of hit rate times prompt tokens."""
+    """Return statistics of a run's prefix cache; tokens saved are the sum of hit rate times prompt tokens."""
     if not any(key.startswith(CACHE) for key in history.columns):
         return {
             "enabled": False,
-            "hint": "the run has no cache/ metrics: it used no prefix cache, or no language model",
+            "hint": "the run has no cache/ metrics: it did not use a prefix cache or a language model",
         }
     figures: dict[str, Any] = {"enabled": True}
     if f"{CACHE}hit_rate" in history.columns:
@@ -233,7 +233,7 @@ def export(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="file: .json for all, .csv for the history, .db for trackio")
     ],
-    include_history: Annotated[bool, typer.Option("--include-history/--no-history", help="with all rows")] = True,
+    include_history: Annotated[bool, typer.Option("--include-history/--no-history", help="include all rows")] = True,
     *,
     options: RunOptions,
 ) -> int:
@@ -260,12 +260,12 @@ def export(
 
 
 def health(
-    runs: Annotated[list[str] | None, typer.Argument(help="runs, by default all of them")] = None,
+    runs: Annotated[list[str] | None, typer.Argument(help="runs (default: all)")] = None,
     run_id: Annotated[list[str] | None, typer.Option("--run-id", "-r", help="the same; may be repeated")] = None,
     *,
     where: SourceOptions,
 ) -> Answer:
-    """Show whether runs train and whether their logs can be read: ok, warning or bad, with the reasons."""
+    """Check whether runs make progress and their logs are readable: ok, warning or bad, with reasons."""
     sources, checks, missing = where.find(), list[dict[str, Any]](), list[InputError]()
     names = list(dict.fromkeys([*(runs or []), *(run_id or [])]))
     for name in names:
@@ -292,17 +292,17 @@ def health(
 
 
 def check(run: RunRecord, history: History | None) -> dict[str, Any]:
-    """Return the health of a run as plain data; alerts are counted where its history is given."""
+    """Return the health of a run as plain data; alerts are counted if its history is given."""
     bad, warnings = [], []
     damage = list(dict.fromkeys((*run.damage, *(history.damage if history else ()))))
     notes = dict.fromkeys((*run.notes, *(history.notes if history else ())))
     if run.status in ("failed", "killed"):
         bad.append(f"the run was {run.status}" if run.status == "killed" else "the run failed")
     if run.status == "empty":
-        warnings.append("no row of metrics yet")
+        warnings.append("no metrics yet")
     age = time.time() - run.updated
     if run.status == "running" and age > SILENT:
-        warnings.append(f"running, but nothing was written for {age / 60:.0f} minutes")
+        warnings.append(f"running, but no output for {age / 60:.0f} minutes")
     if damage:
         bad.append(f"{len(damage)} places cannot be read")
     counts = {key: run.summary.get(key) for key in COUNTERS}
@@ -321,10 +321,8 @@ def check(run: RunRecord, history: History | None) -> dict[str, Any]:
 
 def watch(
     metrics: Metrics = [],  # noqa: B006, Typer needs a list
-    interval: Annotated[float, typer.Option("--interval", min=0.1, help="seconds between two looks")] = 5.0,
-    looks: Annotated[
-        int, typer.Option("--looks", min=0, help="looks until the command ends; 0: until the run ends")
-    ] = 0,
+    interval: Annotated[float, typer.Option("--interval", min=0.1, help="seconds between updates of the table")] = 5.0,
+    looks: Annotated[int, typer.Option("--looks", min=0, help="number of updates; 0: until the run ends")] = 0,
     *,
     options: RunOptions,
     output: OutputOptions,

@@ -1,9 +1,9 @@
 """Search expressions: `status = completed and config.ppo.gamma >= 0.99 and not tags ~ debug`.
 
-`GRAMMAR` is the language; "~" is contains. A name is id, status, source, tags, created, updated, `config.KEY`,
-`summary.METRIC`, or a bare key, which is looked up in the configuration and then in the summary. A key may be the end
-of a dotted one if no other ends so. A test without an operator is true if the name has a value. Nothing is evaluated as
-Python; errors give the column.
+`GRAMMAR` defines the syntax; "~" means contains. A name is id, status, source, tags, created, updated, `config.KEY`,
+`summary.METRIC`, or a bare key, which is looked up in the configuration and then in the summary. A key may be an
+unambiguous suffix of a dotted key. A test without an operator is true if the name has a value. Nothing is evaluated as
+Python; errors report the column.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ QUOTED: /"[^"]*"|'[^']*'/
 """
 ORDER = {"=": op.eq, "==": op.eq, "<": op.lt, "<=": op.le, ">": op.gt, ">=": op.ge}
 DEEPEST = 50
-"""Nested parentheses and nots at most."""
+"""Deepest nesting of parentheses and nots."""
 
 
 class SearchError(InputError):
-    """A search expression that cannot be parsed; the message has the column, from 1."""
+    """A search expression that cannot be parsed; the message contains the column, from 1."""
 
 
 def parse(text: str) -> Test:
@@ -78,13 +78,13 @@ def _tree(text: str) -> Any:
     except UnexpectedToken as error:
         names = {"NAME": "a name, such as status or config.seed", "VALUE": f"a value after {stack and stack[-1]}"}
         names |= {"_CLOSE": ")", "_AND": "and, or, or the end"}
-        allowed, token = parsing.accepts() or {"_AND"}, error.token  # nothing is accepted after a closed expression
+        allowed, token = parsing.accepts() or {"_AND"}, error.token  # after a closed expression nothing is accepted
         expected = next(names[name] for name in names if name in allowed)
         raise _error(text, int(token.start_pos or 0) if token else len(text), f"expected {expected}", token) from error
 
 
 def _error(text: str, position: int, problem: str, token: str = "") -> SearchError:
-    """Return the error at a position of `text`, with the `token` found there; it is empty at the end."""
+    """Return the error at a position of `text`, with the `token` there, which is empty at the end."""
     actual = f", not {_text(token)!r}" if token else ""
     return SearchError(f"search, column {position + 1}: {problem}{actual}: {text!r}")
 
@@ -108,7 +108,7 @@ def _test(tree: Any) -> Test:
 
 
 def config_test(text: str) -> Test:
-    """Return the test of `--config KEY=VALUE`. Raises `InputError` for another form."""
+    """Return the test of `--config KEY=VALUE`. Raises `InputError` for other text."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise InputError(f'--config {text!r}: write "KEY=VALUE", as in "ppo.gamma=0.99"')

@@ -1,9 +1,9 @@
 """Analysis of a sweep: the table of its runs, their ranking against the expected one, and its criteria.
 
-The columns suit a league of fixed references. They hold the Elo of the base model (lower is better), the gap from it to
-the best checkpoint, the total reference drop, and the KL. Win and top-3 rates say little in a league that learns.
-Columns without values are left out; the sweep's own measures stand beside them. Values of a run are means over its
-seeds, with the sample standard deviation of two or more.
+The columns suit a league of fixed references. They contain the base model's Elo (lower is better), the gap from it to
+the best checkpoint, the total reference drop, and the KL. Win and top-3 rates say little in a league whose opponents
+learn. Columns without values are omitted; the sweep's own measures are added. Values of a run are means over its seeds,
+with the sample standard deviation for two or more.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class SweepSeed:
 
 @dataclass(frozen=True)
 class RunFigures:
-    """One letter of a sweep: its seeds, and the values of each column over those that have one."""
+    """One letter of a sweep: its seeds, and each column's values over the seeds that have one."""
 
     letter: str
     description: str
@@ -84,7 +84,7 @@ class RunFigures:
 
 @dataclass(frozen=True)
 class CriterionResult:
-    """A criterion, whether it holds (held, not held, open), and the values that say so."""
+    """A criterion, whether it holds (held, not held, open), and the values that decide it."""
 
     criterion: Criterion
     state: str
@@ -102,7 +102,7 @@ class SweepAnalysis:
     ranking: tuple[str, ...]
     """Letters with a value of the primary measure, best first."""
     unresolved: tuple[tuple[str, str], ...]
-    """Neighbours in the ranking that are tied: equal, or with two seeds each closer than two standard errors."""
+    """Tied neighbours in the ranking: equal, or closer than two standard errors with at least two seeds each."""
     tau: float
     """Kendall's tau-b of the ranking and the expected one; NaN without at least two letters in both."""
     criteria: tuple[CriterionResult, ...]
@@ -135,7 +135,7 @@ class ChosenRuns:
 
 
 def choose_runs(names: Sequence[str], sources: Sequence[RunSource]) -> ChosenRuns:
-    """Return the runs that have one of the names, begin with one, or have it as a tag or as their W&B group.
+    """Return the runs that match one of the names: by name, by prefix, by tag or by W&B group.
 
     Raises `RunNotFoundError`.
     """
@@ -153,7 +153,7 @@ def choose_runs(names: Sequence[str], sources: Sequence[RunSource]) -> ChosenRun
 
 
 def analyze_chosen(chosen: ChosenRuns, title: str) -> SweepAnalysis:
-    """Analyse runs that no sweep file describes: a letter each, ranked by the base model's Elo or else the reward."""
+    """Analyse runs without a sweep file: one letter each, ranked by the base model's Elo or else the reward."""
     seeds, described = [], {}
     for number, (name, (source, record)) in enumerate(chosen.sources.items(), 1):
         letter, seed = f"R{number}", option(record.config, "seed")
@@ -166,7 +166,7 @@ def analyze_chosen(chosen: ChosenRuns, title: str) -> SweepAnalysis:
     based = BASE_MODEL in metrics or not reward
     measure = read_measure(USUAL["base_model Elo"] if based else f"final({reward})")
     primary = PrimaryMeasure(measure, "lower" if based else "higher")
-    hypothesis = "none; the runs were named, and no sweep file describes them"
+    hypothesis = "none; the runs were selected by name, without a sweep file"
     file = SweepFile(title, hypothesis, "", (0,), {}, described, None, primary, (), (), (), {})
     return _analysis(title, file, seeds)
 
@@ -175,7 +175,7 @@ def analyze_sweep(folder: SweepFolder) -> SweepAnalysis:
     """Analyse the runs of a sweep file, finished or not. Raises `InputError` for a grid."""
     content = folder.content()
     if not content:
-        raise InputError(f"{folder.name}: is a grid of --multirun, without hypothesis or measures; write a sweep file")
+        raise InputError(f"{folder.name}: a --multirun grid has no hypothesis or measures; write a sweep file")
     file = parse_sweep(folder.name, content, folder.path)
     return _analysis(folder.name, file, _seeds(folder, file))
 
@@ -198,7 +198,7 @@ def _analysis(name: str, file: SweepFile, seeds: Sequence[SweepSeed]) -> SweepAn
 
 
 def judge(criterion: Criterion, runs: Sequence[RunFigures]) -> CriterionResult:
-    """Return whether a criterion holds; open where the runs so far cannot decide it."""
+    """Return whether a criterion holds; open if the runs so far cannot decide it."""
     seeds = [seed for run in runs for seed in run.seeds]
     values = {seed.name: measured(seed.rows, criterion.measure) for seed in seeds}
     complete = len(seeds) > 0 and all(run.seeds for run in runs) and all(seed.outcome == DONE for seed in seeds)
@@ -208,7 +208,7 @@ def judge(criterion: Criterion, runs: Sequence[RunFigures]) -> CriterionResult:
     complete = complete and len(recorded) == len(values)
     if criterion.quantifier == EVERY:
         missed = {name: value for name, value in recorded.items() if not criterion.holds(value)}
-        # A count grows until a run ends; a run that has ended short of it missed it.
+        # A count grows until a run ends; a finished run below the bound missed it.
         final = {n: v for n, v in missed.items() if criterion.measure.reduction != "count" or _ended(n, seeds)}
         state = MISSED if final else HELD if complete else OPEN
         return CriterionResult(criterion, state, _evidence(final or recorded))
@@ -224,7 +224,7 @@ def judge(criterion: Criterion, runs: Sequence[RunFigures]) -> CriterionResult:
 
 
 def _compared(criterion: Criterion, means: dict[str, float], seeds: dict[str, list[float]]) -> dict[str, float]:
-    """Return what is compared with the bound, by its name; empty where runs, or second seeds, are missing."""
+    """Return the values compared with the bound, by name; empty if runs or second seeds are missing."""
     if criterion.minus:
         letters, base = criterion.minus
         comparable = [letter for letter in letters if letter in means and base in means]

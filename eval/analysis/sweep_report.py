@@ -1,4 +1,4 @@
-"""What a sweep cost, the power law of its reward against compute, and its analysis as text and plain data.
+"""Cost of a sweep, the power law of its reward against compute, and its analysis as text and plain data.
 
 Compute is counted per run as in `analyze` and added up over the seeds of a letter. The power law is fitted to all runs
 of the sweep together, and to the seeds of each letter against the first measure of compute; both need three runs.
@@ -49,7 +49,7 @@ class _Seed:
 def sweep_compute(
     analysis: SweepAnalysis, folders: RunFolders | ChosenRuns, choice: power_law.ComputeChoice
 ) -> SweepCompute:
-    """Return the compute of a sweep's runs in `folders`. Raises `UnknownMetricError` for a reward that they lack."""
+    """Return the compute of a sweep's runs in `folders`. Raises `UnknownMetricError` if they lack the reward."""
     seeds = [
         _Seed(run.letter, history, power_law.compute_of(record, history, choice))
         for run in analysis.runs
@@ -91,7 +91,7 @@ def _totals(seeds: Sequence[_Seed], choice: power_law.ComputeChoice) -> dict[str
 
 
 def _fit(seeds: Sequence[_Seed], axis: str, metric: str) -> power_law.PowerLaw | str:
-    """Return the fit across runs, or why it failed."""
+    """Return the fit across runs, or the reason why it failed."""
     points: list[tuple[np.ndarray, np.ndarray]] = [
         (seed.compute.axes[axis], seed.history.columns[metric]) for seed in seeds
     ]
@@ -106,7 +106,7 @@ DIGITS = {"Elo gap": "+.0f", "base_model Elo": ".0f", "reference drop": ".0f", "
 
 
 def sweep_markdown(analysis: SweepAnalysis, compute: SweepCompute) -> str:
-    """Return the table, the ranking and the criteria as markdown, which also reads well in a terminal."""
+    """Return the table, the ranking and the criteria as markdown that is also readable in a terminal."""
     file = analysis.file
     headings = ["run", "description", "seeds done", *analysis.columns]
     rows = [_row(run, analysis.columns) for run in _ranked(analysis)]
@@ -204,7 +204,7 @@ def _compute(compute: SweepCompute) -> list[str]:
     if compute.problem:
         return [*parts, f"Power law of {compute.reward or 'the reward'}: no fit, {compute.problem}."]
     laws = [[runs, axis, *map(cell_text, law_cells(law))] for runs, axis, law in compute.laws]
-    head = f"Power law {compute.reward} = a compute^b; the interval draws whole runs:"
+    head = f"Power law {compute.reward} = a compute^b; the interval resamples whole runs:"
     return [*parts, head, table(["run", *LAW_COLUMNS], laws)]
 
 

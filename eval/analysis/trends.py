@@ -1,10 +1,10 @@
-"""Kendall's tau, and slopes of noisy series whose neighbours depend on each other, with an interval that allows for it.
+"""Kendall's tau, and slopes of autocorrelated series with an interval that accounts for the correlation.
 
 Least squares of y over x, N points in order of time. The residuals are taken as a first-order autoregression. Its
 coefficient is the one under which neighbouring residuals of this regression have the observed correlation on average;
-the slope's variance and degrees of freedom follow from it (F. E. Satterthwaite, 1946). Slow drift under quick noise is
-not such a process. Points are therefore also averaged in twos, fours and so on while ten are left, and the widest
-interval counts.
+the slope's variance and degrees of freedom follow from it (F. E. Satterthwaite, 1946). Slow drift under fast noise is
+not such a process. Points are therefore also averaged in twos, fours and so on while at least ten remain, and the
+widest interval is used.
 
 `eval/analysis/reports/power_law.py` states the measured coverage.
 """
@@ -21,7 +21,7 @@ import numpy as np
 from sparring.curriculum.student import student_95
 
 LEAST_POINTS = 10
-"""Averages that are left at least."""
+"""Fewest averages."""
 CORRELATIONS = np.concatenate([np.linspace(-0.4, 0.8, 13), [0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99, 0.995]])
 
 
@@ -45,7 +45,7 @@ def trend(x: np.ndarray, y: np.ndarray) -> Trend:
 
 
 def _averages(values: np.ndarray, window: int) -> np.ndarray:
-    """Return the means of `window` neighbours each; points that are left over are the first ones."""
+    """Return the means of `window` neighbours each; the first points are dropped if they do not fill a window."""
     return values[len(values) % window :].reshape(-1, window).mean(axis=1)
 
 
@@ -55,7 +55,7 @@ def _line(x: np.ndarray, y: np.ndarray) -> Trend:
     slope = float(dx @ y / (dx @ dx))
     rest = y - y.mean() - slope * dx
     squares = float(rest @ rest)
-    if squares <= 1e-24 * float(y @ y):  # on the line but for rounding
+    if squares <= 1e-24 * float(y @ y):  # on the line up to rounding
         return Trend(slope, 0.0)
     expected, variance, freedom = _moments(x.tobytes())
     correlation = float(rest[1:] @ rest[:-1]) / squares

@@ -103,7 +103,7 @@ def test_invalid_callback_is_rejected_before_folder_creation(tmp_path):
 
 def test_bad_input_gives_one_line_error(tmp_path):
     with pytest.raises(
-        InputError, match=r"overrides='seed=3': is one text; give a list, as in \['seed=3'\], or a dict"
+        InputError, match=r"overrides='seed=3': is one string; pass a list, as in \['seed=3'\], or a dict"
     ):
         train("quickstart", "seed=3")
     with pytest.raises(InputError, match="overrides: go with the name of a run"):

@@ -87,7 +87,7 @@ def test_unknown_run_lists_choices():
     message = refusal("+run=quikstart", kind=UnknownNameError)
     assert message.startswith("unknown run 'quikstart': did you mean 'quickstart'? choose from air_combat_f16, ")
     assert message.endswith(f" and {len(runs()) - 12} more")
-    assert "run=../config: a run file of your own ends in .yaml" in refusal("+run=../config")
+    assert "run=../config: your own run file must end in .yaml" in refusal("+run=../config")
 
 
 @pytest.mark.parametrize(
@@ -136,9 +136,12 @@ def declared_section(name):
     [
         (
             ["ppo.lr=1e-4", "ppo.learning_rate=2e-4"],
-            "ppo.lr=1e-4 and ppo.learning_rate=2e-4: are one option here, ppo.",
+            "ppo.lr=1e-4 and ppo.learning_rate=2e-4: are the same option here, ppo.",
         ),
-        (["n_steps=8", "num_steps=16"], "num_steps=16 and n_steps=8: are one option here, ppo.rollout_steps; give it"),
+        (
+            ["n_steps=8", "num_steps=16"],
+            "num_steps=16 and n_steps=8: are the same option here, ppo.rollout_steps; set it",
+        ),
         (["num_minibatches=4"], "unknown key 'num_minibatches': did you mean ppo.minibatch_size"),
         (["lr=abc"], "ppo.learning_rate=abc: "),
     ],
@@ -205,7 +208,7 @@ def test_list_items_keep_number_and_text_types():
     (phase,) = load(["+run=quickstart", phases]).phases
     assert (phase.name, phase.updates, phase.events[0].at, phase.events[0].snapshot) == ("a1", 10, 5, "true")
     assert "opponents.0=2_0: " in refusal("+run=quickstart", "opponents=[2_0,ace]")
-    with pytest.raises(ConfigError, match=r"^name=None: must be text; leave it out"):
+    with pytest.raises(ConfigError, match=r"^name=None: must be text; omit it"):
         load_named("quickstart", {"name": None})
 
 
@@ -255,7 +258,7 @@ def test_external_run_file_is_found_by_path_from_any_folder(tmp_path, monkeypatc
     assert [(run.run, run.max_updates, run.seed) for run in runs] == [("mine", 7, 3)] * 3
     (tmp_path / "2x.yml").write_text("")
     assert "becomes the run's name: must be letters, digits, '_' and '-', a letter first" in refusal("+run=./2x.yml")
-    assert "a run file of your own ends in .yaml" in refusal("+run=./mine")
+    assert "your own run file must end in .yaml" in refusal("+run=./mine")
 
 
 def test_run_file_lists_differences_from_other_run(tmp_path):
@@ -284,9 +287,9 @@ def test_openspiel_alias_selects_run_and_id():
         assert to_plain(run) == to_plain(named)
     assert load(["env=leduc_text", "grpo.steps=3"]).grpo.steps == 3
     assert refusal("env=kuhn_text", "env.id=leduc_poker") == (
-        "env=kuhn_text: is the game kuhn_poker; leave out env.id=leduc_poker"
+        "env=kuhn_text: is the game kuhn_poker; remove env.id=leduc_poker"
     )
-    assert "has its game already" in refusal("env=kuhn_text", "+run=openspiel_text_grpo")
+    assert "already sets the game" in refusal("env=kuhn_text", "+run=openspiel_text_grpo")
     assert "did you mean 'kuhn_text'?" in refusal("env=kuhn_txt")
 
 
@@ -340,7 +343,7 @@ def test_unknown_run_to_resume_suggests_nearest(started):
 
 
 def test_resuming_missing_run_is_rejected(tmp_path):
-    with pytest.raises(ConfigError, match=r"resume=foo: .* does not contain a run yet; begin one with \+run=NAME"):
+    with pytest.raises(ConfigError, match=r"resume=foo: .* does not contain a run yet; start one with \+run=NAME"):
         load(["resume=foo", f"checkpoint_dir={tmp_path}"])
 
 
@@ -380,4 +383,4 @@ def test_unknown_game_and_game_with_run_are_rejected():
         "unknown env 'dogfigth': choose from gymnasium, pettingzoo, openspiel, dogfight, diplomacy, chess, air_combat, "
         "openspiel_text, kuhn_text, leduc_text; did you mean 'dogfight'?"
     )
-    assert refusal("+run=quickstart", "env=diplomacy").startswith("env=diplomacy: run=quickstart has its game already")
+    assert refusal("+run=quickstart", "env=diplomacy").startswith("env=diplomacy: run=quickstart already sets the game")

@@ -88,5 +88,5 @@ def test_rejected_change_names_command_for_new_run():
     with pytest.raises(ConfigError) as error:
         drift(before, now)
     assert str(error.value).endswith(
-        "leave it out to continue, or start a new run from its policy with +run=quickstart init_from=hawk seed=2"
+        "remove it to continue, or start a new run from its policy with +run=quickstart init_from=hawk seed=2"
     )

@@ -31,7 +31,7 @@ def phase(**entries):
         ({"ppo": {"gamma": 1.01}}, "ppo.gamma=1.01: must be in [0, 1]; the default is 0.999"),
         ({"ppo": {"learning_rate": math.inf}}, "ppo.learning_rate=inf: must be in (0, 1]; the default is 0.0003"),
         ({"env": {"reward": {"win": -math.inf}}}, "env.reward.win=-inf: must be in [-1000, 1000]; the default is 5.0"),
-        ({"env": {"num_envs": 1}}, "env.num_envs=1: must be at least 2, for the learner to play both seats"),
+        ({"env": {"num_envs": 1}}, "env.num_envs=1: must be at least 2, so the learner plays both seats"),
         ({"env": {"num_envs": 0}}, "env.num_envs=0: must be in [1, 1000000]; the default is 256"),
         ({"env": {"normalize_obs": True}}, "env.normalize_obs=True: is an option of Gymnasium's environments, not of"),
         ({"env": {"id": "a b"}}, "env.id=a b: must be an id known to Gymnasium, such as CartPole-v1"),
@@ -115,7 +115,7 @@ def test_out_of_range_value_is_rejected(plain, message):
         ({"phases": [phase(stages=[{"bots": []}])]}, "phases.0.stages.0.bots=[]: a stage needs at least one bot"),
         ({"phases": [phase(stages=[{"bots": ["ace", "ace"]}])]}, "phases.0.stages.0.bots=[ace, ace]: name each bot"),
         ({"phases": [phase(events=[{"snapshot": "a"}]), phase(events=[{"snapshot": "a"}])]},
-         "phases.1.events.0.snapshot=a: is taken already"),
+         "phases.1.events.0.snapshot=a: is already used"),
     ],
 )  # fmt: skip
 def test_conflicting_options_are_rejected(plain, message):

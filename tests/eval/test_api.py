@@ -287,9 +287,9 @@ def test_replay_format_follows_suffix(cart, tmp_path):
     page = sparring.record("bot:random", tmp_path / "game.html", env="diplomacy", opponents="random", last_year=1901)
     assert page.is_file()
     assert {one.name for one in tmp_path.iterdir()} == {"match.html", "match.gif", "game.html"}
-    with pytest.raises(InputError, match=r"match.mp4: is not a replay of this game; give a name .* in .html, .gif"):
+    with pytest.raises(InputError, match=r"match.mp4: is not a replay format of this game; .* in .html, .gif"):
         sparring.record(RELEASED, tmp_path / "match.mp4")
-    with pytest.raises(InputError, match=r"cart.html: is not a replay of this game; give a name that ends in .gif$"):
+    with pytest.raises(InputError, match=r"cart.html: is not a replay format of this game; the name must end in .gif$"):
         sparring.record(cart, tmp_path / "cart.html")
 
 

@@ -87,7 +87,7 @@ def test_curves_returns_numbers_and_draws_picture_on_request(histories, printed,
     sparring.curves(["a", "b"], out="curves.svg")
     assert (histories / "curves.svg").read_text().startswith("<?xml")
     assert printed(curves_command.main, ["both=a,b", "--smooth", "1"]) == f"{report}\nWrote curves.png\n"
-    with pytest.raises(InputError, match=r"runs: 'a' is one name; give a list"):
+    with pytest.raises(InputError, match=r"runs: 'a' is one name; pass a list"):
         sparring.curves("a")
 
 
@@ -95,7 +95,7 @@ def test_seeds_are_summarized(histories):
     report = sparring.seeds(["a", "b"], resamples=100, out=histories / "both")
     assert report.data["rows"][0]["scores"]["mean"] == pytest.approx(0.6)  # 4 and 8 of 10 games
     assert (histories / "both" / "seeds.md").read_text() == str(report)
-    with pytest.raises(InputError, match="runs: 1 given, at least 2 are needed"):
+    with pytest.raises(InputError, match="runs: at least 2 runs are required, got 1"):
         sparring.seeds(["a"])
 
 

@@ -150,7 +150,7 @@ def test_groups_are_summarized_in_table_per_metric(make_run, drawn, printed):
     assert drawn[0].labels == ["both (2 runs)", "c"]
     assert points(drawn[0].panels[0].bundles[0].mean) == pytest.approx({1: 0.0, 2: 0.2, 3: 0.5})
     assert drawn[0].note == (
-        "values: each the mean of 2 updates; thin: one run, thick: the mean of its group, band: the mean's 95 % "
+        "values: means of 2 updates; thin: one run, thick: the mean of its group, band: the mean's 95 % "
         "interval over runs; band of a single run: one standard deviation of its 2 updates"
     )
     assert cells(printed(main, ["all=a,b,c", "--smooth", "1"]), "all") == ["all", "3", "2 to 3", "0.5667", "0.4", "0.8"]
@@ -162,7 +162,7 @@ def test_runs_without_common_steps_get_note_instead_of_mean(make_run, capsys):
     assert main(["_both=a,b"]) == 0
     out, err = capsys.readouterr()
     assert cells(out, "_both")[2:4] == ["3 to 4", "0.25"]
-    assert "_both: its runs have no env steps in common, so their mean has no line." in out
+    assert "_both: its runs share no env steps, so their mean is not drawn." in out
     assert err == ""
 
 

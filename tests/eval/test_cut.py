@@ -72,7 +72,7 @@ def test_interrupted_evaluation_resumes(game, tmp_path, capsys, cut, policy):
     assert main(words) == 143
     said = capsys.readouterr().err
     (kept,) = (tmp_path / "cut").glob("*.cells.jsonl")
-    assert f"what is finished is kept in {kept}; to go on: python eval/run.py --" in said
+    assert f"finished results are kept in {kept}; to resume: python eval/run.py --" in said
     assert str(tmp_path / "cut") in said.splitlines()[-1]
     before = [json.loads(line)["key"] for line in kept.read_text().split("\n") if line]
     assert before == added

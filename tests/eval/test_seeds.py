@@ -97,10 +97,10 @@ def test_several_regimes_get_own_tables_and_summary(make_results, printed):
         ({"kind": "episodes"}, ["b/eval.json: env is missing; run eval/run.py again"]),
         ({"kind": "episodes", **EPISODES}, ["b: env=CartPole-v1, but a has sparring/Dogfight-v0"]),
         ({"kind": "episodes", **EPISODES, "return": {"mean": "high"}}, ["b/eval.json: return.mean='high': must be"]),
-        ({"kind": "ladder"}, ["b/eval.json: is a ladder of version 1", "eval/run.py"]),
-        ({"kind": "diplomacy"}, ["b/eval.json: is a diplomacy of version 1, not an evaluation in its current form"]),
+        ({"kind": "ladder"}, ["b/eval.json: ladder of version 1", "eval/run.py"]),
+        ({"kind": "diplomacy"}, ["b/eval.json: diplomacy of version 1, expected an evaluation in its current form"]),
         ({"opponents": ("ace", "ace")}, ["b/eval.json: records: several players meet an opponent"]),
-        ({"records": []}, ["holds no games"]),
+        ({"records": []}, ["contains no games"]),
         ({"records": 3}, ["b/eval.json: records=3: must be a valid list"]),
     ],
 )
@@ -152,7 +152,7 @@ def test_missing_results_error_names_command(env, make_results, tmp_path, error_
     make_results("a", (10, 4))
     (tmp_path / "wolf").mkdir()
     (tmp_path / "wolf" / "config.yaml").write_text(f"env: {env}")
-    assert "wolf: no eval.json there or in checkpoints/wolf; make one" in error_line(main, ["a", "wolf"])
+    assert "wolf: no eval.json there or in checkpoints/wolf; create it" in error_line(main, ["a", "wolf"])
 
 
 @pytest.mark.parametrize(

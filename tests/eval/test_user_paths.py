@@ -29,7 +29,7 @@ TEXTS = {
     "against": lambda text: load_named("quickstart", {"against": text}),
     "checkpoint_dir": lambda text: load_named("quickstart", {"checkpoint_dir": text}),
 }
-WRONG = {"a\0b": "holds the character NUL, which no path can; remove it", "a\ud800": "is not UTF-8 text"}
+WRONG = {"a\0b": "contains the character NUL, which is invalid in a path; remove it", "a\ud800": "is not UTF-8 text"}
 
 
 @pytest.mark.parametrize("name", [*CALLS, *TEXTS])

@@ -1,8 +1,8 @@
 """Training histories of runs as curves, and the starts of curriculum phases and stages.
 
 A curve has a point for every update with a value: null or missing values are skipped. Smoothing is the mean of the last
-N updates that have a value, and its band their standard deviation. The mean of several runs is taken without
-interpolation at env steps where all of them have a value. So it does not jump when one of them ends early.
+N updates that have a value, and its band their standard deviation. The mean of several runs is computed without
+interpolation, at env steps where all of them have a value, so it does not jump when one of them ends early.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class RunHistory:
             if None not in now and now != before:
                 marks.append(PhaseMark(begin, before is None or now[0] != before[0], names.get(begin, "")))
                 before = now
-            begin = row[STEPS]  # An update begins where the previous one ended.
+            begin = row[STEPS]  # an update begins where the previous one ended
         return marks
 
     def _events(self) -> list[Row]:
@@ -104,8 +104,8 @@ class RunHistory:
         """Return the error text: available metrics of the group (such as rollout/), else the groups; nearest match."""
         room = [name for name in self.metrics if _room(name) == _room(metric)]
         names = ", ".join(room or dict.fromkeys(_room(name) for name in self.metrics))
-        meant = suggestion(metric, self.metrics, likeness=0.65)  # Keys with a common ending need this high a threshold.
-        return f"--metrics: {self.name} has no value of {metric!r}, but of {names}{meant}"
+        meant = suggestion(metric, self.metrics, likeness=0.65)  # keys share endings, so the threshold is high
+        return f"--metrics: {self.name} has no values of {metric!r}; available: {names}{meant}"
 
 
 @dataclass(frozen=True)
@@ -144,17 +144,17 @@ def read_history(text: str, *, by_update: bool = False) -> RunHistory:
 
 
 def from_rows(name: str, path: Path, rows: Sequence[Row], *, by_update: bool) -> RunHistory:
-    """Return the history of rows; of those with equal env steps the last is kept.
+    """Return the history of rows; the last of several with equal env steps is kept.
 
     `by_update` replaces env steps by update numbers from 1, for runs whose updates differ in length or that record no
     env steps. Raises `HistoryError` without rows, or where env steps are needed and missing.
     """
     if not rows:
         file = path / METRICS
-        raise HistoryError(f"{file if file.is_file() else path}: holds no metrics yet; wait for the run's first update")
+        raise HistoryError(f"{file if file.is_file() else path}: has no metrics yet; wait for the run's first update")
     missing = sum(STEPS not in row for row in rows)
     if missing and not by_update:
-        raise HistoryError(f"{name}: {missing} of {len(rows)} rows have no env steps; draw it with --by-update")
+        raise HistoryError(f"{name}: {missing} of {len(rows)} rows have no env steps; use --by-update")
     last = {number if missing else row[STEPS]: row for number, row in enumerate(rows)}
     ordered = [last[steps] for steps in sorted(last)]
     if by_update:
@@ -165,7 +165,7 @@ def from_rows(name: str, path: Path, rows: Sequence[Row], *, by_update: bool) ->
 def _not_found(text: str) -> str:
     runs = runs_with(METRICS)
     hint = choices(text, runs) if runs else "train one first"
-    return f"no run {text!r}: no {METRICS} there or in checkpoints/{text}; give a folder or {hint}"
+    return f"no run {text!r}: no {METRICS} there or in checkpoints/{text}; pass a folder or {hint}"
 
 
 def _read_rows(path: Path) -> Iterator[Row]:

@@ -1,8 +1,8 @@
 """Figure of learning curves: a panel per metric over shared env steps or updates, a colour per group of runs.
 
-Every run is a thin line, the mean of its group a thick one of the same colour; groups beyond the colours repeat them
-dashed and dotted. A line has a gap where its metric was not measured for long. The same chart gives the same bytes,
-independent of the user's matplotlib settings.
+Each run is a thin line, the mean of its group a thick line of the same colour. If there are more groups than colours,
+further groups are dashed or dotted. A line has a gap where its metric was not recorded for long. The same chart
+produces the same bytes, independent of the user's matplotlib settings.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sparring.eval.plots import COLORS, DIM, GRID, INK, MILLION, picture
 DASHES = ("-", "--", ":")
 MOST_GROUPS = len(COLORS) * len(DASHES)
 GAP = 10.0
-"""A line has a gap where the distance to the next value is this many times the usual one."""
+"""A line has a gap where the distance to the next value is this many times the median distance."""
 FEW = 40
 """Maximum number of values also shown as dots."""
 
@@ -172,7 +172,7 @@ def _draw_panel(axes: Axes, panel: Panel, unit: float) -> None:
             for curve in bundle.runs:
                 _draw_line(axes, curve, index, unit, linewidth=0.7, alpha=0.45)
         _draw_line(axes, bundle.mean, index, unit, linewidth=1.8, zorder=3)
-    axes.set_ylim(axes.get_ylim())  # of the lines: a band of two runs is many times as wide
+    axes.set_ylim(axes.get_ylim())  # the limits of the lines: a band of two runs is far wider
     for index, bundle in enumerate(panel.bundles):
         _draw_band(axes, bundle.mean, index, unit)
 

@@ -1,9 +1,9 @@
-"""What several sources share: rows collected into columns, and which files and run folders there are.
+"""Shared by the sources: collecting rows into columns, and locating files and run folders.
 
-Loggers write one step in several calls, and a run that was rolled back or resumed repeats steps: metrics.jsonl is cut
-then, a W&B file keeps the reverted rows. Both read the same here. A row is one step. If one of its metrics is logged
-again later, at the same step or an earlier one, the row is left out with a note. The step is env steps. Rows without
-them use the step of `step_axis.py` between the parts of a resumed run, and the logger's own step within a part.
+Loggers write one step in several calls, and a run that was rolled back or resumed repeats steps: metrics.jsonl is
+truncated then, but a W&B file keeps the reverted rows. Both read the same here. A row is one step. If one of its
+metrics is logged again later, at the same step or an earlier one, the row is dropped with a note. The step is env
+steps. Rows without them use the step of `step_axis.py` between parts of a resumed run, else the logger's step.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sparring.eval.analysis.sources import step_axis
 
 CONFIG = "config.yaml"
 MOST_LOG = 1 << 30
-"""Bytes of one log, of any source, that are read at most."""
+"""Most bytes read from one log, of any source."""
 
 
 def is_run_folder(path: Path) -> bool:
@@ -48,9 +48,9 @@ def log_entries(paths: Iterable[Path]) -> list[dict[str, Any]]:
 
 
 def open_files(suffix_or_part: str) -> set[str]:
-    """Return paths of files that other processes have open and whose path holds `suffix_or_part`.
+    """Return paths that contain `suffix_or_part` of files that other processes have open.
 
-    Empty where the system has no /proc; only processes of the same user are seen.
+    Empty without /proc; only processes of the same user are visible.
     """
     paths = set()
     for descriptors in Path("/proc").glob("[0-9]*/fd"):
@@ -68,7 +68,7 @@ def open_files(suffix_or_part: str) -> set[str]:
 STEPS = "env_steps"
 UNKNOWN = -1
 NOT_FINITE = ("NaN", "Infinity", "-Infinity")
-"""How the W&B cloud writes these numbers."""
+"""How the W&B cloud writes non-finite numbers."""
 
 
 class RowTable:
@@ -87,7 +87,7 @@ class RowTable:
         self._starts.append(len(self))
 
     def add(self, values: Iterable[tuple[str, float]], *, env_steps: int, step: int, timestamp: float = np.nan) -> None:
-        """Append a row, or add to the last one if it is of the same env steps; a metric that it has is replaced.
+        """Append a row, or add to the last one if its env steps are equal; existing metrics are replaced.
 
         `env_steps` is -1 and `timestamp` NaN where unknown.
         """
@@ -117,7 +117,7 @@ class RowTable:
         env_steps, steps = np.array(self._env_steps, np.int64), np.array(self._steps, np.int64)
         counted = env_steps != UNKNOWN
         repeated, notes = self._reverted(np.where(counted, env_steps, steps), counted, declared)
-        # Rows may come late, such as an evaluation of an earlier step: they belong to the row of that step.
+        # Late rows, such as an evaluation of an earlier step, belong to the row of that step.
         order = np.flatnonzero(~repeated)
         reached = np.maximum.accumulate(np.where(counted, env_steps, UNKNOWN)[order]) if len(order) else order
         late = np.where(counted[order], env_steps[order], reached)
@@ -132,7 +132,7 @@ class RowTable:
             key: column for key in self._cells if not np.isnan(column := self._column(key, target, len(chosen))).all()
         }
         if self._too_large:
-            damage = (*damage, f"{self._too_large} numbers are too large for float64; they are left out")
+            damage = (*damage, f"{self._too_large} numbers are too large for float64; skipped")
         if self._replaced:
             notes.append(f"{self._replaced} values are replaced by later ones of the same metric and step")
         return History(
@@ -171,7 +171,7 @@ class RowTable:
         if repeated.any():
             by = f" by {name}" if name else ""
             notes.append(
-                f"{repeated.sum()} of {len(self)} rows are left out: their metrics are logged again later at the same "
+                f"{repeated.sum()} of {len(self)} rows are skipped: their metrics are logged again later at the same "
                 f"step or an earlier one{by}, as after a rollback or a resume; a counter that restarts needs "
                 "another name than the step"
             )
@@ -199,7 +199,7 @@ class RowTable:
 
 
 def rising(steps: np.ndarray) -> np.ndarray:
-    """Return steps [N] with those from each fall on moved behind the last before it."""
+    """Return steps [N] in which the steps after each fall are shifted to continue from the last before it."""
     falls = np.flatnonzero(np.diff(steps) < 0) + 1
     moved = steps.copy()
     for fall in falls:
@@ -208,7 +208,7 @@ def rising(steps: np.ndarray) -> np.ndarray:
 
 
 def add_logged(table: RowTable, events: list[dict[str, Any]], values: Iterable[tuple[str, Any]], *, step: int) -> None:
-    """Add what one `run.log` of W&B holds: numbers as a row, text values as events; its own keys begin with _."""
+    """Add one W&B `run.log` call: numbers as a row, text values as events; W&B's own keys begin with _."""
     numbers, texts, env_steps, time = [], [], UNKNOWN, math.nan
     for key, value in values:
         if type(value) is float or isinstance(value, bool | int):
@@ -226,7 +226,7 @@ def add_logged(table: RowTable, events: list[dict[str, Any]], values: Iterable[t
 
 
 def parse_json(text: Any) -> Any:
-    """Return a stranger's JSON as plain data; None if it cannot be read or shown."""
+    """Return untrusted JSON as plain data; None if it cannot be read or shown."""
     try:
         value = json.loads(text)
     except (ValueError, TypeError, RecursionError):

@@ -1,7 +1,7 @@
 """Run folders, the first source: config.yaml, metrics.jsonl, events.jsonl, eval.json, manifest.json.
 
-metrics.jsonl has no times; the TensorBoard events beside it give them. What a run is doing follows from the
-lock and from events.jsonl: the trainer writes there how it ended, and a process that was killed writes nothing.
+metrics.jsonl has no times; they are read from the TensorBoard events in the same folder. The lock and events.jsonl
+determine a run's status: the trainer records there how it ended; a killed process writes nothing.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ ENDINGS: tuple[tuple[re.Pattern[str], Status], ...] = (
     (re.compile(r"the run ends after "), "failed"),
     (re.compile(r"interrupted after \d+|resumed after "), "killed"),
 )
-"""Events that say how a run ended, the last one counts. A resumed run without a later one was killed."""
+"""Events that record how a run ended; the last one counts. A resumed run without a later one was killed."""
 KINDS = {".pt": "checkpoint", ".jsonl": "log", ".html": "replay", ".gif": "replay", ".onnx": "policy", ".md": "report"}
 
 
 class RunFolders:
-    """Runs in the folders directly in `root`; with `links` also in those that a link there leads to elsewhere."""
+    """Runs in the folders directly in `root`; with `links` also in folders that a link there points to."""
 
     name = "folder"
 
@@ -55,7 +55,7 @@ class RunFolders:
         return [path.name for path in self._folders()]
 
     def record(self, id: str) -> RunRecord:
-        """Return one run, with the last values and the damage of the whole of its files."""
+        """Return one run, with the last values and damage of all its files."""
         path = self._folder(id)
         return self._record(path, self._rows(path))
 
@@ -101,7 +101,7 @@ class RunFolders:
         summary = summary_of(history)
         state = newest_state(folder)
         if leads_outside(folder / "state", folder):
-            damage.append(f"{folder / 'state'}: is a link that leads out of the run; it is not read")
+            damage.append(f"{folder / 'state'}: is a link to outside the run; skipped")
         summary |= {key: state[key] for key in ("device", "torch", "processes", "phase") if key in state}
         summary |= {"updates": state["update"]} if "update" in state else {}
         evaluation = _read_json(folder / "eval.json", damage)
@@ -143,14 +143,14 @@ class RunFolders:
             values = [(key, value) for key, value in row.items() if type(value) in (float, int) and key != STEPS]
             table.add(values, env_steps=steps, step=number, timestamp=wall.get(steps, math.nan))
         if wrong:
-            damage.append(f"{folder / METRICS}: {wrong} rows have no whole number of {STEPS}; they are left out")
+            damage.append(f"{folder / METRICS}: {wrong} rows lack a whole number {STEPS}; skipped")
         return table.history(events, damage)
 
 
 def is_locked(folder: Path) -> bool:
     """Return True while a trainer holds the folder.
 
-    The lock is only tried where its owner may live. Holding it, even briefly, would refuse a trainer that starts here.
+    The lock is only tried if its owner may be alive. Holding it, even briefly, could make a starting trainer fail.
     """
     try:
         descriptor = open_regular(folder / LOCK)
@@ -190,7 +190,7 @@ def listed_hashes(folder: Path) -> dict[str, str]:
 
 
 def status_of(folder: Path, history: History) -> Status:
-    """Return what a run is doing, or how it ended."""
+    """Return a run's status."""
     if is_locked(folder):
         return "running"
     if (folder / "guard_report.json").is_file():
@@ -199,7 +199,7 @@ def status_of(folder: Path, history: History) -> Status:
 
 
 def how_ended(events: Sequence[Mapping[str, Any]]) -> Status | None:
-    """Return what the last of the trainer's events on an end says, None without one."""
+    """Return the status in the trainer's last end event, None without one."""
     outcomes = (
         (pattern.match(str(event["event"])), status) for event in reversed(events) for pattern, status in ENDINGS
     )
@@ -246,13 +246,13 @@ def read_lines(path: Path, damage: list[str], *, running: bool, tail: int | None
         first = repeated[0]
         damage.append(f"{path}: {len(repeated)} objects repeat a key, first in line {first}; the last value counts")
     if wrong:
-        damage.append(f"{path}: {len(wrong)} lines are not JSON objects, first line {wrong[0]}; they are left out")
+        damage.append(f"{path}: {len(wrong)} lines are not JSON objects, first line {wrong[0]}; skipped")
     if rest and not running:
-        damage.append(f"{path}: the last line is cut off after {len(rest)} bytes; it is left out")
+        damage.append(f"{path}: the last line is truncated after {len(rest)} bytes; skipped")
 
 
 def _read_tail(path: Path, size: int) -> bytes:
-    """Return the whole lines within the last `size` bytes, and what follows the last of them."""
+    """Return the complete lines within the last `size` bytes, and the rest after them."""
     with os.fdopen(open_regular(path), "rb") as file:
         start = max(os.fstat(file.fileno()).st_size - size, 0)
         file.seek(start)

@@ -1,4 +1,4 @@
-"""Which rows of a run were logged again, where the logger's own step says nothing about it.
+"""Which rows of a run were logged again, if the logger's own step does not show it.
 
 A resumed run has several parts: files of W&B under one id, or rows before and after the logger's step falls. W&B counts
 the step of an offline part from 0, whatever the run did before. This step cannot distinguish a part that continues from
@@ -37,9 +37,9 @@ def step_metric(
     """Return the metric that counts the steps of a run of several parts, or None.
 
     `columns` are row numbers [P] and values [P] by metric, and `parts` [N] the part of each row, rising. Only metrics
-    that go on from part to part count. One named as the step of a whole run comes first, then a `declared` one, then
-    one named as any step, then the finest. One of a whole run may also begin again: its rows were then logged again.
-    With `by_name` only declared and named ones count.
+    that continue from part to part count. Priority: a name of a whole run's step, a `declared` metric, a name of any
+    step, the finest metric. A whole run's step may also restart: its rows were then logged again. With `by_name` only
+    declared and named metrics count.
     """
     ranked = []
     for name, (rows, values) in columns.items():
@@ -85,7 +85,7 @@ def repeated(
     logger_steps: np.ndarray,
     declared: Sequence[tuple[str, str]] = (),
 ) -> tuple[np.ndarray, str, list[str]]:
-    """Return the rows, bool [N], that a later part logs again, the metric that says so, and a note if none could.
+    """Return the rows, bool [N], that a later part logs again, the metric that shows it, and a note if none does.
 
     `env_steps` [N] are negative where unknown. `declared` has a pattern of metrics and their step metric each.
     """
@@ -100,7 +100,7 @@ def repeated(
         axis = np.where(np.isin(parts, counted), np.nan, logger_steps)
         if counted:
             notes.append(
-                f"the logger's step begins again at 0 in {len(counted)} later parts, and no metric counts on; "
+                f"the logger's step restarts at 0 in {len(counted)} later parts, and no metric continues; "
                 "all rows are kept, in order of the parts; log the run's own step as global_step"
             )
     repeats = np.zeros(len(parts), bool)
@@ -114,5 +114,5 @@ def repeated(
 
 
 def _is_count(steps: np.ndarray) -> bool:
-    """Return whether steps [P] of a part are the logger's count from 0, which says nothing about earlier parts."""
+    """Return whether steps [P] of a part are the logger's count from 0, unrelated to earlier parts."""
     return bool(len(steps)) and bool((steps == np.arange(len(steps))).all())

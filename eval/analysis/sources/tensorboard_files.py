@@ -1,14 +1,14 @@
 """TensorBoard event files, with the checksum and protobuf classes of tensorboard; all points, not the first 10,000.
 
-A folder that holds event files is one run. The step of an event counts as env steps, as everywhere in Sparring. A step
-is a row; a metric with several values at one step has as many rows of that step. As in TensorBoard a writer that starts
-hides earlier values from its first step on, and so does a file that repeats steps of a metric without saying so. Values
-are float32, since the files hold no more. An event file has no end mark: a run whose last record is cut off and whose
-file is not open reads as killed, any other as completed.
+A folder with event files is one run. The step of an event counts as env steps, as everywhere in Sparring. A step is a
+row; a metric with several values at one step has one row for each. As in TensorBoard, a new writer hides earlier values
+from its first step on; a file that repeats a metric's steps without a start event does the same. Values are stored as
+float32. An event file has no end mark: a run reads as killed if its last record is truncated and its file is not open,
+otherwise as completed.
 
 A file is a sequence of TFRecords: length (8 bytes), masked CRC-32C of the length (4), data, masked CRC-32C of the data
-(4), little-endian. A bad length makes everything behind it unreachable; bad data costs that record only. The records
-are walked here, since tensorboard's own loader ends at the first fault and does not say that there was one.
+(4), little-endian. After a bad length, the rest is unreachable; bad data affects only that record. The records are
+parsed here, since tensorboard's own loader stops silently at the first fault.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from sparring.eval.analysis.sources.reading import MOST_LOG, in_run_folder, log_
 from sparring.eval.analysis.sources.step_axis import step_metric
 
 MARK = "events.out.tfevents."
-CUT_OFF = "is cut off"
+CUT_OFF = "is truncated"
 LATEST = 2.0**53
 """Seconds beyond which a wall time is invalid."""
 LENGTH, FOOTER = struct.Struct("<QI"), 4
-"""Length of a record and its checksum before the data, bytes of a checksum behind it."""
+"""Length of a record and its checksum before the data, and bytes of the checksum after it."""
 LONGEST = 1 << 26
-"""Bytes of one record that are read at most."""
+"""Most bytes of one record that are read."""
 TEXT_SUFFIX = "/text_summary"
 
 
@@ -74,7 +74,7 @@ class ScalarEvents:
             try:
                 self._add(Event.FromString(record))
             except DecodeError:
-                strange.append(f"record {self.records} is not an event; it is left out")
+                strange.append(f"record {self.records} is not an event; skipped")
             self.records += 1
         self.damage += [*(f"{path}: {line}" for line in damage), *strange]
 
@@ -109,7 +109,7 @@ def _records(data: bytes, damage: list[str]) -> Iterator[bytes]:
         if length > len(data) - start - FOOTER:
             break
         if head not in right_heads and masked_crc32c(head[:8]) != checksum:
-            end = f"byte {at}: the checksum of a record's length is wrong; the rest of the file is not read"
+            end = f"byte {at}: wrong checksum of a record's length; the rest of the file is skipped"
             break
         right_heads.add(head)
         at = start + length + FOOTER
@@ -121,18 +121,18 @@ def _records(data: bytes, damage: list[str]) -> Iterator[bytes]:
         else:
             yield record
     if not end and at < len(data):
-        end = f"byte {at}: the last record {CUT_OFF}; it is left out"
+        end = f"byte {at}: the last record {CUT_OFF}; skipped"
     damage += [end] if end else []
     if too_long:
-        damage.append(f"{too_long} records have more than {LONGEST} bytes; they are left out")
+        damage.append(f"{too_long} records have more than {LONGEST} bytes; skipped")
     if wrong:
-        damage.append(f"{len(wrong)} records have a wrong checksum, the first at byte {wrong[0]}; they are left out")
+        damage.append(f"{len(wrong)} records have a wrong checksum, the first at byte {wrong[0]}; skipped")
 
 
 class TensorBoardFiles:
     """Runs in the folders under `root` that hold event files; a run's name is its path from `root`.
 
-    With `beside_folders` those in run folders are left out, since these have better logs.
+    With `beside_folders`, files in run folders are skipped, since the folders have better logs.
     """
 
     name = "tensorboard"
@@ -209,7 +209,7 @@ def event_files(folder: Path) -> list[Path]:
 def times_by_step(folder: Path) -> dict[int, float]:
     """Return the unix seconds of each step in a folder's event files, empty without any.
 
-    Without tensorboard they are unknown, which is said once: beside a run's own files no more is known by it.
+    Without tensorboard they are unknown, with one warning.
     """
     if not event_files(folder) or not _reads_events():
         return {}
@@ -288,13 +288,13 @@ def _steps_that_go_on(
         inside, counted = file == number, rows[file[rows] == number]
         index = np.searchsorted(step[counted], step[inside], side="right") - 1
         steps[inside] = value[counted][np.maximum(index, 0)].astype(np.int64)
-    return steps, [f"the step of the events begins again in a later file; the steps come from {name}, which goes on"]
+    return steps, [f"the step of the events restarts in a later file; the steps are read from {name}, which continues"]
 
 
 def _shown(order: np.ndarray, tag: np.ndarray, step: np.ndarray, events: ScalarEvents) -> tuple[np.ndarray, list[str]]:
-    """Return which values no later writer hides, bool [V], and a line for each that hides some.
+    """Return a mask bool [V] of values that no later writer hides, and a line for each writer that hides some.
 
-    A later file with a metric of earlier ones at a step that these had reached hides them from its first such step on.
+    If a later file repeats a metric at a step that earlier files reached, it hides theirs from its first such step on.
     """
     visible, notes = np.ones(len(order), bool), []
     files = dict(events.files)
@@ -319,8 +319,8 @@ def _shown(order: np.ndarray, tag: np.ndarray, step: np.ndarray, events: ScalarE
         if hidden.any():
             name = files[max(number for number in files if number <= begin)]
             notes.append(
-                f"{name} begins again at step {first}: earlier values at {len(np.unique(step[hidden]))} steps from "
-                "there on are left out, as of an abandoned attempt; another run needs a folder of its own"
+                f"{name} restarts at step {first}: earlier values at {len(np.unique(step[hidden]))} steps from "
+                "there on are skipped, as from an abandoned attempt; another run needs its own folder"
             )
     return visible, notes
 
@@ -332,13 +332,11 @@ def _falling(tag: np.ndarray, step: np.ndarray, file: np.ndarray) -> list[str]:
     falls = int((same & (np.diff(step[by_tag]) < 0)).sum())
     if not falls:
         return []
-    return [
-        f"the step falls {falls} times, as of a counter that restarts; all values are kept, in order of their steps"
-    ]
+    return [f"the step falls {falls} times, as if a counter restarted; all values are kept, in order of their steps"]
 
 
 def _repetition(tag: np.ndarray, step: np.ndarray) -> np.ndarray:
-    """Return of each value [V] how many of the same metric and step come before it."""
+    """Return for each value [V] the number of earlier ones of the same metric and step."""
     order = np.lexsort((step, tag))
     new = np.ones(len(order), bool)
     new[1:] = (np.diff(tag[order]) != 0) | (np.diff(step[order]) != 0)

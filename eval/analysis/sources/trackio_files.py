@@ -1,8 +1,8 @@
 """Project files of trackio, `PROJECT.db`, read and written with the sqlite3 of Python; the package is not needed.
 
 A file holds the runs of one project. `metrics` has a row per `trackio.log` (run_id, ISO time, run_name, step, JSON),
-`configs` one per run, `alerts` titles and texts. The file does not say how a run ended: that follows from the last
-event that Sparring's trainers log, and a run without one reads as completed. Layout: trackio 0.43, version 2.
+`configs` one per run, `alerts` titles and texts. The file does not record how a run ended: the last event logged by
+Sparring's trainers decides, and a run without one reads as completed. Layout: trackio 0.43, version 2.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ SUFFIX = ".db"
 DIRECTORY = "TRACKIO_DIR"
 """Environment variable of trackio: where it keeps its files."""
 NEWEST_VERSION = 2
-"""Newest layout that is known, `PRAGMA user_version`, 0 before layouts had numbers."""
+"""Newest supported layout, `PRAGMA user_version`; 0 before layouts were numbered."""
 LONGEST_CELL = 1 << 24
-"""Bytes of a row or a cell."""
+"""Most bytes of a row or a cell."""
 LEAST_WORK, WORK_UNIT = 20_000_000, 100_000
 """Instructions of SQLite for a connection, beside one for each byte of the file, and those between two checks.
 
 A whole project takes about twenty for a row, which has at least fifty bytes. An endless statement ends within seconds.
 """
 MOST_RUNS = 2000
-"""Runs of a file that are listed."""
+"""Most runs listed of a file."""
 RESERVED = "_"
 """First character of trackio's own keys in a configuration: _Username, _Created, _Group."""
 LAYOUT = """
@@ -60,7 +60,7 @@ CREATE TABLE IF NOT EXISTS configs (id INTEGER PRIMARY KEY AUTOINCREMENT, run_id
 class TrackioFiles:
     """Runs in the project files in `root`, in `root`/trackio and in TRACKIO_DIR, of one `project` if given.
 
-    With `beside_folders` a run is left out if `root` has a run folder of its name, which has better logs.
+    With `beside_folders` a run is skipped if `root` has a run folder of that name, which has better logs.
     """
 
     name = "trackio"
@@ -173,7 +173,7 @@ def append_run(path: Path, record: RunRecord, history: History) -> None:
             new = _check_version(file) == 0
             file.executescript(LAYOUT)
             if file.execute("SELECT 1 FROM metrics WHERE run_name = ?", (record.id,)).fetchone():
-                raise InputError(f"--output {path}: has a run {record.id!r} already; give another file")
+                raise InputError(f"--output {path}: already contains a run {record.id!r}; choose another file")
             if new:
                 file.execute(f"PRAGMA user_version = {NEWEST_VERSION}")
             file.executemany(
@@ -185,7 +185,7 @@ def append_run(path: Path, record: RunRecord, history: History) -> None:
                 (id, record.id, json.dumps(config, default=str), created),
             )
     except sqlite3.Error as error:
-        raise InputError(f"--output {path}: cannot be written ({error}); give another file") from error
+        raise InputError(f"--output {path}: cannot be written ({error}); choose another file") from error
 
 
 def _iso(seconds: float) -> str:
@@ -202,7 +202,7 @@ def _is_project(path: Path) -> bool:
 
 
 def _check_files(path: Path) -> None:
-    """Raise `IrregularFileError` if a file, or one that SQLite keeps beside it, is a link or not a regular file."""
+    """Raise `IrregularFileError` if the file or one of SQLite's side files is a link or not a regular file."""
     for suffix in ("", "-wal", "-shm", "-journal"):
         check_file(path.with_name(path.name + suffix))
 
@@ -222,7 +222,7 @@ def _open(path: Path) -> sqlite3.Connection:
     size = path.stat().st_size
     if size > reading.MOST_LOG:
         raise InputError(f"larger than {reading.MOST_LOG} bytes")
-    # Without a write-ahead log no process writes; SQLite would otherwise create its files beside a stranger's.
+    # Without a write-ahead log no process is writing; immutable=1 keeps SQLite from creating side files.
     written = path.with_name(f"{path.name}-wal").exists()
     file = sqlite3.connect(f"file:{quote(str(path.resolve()))}?{'mode=ro' if written else 'immutable=1'}", uri=True)
     budget = iter(range((LEAST_WORK + size) // WORK_UNIT))
@@ -238,7 +238,7 @@ def _check_version(file: sqlite3.Connection) -> int:
     """Return the number of the file's layout. Raises `InputError` for a newer one."""
     version = int(file.execute("PRAGMA user_version").fetchone()[0])
     if version > NEWEST_VERSION:
-        raise InputError(f"layout {version} of trackio, known are 0 to {NEWEST_VERSION}; update Sparring")
+        raise InputError(f"trackio layout {version}: supported are 0 to {NEWEST_VERSION}; update Sparring")
     return version
 
 
@@ -273,7 +273,7 @@ def _read_history(path: Path, id: str, versions: tuple[tuple[int, int], ...]) ->
         damage.append(f"{path}: cannot be read ({error})")
     if wrong:
         rest = f", nor are {len(wrong) - 1} more" if len(wrong) > 1 else ""
-        damage.append(f"{path}: row {wrong[0]} is not a JSON object{rest}; it is left out")
+        damage.append(f"{path}: row {wrong[0]} is not a JSON object{rest}; skipped")
     return table.history(events, damage)
 
 

@@ -1,9 +1,9 @@
 """The W&B cloud, or your own server (WANDB_BASE_URL), through `wandb.Api`, with a local cache of its responses.
 
-wandb is imported and the server contacted at the first question only. The cache has one JSON file per response, with
-the time it was fetched. Responses about finished runs are kept until the run changes, others count for `FRESH` seconds.
-With `offline` only the cache is used, however old. Refused keys, limits, server errors, answers that are not JSON, and
-time-outs are network errors of one line.
+wandb is imported and the server contacted only for the first query. The cache has one JSON file per response, with the
+time it was fetched. Responses about finished runs are kept until the run changes, others for `FRESH` seconds. With
+`offline` only the cache is used, whatever its age. Rejected keys, rate limits, server errors, invalid JSON, and
+time-outs raise one-line network errors.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class CloudCache:
     def get(self, key: str, fetch: Callable[[], Any], *, version: str = "") -> Any:
         """Return the cached answer for `key`, else the answer of `fetch`, which is stored.
 
-        With a `version`, such as the time of a run's last sign of life, an answer of the same version does not age.
+        With a `version`, such as the time of a run's last heartbeat, an answer of the same version does not expire.
         Raises `RunNetworkError` if `offline` and the answer is not cached.
         """
         path = self.folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
@@ -61,7 +61,7 @@ class CloudCache:
             self.oldest = max(self.oldest, time.time() - cached["fetched"])
             return cached["answer"]
         if self.offline:
-            raise RunNetworkError(f"--offline: the cache has no answer for {key}; ask once without --offline")
+            raise RunNetworkError(f"--offline: the cache has no answer for {key}; run once without --offline")
         answer = fetch()
         self.misses += 1
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -81,7 +81,7 @@ def _counts(entry: dict[str, Any], version: str) -> bool:
 
 
 def _read(path: Path, key: str) -> dict[str, Any] | None:
-    """Return an entry; a missing, damaged or foreign one is None, and is fetched again."""
+    """Return an entry; None for a missing, damaged or foreign one, which is fetched again."""
     try:
         entry = read_json(path)
     except (OSError, ValueError, RecursionError):
@@ -103,9 +103,9 @@ STATES: dict[str, Status] = {
 }
 PAGE = 1000
 REASONS = {
-    401: "the API key is refused; log in with `wandb login` or set WANDB_API_KEY",
+    401: "the API key was rejected; log in with `wandb login` or set WANDB_API_KEY",
     403: "the API key may not read this project",
-    404: "there is nothing at this address; check --project and WANDB_BASE_URL",
+    404: "not found; check --project and WANDB_BASE_URL",
     429: "too many requests; wait a minute, or use the cache with --offline",
 }
 
@@ -135,7 +135,7 @@ class WandBCloud:
         return []
 
     def record(self, id: str) -> RunRecord:
-        """Return one run, by its name or its W&B id. Raises `AmbiguousRunError` for a name of several."""
+        """Return one run by name or W&B id. Raises `AmbiguousRunError` if several match."""
         run = self._attributes(id)
         return self._record(run, unique_names({entry["id"]: entry["name"] for entry in self._runs()})[run["id"]])
 
@@ -155,7 +155,7 @@ class WandBCloud:
         return table.history(events, ())
 
     def artifacts(self, id: str) -> list[dict[str, Any]]:
-        """Return the files and logged artifacts of a run; W&B gives no SHA-256."""
+        """Return the files and logged artifacts of a run; W&B does not provide SHA-256."""
         run = self._attributes(id)
         return list(self._ask(f"artifacts of {run['id']}", lambda: self._files(run["id"]), version=_version(run)))
 
@@ -177,7 +177,7 @@ class WandBCloud:
             config={} if "config" in wrong else run["config"],
             summary=({} if "summary" in wrong else summary) | {"run_id": run["id"], "commit": run["commit"]},
             tags=tuple(run["tags"]),
-            damage=tuple(f"{run['id']}: its {part} {reason}; it is not read" for part, reason in wrong.items()),
+            damage=tuple(f"{run['id']}: its {part} {reason}; skipped" for part, reason in wrong.items()),
             group=run.get("group") or "",  # answers in an older cache lack it
         )
 
@@ -225,14 +225,14 @@ class WandBCloud:
             return fetch()
         except RunNetworkError:
             raise
-        except Exception as error:  # wandb raises many kinds, also bare ValueError and KeyError for odd answers
+        except Exception as error:  # wandb raises many types, even bare ValueError and KeyError
             raise RunNetworkError(_message(error)) from error
 
     def _open(self) -> Any:
         if self._api is None:
             if not has_key():
                 raise RunNetworkError(f"no API key for {_url()}: log in with `wandb login` or set WANDB_API_KEY")
-            os.environ.setdefault("WANDB_SILENT", "true")  # its messages would mix with ours on stdout
+            os.environ.setdefault("WANDB_SILENT", "true")  # its messages would mix with our output
             wandb = wandb_module("wandb")
             wandb.setup(
                 wandb.Settings(
@@ -260,7 +260,7 @@ def _url() -> str:
 
 
 def _message(error: BaseException) -> str:
-    """Return one line on a failed request: the server, the status where there is one, what to do."""
+    """Return one line on a failed request: the server, the status if there is one, and what to do."""
     chain: list[BaseException] = []
     cause: BaseException | None = error
     while cause is not None and len(chain) < 10:
@@ -269,7 +269,7 @@ def _message(error: BaseException) -> str:
     statuses = [status for link in chain if (status := getattr(getattr(link, "response", None), "http_status", None))]
     status = statuses[0] if statuses else None
     reason = (
-        REASONS.get(int(status), "the server fails; try again later, or use the cache with --offline") if status else ""
+        REASONS.get(int(status), "server error; try again later, or use the cache with --offline") if status else ""
     )
     what = one_line(str(error) or type(error).__name__)[:300]
     return (
@@ -293,5 +293,5 @@ def _seconds(text: str | None) -> float:
 
 
 def _plain(value: Any) -> Any:
-    """Return what W&B gives as JSON data."""
+    """Return data from W&B as JSON data."""
     return json.loads(json.dumps(value, default=lambda item: dict(item) if hasattr(item, "keys") else str(item)))

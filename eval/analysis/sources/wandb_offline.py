@@ -1,12 +1,12 @@
 """W&B offline files, `run-ID.wandb` in the folders `offline-run-*`; the package wandb is imported when one is read.
 
-All files with one id and project are one run, continued. A run that ended wrote its exit code; one without it is
-running if its file is open, and was killed otherwise. Config and metrics read as in the run's own folder: rows are
-those with numbers, and text values are events.
+All files with one id and project form one continued run. A finished run wrote its exit code; a run without one is
+running if its file is open, and was killed otherwise. Config and metrics read as in the run's own folder: rows contain
+numbers, and text values are events.
 
-After a header of 7 bytes (":W&B", 0xBEE1, version) a file is a LevelDB log: blocks of 32 KiB. A chunk has a CRC-32
-(4 bytes), length (2), type (1) and data. A record is one full chunk, or a first, middle and last ones. The checksum
-covers type and data. A damaged chunk costs the rest of its block. Format: LevelDB doc/log_format.md; the file's own
+After a header of 7 bytes (":W&B", 0xBEE1, version) a file is a LevelDB log: blocks of 32 KiB. A chunk has a CRC-32 (4
+bytes), length (2), type (1) and data. A record is one full chunk, or a first, middle and last ones. The checksum covers
+type and data. After a damaged chunk, the rest of its block is lost. Format: LevelDB doc/log_format.md; the file's own
 checksum is the CRC-32 of zlib.
 """
 
@@ -38,11 +38,11 @@ from sparring.eval.analysis.sources import reading
 MAGIC = struct.pack("<4sHB", b":W&B", 0xBEE1, 0)
 BLOCK, HEADER = 1 << 15, struct.Struct("<IHB")
 FULL, FIRST, MIDDLE, LAST = 1, 2, 3, 4
-CUT_OFF = "the last record is cut off; it is left out"
+CUT_OFF = "the last record is truncated; skipped"
 
 
 class WandBMissingError(InputError):
-    """The package wandb is not installed; its files cannot be read."""
+    """Raised if the package wandb is not installed."""
 
 
 def wandb_module(name: str) -> Any:
@@ -50,31 +50,31 @@ def wandb_module(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise WandBMissingError(f"{name} is needed to read runs of W&B: `sparring install wandb`") from error
+        raise WandBMissingError(f"{name} is required to read W&B runs: `sparring install wandb`") from error
 
 
 def records(data: bytes, damage: list[str]) -> Iterator[Any]:
-    """Yield the `Record` messages of a file's bytes; `damage` gets a line for each stretch that cannot be read."""
+    """Yield the `Record` messages of a file's bytes; a line is added to `damage` for each unreadable part."""
     message = wandb_module("wandb.proto.wandb_internal_pb2").Record
     decode_error = wandb_module("google.protobuf.message").DecodeError
     for at, payload in _payloads(data, damage):
         try:
             yield message.FromString(payload)
         except decode_error:
-            damage.append(f"byte {at}: is not a record of W&B; it is left out")
+            damage.append(f"byte {at}: not a W&B record; skipped")
 
 
 def _payloads(data: bytes, damage: list[str]) -> Iterator[tuple[int, bytes]]:
     """Yield offset and bytes of each whole record."""
     if data[: len(MAGIC)] != MAGIC:
-        damage.append(CUT_OFF if MAGIC.startswith(data) else "byte 0: is not a W&B file, or of another version")
+        damage.append(CUT_OFF if MAGIC.startswith(data) else "byte 0: not a W&B file, or another version")
         return
     at = len(MAGIC)
     parts: list[bytes] = []
     while at < len(data):
         remaining = BLOCK - at % BLOCK
         if remaining < HEADER.size:
-            at += remaining  # the writer fills up such a rest with zeros
+            at += remaining  # the writer pads the rest with zeros
             continue
         if at + HEADER.size > len(data):
             damage.append(f"byte {at}: {CUT_OFF}")
@@ -86,7 +86,7 @@ def _payloads(data: bytes, damage: list[str]) -> Iterator[tuple[int, bytes]]:
             return
         at += HEADER.size + length
         if length > remaining - HEADER.size or zlib.crc32(body, zlib.crc32(bytes([kind]))) != checksum:
-            damage.append(f"byte {start}: a checksum is wrong; the rest of its block is not read")
+            damage.append(f"byte {start}: wrong checksum; the rest of its block is skipped")
             at, parts = start + remaining, []
             continue
         if kind in (FULL, FIRST):
@@ -103,7 +103,7 @@ def _payloads(data: bytes, damage: list[str]) -> Iterator[tuple[int, bytes]]:
 
 SUFFIX = ".wandb"
 HEAD = 1 << 18
-"""Bytes at the beginning of a file in which the run's name and project stand."""
+"""Bytes at the start of a file that contain the run's name and project."""
 RESERVED = "_"
 """First character of W&B's own keys, such as _step and _runtime."""
 
@@ -128,14 +128,14 @@ class OfflineLog:
     """Patterns of metrics and their step metric, of `define_metric`."""
 
     def history(self) -> History:
-        """Return the rows that count, as columns."""
+        """Return the valid rows, as columns."""
         return self.table.history(self.events, self.damage, self.declared)
 
 
 class WandBOffline:
     """Runs in the W&B files anywhere under `root`, of one `project` if given.
 
-    With `beside_folders` those in run folders are left out, since these have better logs.
+    With `beside_folders`, files in run folders are skipped, since the folders have better logs.
     """
 
     name = "wandb-offline"
@@ -158,7 +158,7 @@ class WandBOffline:
         return [*names, *names.values()]
 
     def record(self, id: str) -> RunRecord:
-        """Return one run, by its name or its W&B id. Raises `AmbiguousRunError` for a name of several."""
+        """Return one run by name or W&B id. Raises `AmbiguousRunError` if several match."""
         key = self._key(id)
         return self._record(key, self._files()[key], self._names()[key], reading.open_files(SUFFIX))
 
@@ -175,7 +175,7 @@ class WandBOffline:
         return matching_id(id, self._own_names(), f"the W&B files under {self.root}")
 
     def _names(self) -> dict[str, str]:
-        """Return the name to show of each run, by its id."""
+        """Return each run's display name, by its id."""
         return unique_names(self._own_names())
 
     def _own_names(self) -> dict[str, str]:
@@ -183,7 +183,7 @@ class WandBOffline:
         return {id: next(filter(None, reversed(names)), id) for id, names in heads.items()}
 
     def _files(self) -> dict[str, tuple[Path, ...]]:
-        """Return the files of each run, oldest first, by the run's id, PROJECT/ID where two projects have that id."""
+        """Return the files of each run, oldest first, by the run's id, or PROJECT/ID if two projects share that id."""
         by_id: dict[str, dict[str, list[Path]]] = {}
         paths = self.root.rglob(f"run-*{SUFFIX}") if self.root.is_dir() else ()
         for path in sorted(paths, key=lambda path: (path.parent.name.removeprefix("offline-"), str(path))):
@@ -245,7 +245,7 @@ def _read_files(paths: tuple[Path, ...], versions: tuple[tuple[int, int], ...]) 
     log = OfflineLog()
     for path in paths:
         damage: list[str] = []
-        log.exit_code = None  # a run that was continued ended with its last file
+        log.exit_code = None  # a continued run ended with its last file
         log.table.begin_part()
         try:
             for record in records(read_regular(path, most=reading.MOST_LOG), damage):
@@ -257,7 +257,7 @@ def _read_files(paths: tuple[Path, ...], versions: tuple[tuple[int, int], ...]) 
 
 
 def _apply(record: Any, log: OfflineLog) -> None:
-    """Add what a record says to `log`."""
+    """Add the content of a record to `log`."""
     kind = record.WhichOneof("record_type")
     if kind == "history":
         reading.add_logged(log.table, log.events, _pairs(record.history.item), step=record.history.step.num)

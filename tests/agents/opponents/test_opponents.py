@@ -133,7 +133,7 @@ def test_evaluate_record_and_runs_accept_objects(tmp_path):
     config = load_named("quickstart", {"opponents": [two, "ace"], "max_updates": 1})
     assert config.opponents == ["Diver-2", "ace"]
 
-    with pytest.raises(InputError, match=r"opponents.0=gone: choose from .*; one that a script registered is known in"):
+    with pytest.raises(InputError, match=r"opponents.0=gone: choose from .*; an opponent registered by a script"):
         load_named("quickstart", {"opponents": ["gone"]})
 
     def brawler(obs):

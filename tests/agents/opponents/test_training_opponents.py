@@ -223,7 +223,7 @@ def test_run_with_module_names_option_to_repeat(tmp_path):
         (["against=brawlr"], "against=brawlr: choose from do_nothing.*did you mean 'brawler'"),
         (["opponents=[acee]"], r"opponents\.0=acee: .*did you mean 'ace'"),
         (["opponents=[a.pt,a.pt]"], "name each opponent once"),
-        (["opponents=[a.pt]", "against=b.pt"], "has no effect beside against=b.pt"),
+        (["opponents=[a.pt]", "against=b.pt"], "has no effect with against=b.pt"),
         (["phases.0.stages.0.bots=[brawlr]"], r"phases\.0\.stages\.0\.bots\.0=brawlr: .*did you mean 'brawler'"),
     ],
 )

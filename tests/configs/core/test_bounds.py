@@ -140,14 +140,14 @@ def test_safetensors_header_larger_than_file_is_rejected(tmp_path, header, reaso
 def test_large_onnx_model_is_rejected_by_size(tmp_path):
     with (tmp_path / "x.onnx").open("wb") as file:
         file.truncate(1 << 40)
-    with pytest.raises(OnnxError, match=r"x\.onnx: cannot be read \(has 1099511627776 bytes, and at most 268435456"):
+    with pytest.raises(OnnxError, match=r"x\.onnx: cannot be read \(has 1099511627776 bytes; the limit is 268435456"):
         DUELS.read_onnx(tmp_path / "x.onnx")
 
 
 def test_large_file_is_rejected_by_size(tmp_path):
     with (tmp_path / "x.json").open("wb") as file:
         file.truncate(MOST_TEXT + 1)
-    with pytest.raises(IrregularFileError, match=f"has {MOST_TEXT + 1} bytes, and at most {MOST_TEXT} are read"):
+    with pytest.raises(IrregularFileError, match=f"has {MOST_TEXT + 1} bytes; the limit is {MOST_TEXT}"):
         read_json(tmp_path / "x.json")
 
 

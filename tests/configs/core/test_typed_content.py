@@ -90,7 +90,7 @@ def test_tensor_must_own_its_storage():
         unpack(buffer.getvalue())
     buffer, w = io.BytesIO(), torch.zeros(3)
     torch.save({"a": w, "b": w}, buffer)
-    with pytest.raises(TensorFileError, match="shares its numbers"):
+    with pytest.raises(TensorFileError, match="shares its storage"):
         unpack(buffer.getvalue())
 
 

@@ -102,7 +102,7 @@ def test_database_statements_are_bounded(tmp_path, monkeypatch):
             [("{}",)] * 1000 + [("no",)] * 1000,
         )
     (run,) = TrackioFiles(tmp_path, "q").runs()
-    assert run.damage == (f"{tmp_path / 'q.db'}: row 1001 is not a JSON object, nor are 999 more; it is left out",)
+    assert run.damage == (f"{tmp_path / 'q.db'}: row 1001 is not a JSON object, nor are 999 more; skipped",)
     monkeypatch.setattr(trackio_files, "MOST_RUNS", 0)
     assert "more than 0 runs" in TrackioFiles(tmp_path, "q").runs()[0].damage[0]
     monkeypatch.undo()

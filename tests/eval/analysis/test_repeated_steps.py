@@ -60,9 +60,7 @@ def test_repeated_steps_hide_earlier_rows_and_are_reported(tmp_path, first, seco
     assert points_of(history, "return") == kept
     lost = len(first) + len(second) - len(kept)
     assert len(history.notes) == (lost > 0)
-    assert all(
-        f"tfevents.2 begins again at step {second[0]}" in note and f"{lost} steps" in note for note in history.notes
-    )
+    assert all(f"tfevents.2 restarts at step {second[0]}" in note and f"{lost} steps" in note for note in history.notes)
 
 
 def test_decreasing_step_within_file_is_noted(tmp_path):
@@ -80,7 +78,7 @@ def test_decreasing_step_within_file_is_noted(tmp_path):
         ([(1, "loss", 1), (2, "loss", 3), (1, "reward", 2)], [(1, 1), (2, 3)], [(1, 2)], ""),
         ([(1, "loss", 1), (1, "loss", 3), (2, "reward", 2)], [(1, 3)], [(2, 2)], "1 values are replaced"),
         ([(1, "loss", 1), (2, "loss", 2), (1, "loss", 3), (2, "loss", 4), (2, "reward", 5)], [(1, 3), (2, 4)],
-         [(2, 5)], "2 of 4 rows are left out"),
+         [(2, 5)], "2 of 4 rows are skipped"),
     ],
     ids=["two calls a step", "a late evaluation", "one metric twice", "a counter that restarts"],
 )  # fmt: skip
@@ -116,7 +114,7 @@ def test_ambiguous_wandb_name_is_rejected_with_ids(tmp_path):
     assert not stop_service()
     source = WandBOffline(tmp_path)
     assert {run.id for run in source.runs()} == {"twin:one", "twin:two", "left", "right"}
-    with pytest.raises(AmbiguousRunError, match=r"'twin' fits 2 runs in .*: name one of twin:one, twin:two"):
+    with pytest.raises(AmbiguousRunError, match=r"'twin' matches 2 runs in .*: name one of twin:one, twin:two"):
         find_run("twin", [source])
     assert [find_run(name, [source])[1].summary["run_id"] for name in ("two", "twin:two", "right")] == [
         *("two", "two", "same")

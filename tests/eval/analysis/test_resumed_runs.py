@@ -52,7 +52,7 @@ def test_repeated_rows_of_resumed_part_replace_earlier(key):
     assert history.columns[key].tolist() == list(range(0, 1700, 100))
     assert scores(history) == [1.5] * 5 + [2.5] * 9 + [3.5] * 3
     assert (
-        f"6 of 23 rows are left out: their metrics are logged again later at the same step or an earlier one by {key}"
+        f"6 of 23 rows are skipped: their metrics are logged again later at the same step or an earlier one by {key}"
         in (history.notes[0])
     )
     assert (np.diff(history.step) > 0).all()
@@ -75,7 +75,7 @@ def test_no_row_is_lost_if_no_metric_continues(more):
     history = read([part(1), part(2)])
     assert scores(history) == [1.5] * 10 + [2.5] * 10
     assert history.step.tolist() == list(range(20))
-    assert "begins again at 0 in 1 later parts, and no metric counts on" in history.notes[0]
+    assert "restarts at 0 in 1 later parts, and no metric continues" in history.notes[0]
 
 
 def test_process_counter_does_not_replace_run_step():
@@ -179,7 +179,7 @@ def test_event_files_with_restarted_step_use_run_step(tmp_path, on, kept):
     history = TensorBoardFiles(tmp_path).history("one")
     assert scores(history) == [1.5] * (kept - 10) + [2.5] * 10
     assert history.env_steps.tolist() == list(range(0, on[-1] + 100, 100))
-    assert "the steps come from time/total_timesteps" in history.notes[0]
+    assert "the steps are read from time/total_timesteps" in history.notes[0]
 
 
 def test_event_files_with_purge_step_are_read_like_tensorboard(tmp_path):

@@ -111,7 +111,7 @@ def test_held_lock_means_running(tmp_path):
         file.write('{"env_steps": 99')
     (killed,) = RunFolders(tmp_path).runs()
     assert killed.status == "killed"
-    assert "cut off after 16 bytes" in killed.damage[0]
+    assert "truncated after 16 bytes" in killed.damage[0]
     lock = RunLock(folder)
     (running,) = RunFolders(tmp_path).runs()
     lock.release()

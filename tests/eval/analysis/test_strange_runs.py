@@ -39,17 +39,17 @@ def row_of(**values):
          "1 lines are not JSON objects"),
         ({"raw": row_of(loss=1).replace(b"}", b', "loss": 2}')}, 1, "1 objects repeat a key, first in line 1"),
         ({"raw": row_of(loss=1).replace(b"64", b'"64"') + row_of(loss=1)}, 1,
-         "1 rows have no whole number of env_steps"),
+         "1 rows lack a whole number env_steps"),
         ({"raw": row_of(loss=1).replace(b"64", b"-64") + row_of(loss=1)}, 1,
-         "1 rows have no whole number of env_steps"),
+         "1 rows lack a whole number env_steps"),
         ({"raw": row_of(loss=1) + b"[" * 100_000 + b"\n"}, 1, "1 lines are not JSON objects"),
-        ({"raw": row_of(loss=1)[:-3]}, 0, "the last line is cut off"),
+        ({"raw": row_of(loss=1)[:-3]}, 0, "the last line is truncated"),
         ({"raw": b"\xef\xbb\xbf" + row_of(loss=1).replace(b"\n", b"\r\n")}, 1, ""),
         ({"raw": row_of(event=5) + row_of(loss=1)}, 1, ""),
         ({"raw": b""}, 0, ""),
         ({"config": "[" * 1500}, ROWS, "config.yaml: cannot be read"),
         ({"config": "a: " + "[" * 150 + "]" * 150}, ROWS, "is nested deeper than 100 levels"),
-        ({"config": "seed: 0x" + "f" * 9000}, ROWS, "config.yaml: holds a whole number of hundreds of digits"),
+        ({"config": "seed: 0x" + "f" * 9000}, ROWS, "config.yaml: contains an integer with hundreds of digits"),
         ({"config": "a: &a [x]\nb: *a\n"}, ROWS, "aliases are not read here"),
         ({"config": "a: " + "x" * 2_000_000}, ROWS, "config.yaml: cannot be read"),
         ({"config": "\ufeffseed: 1\n"}, ROWS, ""),
@@ -70,7 +70,7 @@ def test_every_command_names_damage(tmp_path, capsys, command):
     write(tmp_path, raw=row_of(loss=1)[:-3], config="a: &a [x]\nb: *a\n")
     assert runs.main([command, *([] if command == "list" else ["odd"]), "--dir", str(tmp_path), "--json"]) == 4
     said = capsys.readouterr().err
-    assert "the last line is cut off" in said
+    assert "the last line is truncated" in said
     assert "aliases are not read here" in said
 
 

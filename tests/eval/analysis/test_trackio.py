@@ -61,7 +61,7 @@ def test_commands_read_trackio_file(recorded, converted, capsys):
     asked = ask("get-metrics", ["dark-ghost"], {**where, "metrics": ["train/loss"]})
     assert asked["metrics"] == direct["metrics"]
     assert main(["export", "dark-ghost", "--dir", str(recorded), "-o", str(converted)]) == 2
-    assert "has a run 'dark-ghost' already; give another file" in capsys.readouterr().err
+    assert "already contains a run 'dark-ghost'; choose another file" in capsys.readouterr().err
 
 
 def test_run_with_folder_is_listed_once(recorded, converted, tmp_path):
@@ -80,7 +80,7 @@ def test_damage_in_trackio_file_is_reported(converted, tmp_path):
         file.execute("CREATE TABLE alerts (run_id TEXT, title TEXT, text TEXT, id INTEGER)")
         file.execute("INSERT INTO alerts SELECT run_id, 'hot', 'the machine', 1 FROM configs")
     (run,) = TrackioFiles(tmp_path).runs()
-    assert run.damage == (f"{tmp_path / 'row.db'}: row 3 is not a JSON object; it is left out",)
+    assert run.damage == (f"{tmp_path / 'row.db'}: row 3 is not a JSON object; skipped",)
     assert TrackioFiles(tmp_path).history(run.id).events[-1]["event"] == "hot: the machine"
     with sqlite3.connect(tmp_path / "row.db") as file:
         file.execute("PRAGMA user_version = 9")
@@ -89,7 +89,7 @@ def test_damage_in_trackio_file_is_reported(converted, tmp_path):
         file.execute("CREATE TABLE notes (text TEXT)")
     runs = {run.id: run for run in TrackioFiles(tmp_path).runs()}
     assert sorted(runs) == ["cut", "row"]
-    assert "layout 9 of trackio, known are 0 to 2; update Sparring" in runs["row"].damage[0]
+    assert "trackio layout 9: supported are 0 to 2; update Sparring" in runs["row"].damage[0]
     assert "cannot be read" in runs["cut"].damage[0]
 
 

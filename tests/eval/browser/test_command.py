@@ -227,5 +227,5 @@ def test_numpy_is_device_of_load():
     given = sparring.load("released/dogfight_strong", device="numpy").act(obs)
     expected = sparring.load("released/dogfight_strong").predict(obs)[0]
     np.testing.assert_allclose(np.clip(given, [-1, 0, 0], 1), np.clip(expected, [-1, 0, 0], 1), atol=1e-6)
-    with pytest.raises(sparring.InputError, match="device='numpy' takes a policy of this project"):
+    with pytest.raises(sparring.InputError, match="device='numpy' requires a policy of this project"):
         sparring.load("bot:ace", device="numpy")

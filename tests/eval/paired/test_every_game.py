@@ -203,7 +203,7 @@ def test_players_without_game_or_policy_are_rejected(checkpoints, error_line):
     (checkpoints / "cart").mkdir()
     (checkpoints / "cart" / "config.yaml").write_text("env: {id: CartPole-v1}")
     for words, message in (
-        ([], "--ckpt is missing: give a run's name"),
+        ([], "--ckpt is missing: pass a run's name"),
         (["--env", "openspiel"], "--opponents: random: name at least two players, or a run, and a policy"),
         (
             ["--env", "gymnasium"],
@@ -214,7 +214,7 @@ def test_players_without_game_or_policy_are_rejected(checkpoints, error_line):
             "--ckpt run: a run of chess has no snapshots; name players in --opponents",
         ),
         (["--env", "chess", "--opponents", "self,random"], "--opponents self: does not go with eval/payoff.py"),
-        (["--ckpt", "cart"], "--ckpt cart: was trained in an environment of Gymnasium, where players do not meet"),
+        (["--ckpt", "cart"], "--ckpt cart: was trained in a Gymnasium environment, which has one player"),
         (["--opponents", "ace"], "--opponents: ace: name at least two players, or a run"),
     ):
         assert message in error_line(payoff_main, words)

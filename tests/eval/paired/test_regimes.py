@@ -99,7 +99,7 @@ def test_all_selects_every_regime():
 def test_payoff_matrix_has_one_regime(env, error_line):
     words = ["--env", env, "--opponents", "ace,brawler", "--games", "2", "--threads", "1"]
     message = error_line(payoff_main, [*words, "--regimes", "none,full"])
-    assert message.endswith("--regimes: a payoff matrix needs one; give one name, not 2\n")
+    assert message.endswith("--regimes: a payoff matrix needs exactly one, got 2\n")
     data = sparring.payoff(env=env, opponents=["ace", "brawler"], games=2, threads=1, regimes=["full"]).data
     assert [record["regime"] for record in data["records"]] == ["full"]
     assert [*data["ratings"]] == ["full"]

@@ -57,7 +57,7 @@ def test_attackers_come_from_same_game(tmp_path):
     assert options.start[:2] == ("cold", "warm")
     assert len(options.start) > 2
     assert all(name.startswith("released/air_combat_") for name in options.start[2:])
-    with pytest.raises(InputError, match="--attacker planner: plans in the dogfight only; leave it out"):
+    with pytest.raises(InputError, match="--attacker planner: plans only in the dogfight; remove it"):
         find_targets(parse(ExploitOptions, ["released/air_combat_quickstart", "--attacker", "planner"]))
     with pytest.raises(InputError, match="--import json: goes with a policy of PettingZoo's games"):
         find_targets(parse(ExploitOptions, ["released/air_combat_quickstart", "--import", "json"]))

@@ -169,7 +169,7 @@ def test_attack_starts_from_policy_with_same_options(whole, tmp_path):
         make_runs(options, find_targets(options), tmp_path / "responses")
     both = ExploitOptions(players=(path, armed), steps=100_000, seeds=1, start=("cold",))
     with pytest.raises(
-        InputError, match=r"missiles differs in a mixture: .* None, .* 2; give policies of equal matches"
+        InputError, match=r"missiles differs in a mixture: .* None, .* 2; name policies with equal match settings"
     ):
         find_targets(both)
 

@@ -142,7 +142,7 @@ def test_replay_shows_first_game_of_last_pair(capsys, tmp_path):
     batch.close()
     code, _, err = run(capsys, *arguments, "--replay", str(tmp_path))
     assert code == 2
-    assert "is a folder; give the name of a file" in err
+    assert "is a folder; pass a file name" in err
 
 
 def test_pairings():

@@ -62,7 +62,7 @@ def test_interrupted_evaluation_writes_complete_rounds_with_note(play, capsys, e
     assert "stopped after 14 of 21 games per pair" in said.err
     assert words in said.err
     kept = out / "diplomacy.cells.jsonl"
-    assert said.err.splitlines()[-1].startswith(f"what is finished is kept in {kept}; to go on: ")
+    assert said.err.splitlines()[-1].startswith(f"finished results are kept in {kept}; to resume: ")
     assert len(kept.read_text().split("\n\n")) == 2 * 14  # all games of the complete rounds
     assert {path.name for path in out.iterdir()} == {"diplomacy.partial.json", "diplomacy.partial.md", kept.name}
     content = json.loads((out / "diplomacy.partial.json").read_text())

@@ -93,7 +93,7 @@ def test_command_counts_and_names_differences(tmp_path, capsys):
     assert diplomacy_replay.main(["--game", str(path), "--verify"]) == 1
     said = capsys.readouterr()
     assert (
-        said.out.splitlines()[-1] == "2 phases adjudicated again, 1 differ: 0 in the next position, 1 in results alone"
+        said.out.splitlines()[-1] == "2 phases adjudicated again, 1 differ: 0 in the next position, 1 only in results"
     )
     assert "games.jsonl: game 1, phases[0] (S1901M): A PAR - BUR: the file has done, we have bounced" in said.err
     save(tmp_path / "good.json", read_game(standoff({})))

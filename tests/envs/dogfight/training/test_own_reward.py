@@ -156,7 +156,7 @@ def test_wrong_return_value_gives_one_line_error(function, message):
         ("no_such_package:f", "reward no_such_package:f: cannot find the module no_such_package"),
         ("tests.envs.dogfight.training.own_rewards:event", "has no event; did you mean 'events'"),
         ("tests.envs.dogfight.training.own_rewards:nothing", "is a float, which cannot be called"),
-        ("height", "reward=height: is not a function of a module; give module:name"),
+        ("height", "reward=height: is not a function; use module:name"),
     ],
 )
 def test_non_callable_reward_is_rejected(tmp_path, reward, message):

@@ -142,7 +142,7 @@ def test_openspiel_game_is_checked():
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        ([DUEL, "--trial", "0", "--games", "32"], 0, "nothing has to be changed"),
+        ([DUEL, "--trial", "0", "--games", "32"], 0, "nothing to change"),
         ([DUEL, "fault=scale", "--trial", "0", "--games", "32"], 1, "1 thing to change"),
         ([f"{DUEL}:nothing"], 2, "does not define nothing"),
         (["openspiel:chess_like"], 2, "is not a game of OpenSpiel"),

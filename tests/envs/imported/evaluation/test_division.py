@@ -52,7 +52,7 @@ def test_budget_is_split_and_weightless_attacks_are_noted(tmp_path):
     assert [attack for _, attack, _ in rows[:6]] == ["sampling", "search", "value", "local", "cold", "clone"]
     assert [round_ for round_, _, _ in rows] == [1] * 6 + [2] * 3 + [3] * 2
     assert sum({attack: moves for _, attack, moves in rows}.values()) <= 16_384
-    assert "--attacker warm: openspiel-cfr-3-in-kuhn_poker does not show its weights" in report.markdown
+    assert "--attacker warm: openspiel-cfr-3-in-kuhn_poker does not expose its weights" in report.markdown
     assert "**Best gain of 6 attacks: " in report.markdown
     assert report.interval[0] < report.exact == pytest.approx(7 / 36)
     final, rounds = report.data["maximum"]["gain_interval"], report.data["divisions"][0]["rounds"]
@@ -152,7 +152,7 @@ def test_search_against_other_player_is_not_resumed(tmp_path, monkeypatch):
 
 
 def test_steps_option_with_game_is_rejected(tmp_path):
-    with pytest.raises(InputError, match=r"--steps 5000: is only for policies of this project; with --id give --moves"):
+    with pytest.raises(InputError, match=r"--steps 5000: requires a policy of this project; with --id use --moves"):
         sparring.exploit("openspiel:uniform", start="cold", steps=5000, out=tmp_path, **KUHN)
 
 
@@ -197,11 +197,11 @@ def test_simultaneous_mixture_follows_each_members_play():
 
 def test_repeated_members_and_planners_are_rejected(tmp_path):
     path = save_run(tmp_path / "kuhn", "openspiel", "kuhn_poker")
-    with pytest.raises(InputError, match="is named twice; every member of a mixture has the same share"):
+    with pytest.raises(InputError, match="is named twice; all members of a mixture have equal shares"):
         sparring.exploit([path, path], device="cpu")
-    with pytest.raises(InputError, match="plans in the dogfight only"):
+    with pytest.raises(InputError, match="plans only in the dogfight"):
         sparring.exploit("openspiel:uniform", start="planner", **KUHN)
-    with pytest.raises(InputError, match="does not show its weights"):
+    with pytest.raises(InputError, match="does not expose its weights"):
         sparring.exploit("openspiel:uniform", start="warm", out=tmp_path, **KUHN)
     with pytest.raises(InputError, match="replaces --moves"):
         sparring.exploit("openspiel:uniform", minutes=1, moves=5, **KUHN)
@@ -214,7 +214,7 @@ def test_game_without_copies_is_attacked_by_training_only(tmp_path):
     options = {key: value for key, value in SMALL.items() if key != "network.hidden"}
     report = sparring.exploit(path, options, **how, **{"import": [DUEL]}, device="cpu", threads=1)
     assert "--attacker sampling: pettingzoo:" in report.markdown
-    assert "does not copy its states; leave it out" in report.markdown
+    assert "cannot copy its states; remove it" in report.markdown
     assert [attack for _, attack, _ in division(report)] == ["cold", "warm"]
     assert len(report.data["curves"]) == 1
 

@@ -55,7 +55,7 @@ def test_report_of_tiny_model_in_kuhn_poker(tmp_path, capsys):
         (["--ckpt", "tiny", "--exact", "--samples", "1"], "--samples 1: must be in [2, 100000]"),
         (["--ckpt", "tiny", "--exact", "--set", "model.size=3"], "size"),
         (["--ckpt", "tiny", "--exact", "--prompt-price", "2"], "--prompt-price: a server's prices are --set endpoint."),
-        (["--ckpt", "tiny", "--exact", "--transcripts", "a.jsonl"], "--transcripts: is for --ckpt with a server's"),
+        (["--ckpt", "tiny", "--exact", "--transcripts", "a.jsonl"], "--transcripts: requires --ckpt with a server"),
         (["--ckpt", "http://127.0.0.1:1/v1", "--exact", "--transcripts", "a.txt"], "must end in .jsonl"),
         (
             ["--env", "kuhn_text", "--exact", "--id", "leduc_poker"],

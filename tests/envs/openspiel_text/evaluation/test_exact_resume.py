@@ -27,12 +27,12 @@ def cut(host, out):
 def test_interrupted_policy_resumes_without_repeated_requests(tmp_path, capsys):
     with server(faults=[""] * 10 + ["not_found"]) as host:
         asked = cut(host, tmp_path)
-        assert "to go on: " in capsys.readouterr().err
+        assert "to resume: " in capsys.readouterr().err
         host.faults.clear()
         assert main(words(host, tmp_path)) == 0
         kept = 12 * 2 - (len(host.bodies) - asked)
         assert kept >= 9  # of two requests at a time, one may be under way when the other fails
-        assert f"{kept} answers are taken from {tmp_path / 'openspiel_text.answers.jsonl'}" in capsys.readouterr().err
+        assert f"{kept} answers are reused from {tmp_path / 'openspiel_text.answers.jsonl'}" in capsys.readouterr().err
     counted = json.loads((tmp_path / "openspiel_text.json").read_text())["endpoint"]
     assert counted["endpoint/decisions"] == 24
     assert counted["endpoint/cost"] == pytest.approx(3e-6 * counted["endpoint/completion_tokens"])
@@ -51,7 +51,7 @@ def test_answers_with_other_options_are_rejected(changes, name, tmp_path, capsys
         assert len(host.bodies) == before
     said = capsys.readouterr().err
     assert f"{name}: {tmp_path / 'openspiel_text.answers.jsonl'} holds answers with " in said
-    assert "to go on: " not in said
+    assert "to resume: " not in said
 
 
 def test_more_samples_reuse_existing_answers(tmp_path):

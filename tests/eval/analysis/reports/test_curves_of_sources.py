@@ -51,7 +51,7 @@ def test_run_without_env_steps_is_drawn_by_update(tmp_path, monkeypatch):
         run.log({METRIC: 2.0 * step}, step=step)
     run.finish()
     assert not stop_service()
-    with pytest.raises(HistoryError, match="9 of 9 rows have no env steps; draw it with --by-update"):
+    with pytest.raises(HistoryError, match="9 of 9 rows have no env steps; use --by-update"):
         points("plain", "--dir", str(tmp_path), "--metrics", METRIC)
     drawn = points("plain", "--dir", str(tmp_path), "--metrics", METRIC, "--by-update")
     assert (drawn["updates"], drawn["values"]) == (list(range(1, 10)), [2.0 * step for step in range(9)])

@@ -55,7 +55,7 @@ def test_killed_benchmark_resumes_without_paying_twice(tmp_path, capsys):
         total = len(host.bodies)
         assert main(words(host.url, tmp_path / "whole")) == 0
         uncut = len(host.bodies) - total
-    assert f"{answered} answers are taken from" in said
+    assert f"{answered} answers are reused from" in said
     assert total == uncut + asked - answered
     assert results(tmp_path / "cut") == results(tmp_path / "whole")
     assert not list((tmp_path / "cut").glob("*.answers.jsonl"))
@@ -115,5 +115,5 @@ def test_missing_folder_warns_that_answers_are_not_kept(tmp_path, capsys, monkey
     monkeypatch.chdir(tmp_path)
     with server() as host:
         assert main(["--ckpt", host.url, "--opponents", "dumbbot", *GAMES, "--set", *ASKED]) == 0
-    assert "answers of the server are not kept; give --out DIR to resume later" in capsys.readouterr().err
+    assert "the server's answers are not kept; set --out DIR to be able to resume" in capsys.readouterr().err
     assert not list(tmp_path.glob("*"))

@@ -103,7 +103,7 @@ def test_budget_is_alias_of_shared_moves(tmp_path):
         for name in ("moves", "budget")
     ]
     assert by_name[0].data["sampled"][0]["moves"] == by_name[1].data["sampled"][0]["moves"] == by_name[1].moves
-    with pytest.raises(InputError, match="budget=1: replaces moves=2; leave one out"):
+    with pytest.raises(InputError, match="budget=1: is the same option as moves=2; remove one"):
         sparring.exploit("openspiel:uniform", id="kuhn_poker", budget=1, moves=2)
 
 
