@@ -257,7 +257,7 @@ def test_a_copy_continues_like_the_original_and_apart_from_it(case, moves, way):
 
 def test_a_copy_of_a_game_that_does_not_repeat_is_refused():
     batch = make_batch("pettingzoo", "tests.envs.imported.games:Faulty", {"fault": "unrepeatable"}, 2, 5)
-    with pytest.raises(InputError, match=r"2 of 2 matches do not repeat .*cannot be copied"):
+    with pytest.raises(InputError, match=r"2 of 2 matches could not be replayed .*cannot be copied"):
         copy.deepcopy(batch)
 
 

@@ -138,7 +138,7 @@ class _OrderForm:
         if self.owners[order.province] != self.power:
             return f"{POWERS[self.power]} cannot order a unit in {name}: none of its units stands there"
         if self.orders[order.province]:
-            return f"the unit in {name} has an order already; the first one counts"
+            return f"the unit in {name} already has an order; the first one counts"
         return ""
 
     def _wrong_retreat(self, text: str, order: Order) -> str:

@@ -163,7 +163,7 @@ def test_a_game_that_does_not_repeat_is_reported_and_restarted():
     batch = make(f"{TOYS}:Faulty", 2, **options)
     run(batch, 2)
     batch.load_state_dict(batch.state_dict())
-    assert "2 of 2 matches do not repeat from their seeds and decisions, so they start again" in batch.unsaved
+    assert "2 of 2 matches could not be replayed from their seeds and decisions, so they restart" in batch.unsaved
     assert batch._stepper._moves.tolist() == [0, 0]
     run(batch, 6)
 

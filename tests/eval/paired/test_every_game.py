@@ -195,7 +195,7 @@ def test_a_ladder_is_refused_for_more_than_two_seats(tmp_path):
     pytest.importorskip("mpe2")
     path = save_run(tmp_path / "tag", "pettingzoo", "mpe2.simple_tag_v3")
     for options, what in (({"ladder": True}, "ladder"), ({"sprt": []}, "sprt")):
-        with pytest.raises(InputError, match=f"--{what}: .*simple_tag_v3 has 4 seats, and .* is of two"):
+        with pytest.raises(InputError, match=f"--{what}: .*simple_tag_v3 has 4 seats, but .* needs two"):
             sparring.evaluate(path, opponents="random", **options)
 
 
@@ -214,7 +214,7 @@ def test_players_without_a_game_or_a_policy_are_refused(checkpoints, error_line)
             "--ckpt run: a run of chess has no snapshots; name players in --opponents",
         ),
         (["--env", "chess", "--opponents", "self,random"], "--opponents self: does not go with eval/payoff.py"),
-        (["--ckpt", "cart"], "--ckpt cart: was trained in an environment of Gymnasium, where players do not meet"),
+        (["--ckpt", "cart"], "--ckpt cart: was trained in an Gymnasium environments have a single player"),
         (["--opponents", "ace"], "--opponents: ace: name at least two players, or a run"),
     ):
         assert message in error_line(payoff_main, words)

@@ -112,7 +112,7 @@ def test_a_payoff_matrix_is_of_one_regime(env, error_line):
         (["--env", "diplomacy", "--bot", "random"], "Diplomacy has one board and one start; give --last-year"),
         (["--env", "openspiel", "--ckpt", "x"], "a policy plays the game with the options it was trained with"),
         (["--env", "pettingzoo", "--ckpt", "x"], "a policy plays the game with the options it was trained with"),
-        (["--env", "gymnasium", "--ckpt", "x"], "an environment has the parameters that it is registered with"),
+        (["--env", "gymnasium", "--ckpt", "x"], "an environment uses its registered parameters"),
     ],
 )
 def test_a_game_of_one_kind_says_so(words, reason, error_line):

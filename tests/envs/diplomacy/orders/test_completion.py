@@ -160,7 +160,7 @@ def test_lines_that_cannot_be_taken_are_named_and_the_first_option_stands_in():
     assert [line.problem for line in reading.problems[:3]] == [
         "is not legal in MAR now",
         "FRANCE has nothing to order in MUN",
-        "BRE has an order already; the first one counts",
+        "BRE already has an order; the first one counts",
     ]
 
 

@@ -35,8 +35,8 @@ def test_a_mistake_in_one_line_spoils_no_other():
     assert problems == [
         "",
         "FRANCE cannot order a unit in MUN: none of its units stands there",
-        "order 'A MAR': says nothing to do; add H, - and a place, S, C, R, D or B",
-        "the unit in PAR has an order already; the first one counts",
+        "order 'A MAR': lacks an action; add H, - and a place, S, C, R, D or B",
+        "the unit in PAR already has an order; the first one counts",
         "an empty order: write one such as 'A PAR - BUR', or leave it out",
         "",
     ]

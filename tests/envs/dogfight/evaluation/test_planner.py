@@ -42,7 +42,7 @@ def test_planned_actions_come_row_by_row_and_again_for_new_games():
 
 
 def test_an_opponent_without_weights_is_refused_in_one_line(capsys):
-    with pytest.raises(PolicyError, match="planner plans against the weights of a checkpoint, and ace is not one"):
+    with pytest.raises(PolicyError, match="planner plans against the weights of a checkpoint, but ace is not one"):
         PlannerPlayer(4, name="planner").against("ace", games=2, seed=0, setting=SETTING)
     options = ["--games", "2", "--threads", "1", "--device", "cpu"]
     assert main(["--ckpt", "planner:k=4", "--opponents", "held_out:lead", *options]) == 2

@@ -259,7 +259,7 @@ def test_reward_weights_reach_the_simulator():
         ({"randomization": "sniperr"}, "unknown randomization.*did you mean 'sniper'"),
         ({"reward": {"wins": 1.0}}, "unknown reward weight 'wins'.*did you mean 'win'"),
         ({"render_mode": "movie"}, "unknown render_mode 'movie': choose from rgb_array, human"),
-        ({"max_episode_steps": 0}, "max_episode_steps=0: give a whole number"),
+        ({"max_episode_steps": 0}, "max_episode_steps=0: must be an integer"),
         ({"max_episode_steps": 1.5}, "max_episode_steps=1.5: give a whole number"),
     ],
 )

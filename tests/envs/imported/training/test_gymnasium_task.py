@@ -128,7 +128,7 @@ def test_a_continued_run_says_that_it_is_inexact(tmp_path, capsys):
     train(small(tmp_path, "max_updates=4"))
     said = capsys.readouterr().out
     assert "resumed after update 2" in said
-    assert "inexact resume: Gymnasium's environments cannot be saved, so episodes start again" in said
+    assert "inexact resume: Gymnasium environments cannot be saved, so episodes restart" in said
 
 
 def test_statistics_come_back_with_the_run(tmp_path):

@@ -128,7 +128,7 @@ def test_a_server_without_log_probabilities_plays_from_menus_too(tmp_path):
         ([], "--ckpt is missing: name a run, a model's folder, tiny, smollm2, or a server's address"),
         (["--ckpt", "bot:random"], "--ckpt bot:random: is a bot"),
         (["--ckpt", "tiny", "--samples", "5"], "--samples goes with --exact; give --games for matches"),
-        (["--ckpt", "tiny", "--games", "3"], "--games 3: must be a multiple of 2, the seats of a match; give 4"),
+        (["--ckpt", "tiny", "--games", "3"], "--games 3: must be a multiple of 2, the number of seats; try 4"),
         (["--ckpt", "tiny", "--games", "0"], "--games 0: must be in [1, 1000000]"),
         (["--ckpt", "tiny", "--id", "tarok"], "--id tarok: draws chance in the middle of a turn"),
         (["--ckpt", "tiny", "--id", "crazy_eights"], "--id crazy_eights: has no text of what a player knows"),

@@ -137,7 +137,7 @@ def test_server_that_does_not_answer_is_given_up(serve, monkeypatch):
     monkeypatch.setattr(http_player, "SECONDS", 0.2)
     address, _ = serve(lambda request: (time.sleep(1.0), uniform(request))[1])
     game = pyspiel.load_game("kuhn_poker")
-    with pytest.raises(InputError, match=r"gave no answer to a request within 0\.2 seconds"):
+    with pytest.raises(InputError, match=r"did not answer a request within 0\.2 seconds"):
         open_player(address, game).replay(game)
 
 
@@ -154,7 +154,7 @@ def test_server_that_sends_byte_by_byte_is_given_up(monkeypatch):
 
     threading.Thread(target=drip, daemon=True).start()
     game = pyspiel.load_game("kuhn_poker")
-    with listening, pytest.raises(InputError, match=r"gave no answer to a request within 0\.4 seconds"):
+    with listening, pytest.raises(InputError, match=r"did not answer a request within 0\.4 seconds"):
         open_player(f"http://127.0.0.1:{listening.getsockname()[1]}/", game).replay(game)
 
 
@@ -171,7 +171,7 @@ def test_server_that_was_reached_and_gives_no_whole_answer_is_not_called_unreach
 
     threading.Thread(target=close, daemon=True).start()
     game = pyspiel.load_game("kuhn_poker")
-    with listening, pytest.raises(InputError, match=r"does not answer in HTTP, or breaks off \(.*fix the server"):
+    with listening, pytest.raises(InputError, match=r"does not speak HTTP or closed the connection \(.*fix the server"):
         open_player(f"http://127.0.0.1:{listening.getsockname()[1]}/", game).replay(game)
 
 
