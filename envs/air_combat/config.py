@@ -43,8 +43,7 @@ class AirCombatEnvConfig(EnvConfig):
     id: str = option(rules.ENV_ID, ENV_ID)
     model: str = option("point_mass", rules.MODELS)
     """Flight model: point_mass (an F-16), f16 with six degrees of freedom, or f4, a point mass. A policy of one also
-    flies the others.
-    """
+    flies the others."""
     gun: str = option("auto", GUN_NAMES)
     """cone, or rounds for simulated bullets; auto is rounds for the f16, else cone."""
     action_repeat: int = option(rules.ACTION_REPEAT, "[1, 60]")
@@ -56,8 +55,7 @@ class AirCombatEnvConfig(EnvConfig):
     """Chance that a match begins at a height of 60 to 1500 m, half of them below 300 m. Evaluations begin high."""
     ground_limit: float = option(0.0, rules.GROUND_LIMIT)
     """Minimum height in m of aircraft flown by actions: a pull-out replaces actions that would end lower. 0: no limit.
-    Scripted pilots have their own limit. Applies in evaluations too.
-    """
+    Scripted pilots have their own limit. Applies in evaluations too."""
     missiles: int = option(0, "[0, 8]")
     """Infrared missiles per aircraft at the start."""
     flares: int = option(0, "[0, 120]")
@@ -66,8 +64,7 @@ class AirCombatEnvConfig(EnvConfig):
     """Show the opponent only while radar or eyesight detects it, and for 10 s afterwards."""
     team_size: int = option(1, "[1, 8]")
     """Aircraft per side; one policy flies all of the learner's. env.num_envs counts those and must be a multiple of 2 x
-    team_size (two matches).
-    """
+    team_size (two matches)."""
     action_form: str = option("continuous", rules.FORMS)
     """continuous; discrete: levels of pull, roll, throttle and trigger; manoeuvres: a manoeuvre, and weapons free;
     commands: changes of heading, altitude and speed for an autopilot, and the trigger."""

@@ -36,8 +36,7 @@ ROLL_MOST = 3.8
 ACTION_NAMES = ("pull", "roll", "throttle", "trigger")
 """Columns of an action. The first three are in [-1, 1]: pull 0 is 1 g; roll to the right; throttle -1 is idle.
 
-The trigger fires above 0.
-"""
+The trigger fires above 0."""
 
 START_HEIGHT = (3000.0, 8000.0)
 START_SPEED = (180.0, 260.0)
@@ -121,8 +120,7 @@ OBSERVATION_ARMED = (
 - `seeker_range`: range at which the seeker would just see the opponent, divided by the opponent's range, at most 4
 - `own_missile_time`: time until the soonest hit, in 10 s
 - `warned`: a missile homes on the observer within 6 km
-- `radar_warned`: the observer is in an opponent's radar field of view; the vector points at the nearest one
-"""
+- `radar_warned`: the observer is in an opponent's radar field of view; the vector points at the nearest one"""
 ACTION_NAMES_ARMED = ("launch", "flare")
 """Further columns of an action with missiles or flares, which act above 0."""
 FORMS = ("continuous", "discrete", "manoeuvres", "commands")
@@ -166,16 +164,14 @@ TRACK_TICKS = 10 * TICKS_PER_SECOND
 OBSERVATION_RADAR = ("tracked", "track_age")
 """Further columns with radar: whether the nearest opponent is detected now, and the time since in 10 s, at most 1.
 
-Beyond the memory all columns of an opponent are zeros.
-"""
+Beyond the memory all columns of an opponent are zeros."""
 OBSERVATION_OTHER = (
     *("flies", "bearing_x", "bearing_y", "bearing_z", "range_far", "range_near", "closure"),
     *("relative_x", "relative_y", "relative_z", "nose_x", "nose_y", "nose_z", "hp"),
 )
 """Further columns for each aircraft beside the observer and its nearest opponent, as above; zeros once it is lost.
 
-With teams first the mates, then the other opponents, each by seat. An observer that is lost sees zeros.
-"""
+With teams first the mates, then the other opponents, each by seat. An observer that is lost sees zeros."""
 OBSERVATION_PHYSICS = (
     *("mass", "thrust", "drag", "shear_x", "shear_y", "shear_z", "turbulence", "sensor_noise", "sensor_delay"),
 )
@@ -190,8 +186,7 @@ OBSERVATION_GROUND = (
 
 In order: height in km, at most 1; `exp(-height / 100 m)`; times until the ground in 10 s, at most 1. The first time is
 at the present velocity, the second with the present load factor. Then come the height in km that a full pull-out
-leaves, in [-1, 1], and the opponent's height in km, at most 1.
-"""
+leaves, in [-1, 1], and the opponent's height in km, at most 1."""
 TEAM_SPACING = 600.0
 """m between the aircraft of a side at the start, which fly in line abreast."""
 
@@ -231,8 +226,7 @@ MATCH_REGIMES: dict[str, dict[str, Any]] = {
     **{model: {"model": model, "gun": ""} for model in MODELS},
 }
 """Evaluation regimes, each with the conditions that it changes. A flight model has its usual gun. A level draws the
-physics of each match; a policy observes them only if trained to.
-"""
+physics of each match; a policy observes them only if trained to."""
 
 
 def usual_gun(model: str) -> str:

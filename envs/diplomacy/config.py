@@ -63,8 +63,7 @@ class DistillConfig:
     """Number of label files created in parallel on this machine, one process each."""
     executor: str = option("local", ("local", "ray"))
     """Where labels are created: local, or ray for the cluster at RAY_ADDRESS or this machine, with the same Sparring
-    version.
-    """
+    version."""
 
 
 @dataclass

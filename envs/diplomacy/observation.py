@@ -61,8 +61,7 @@ AT = {
 """Column slice of each group."""
 RETREATS = slice(SHAPE[1], SHAPE[1] + SIDES + 1)
 """Further columns of `observe(retreats=True)`: 1 for each legal retreat in the `Tables.landings` row of an own
-dislodged unit.
-"""
+dislodged unit."""
 ALL_PHASES_SHAPE = (codes.NUM_PROVINCES, RETREATS.stop)
 
 

@@ -57,8 +57,7 @@ class DogfightEnvConfig(EnvConfig):
     """Append the 13 parameters of the match's physics to the observation."""
     closing: float = option(0.0, CLOSING, needs=("env.rules=classic",))
     """Second at which a circle starts to close on the arena's centre until the time limit; a fighter outside loses one
-    hp per second. 0: never.
-    """
+    hp per second. 0: never."""
     mirror: bool = False
     """Mirror observations to put the opponent on the right, so symmetric situations are learned once."""
     reward: RewardConfig = field(default_factory=RewardConfig)

@@ -125,8 +125,7 @@ TRACE_FIELDS: tuple[str, ...] = (
 """Columns of `DogfightBatch.trace`, a row per tick.
 
 Positions in m, speeds in m/s, cooldown, stall and life in ticks. Hp is 0 for a dead fighter, also for one that crashed
-with hp left. Bullets 0 and 1 belong to seat 0, 2 and 3 to seat 1; life 0 marks a free slot.
-"""
+with hp left. Bullets 0 and 1 belong to seat 0, 2 and 3 to seat 1; life 0 marks a free slot."""
 
 
 def defaults() -> np.ndarray:

@@ -38,8 +38,7 @@ KNOWN_GAME = re.compile(
     rf"(pettingzoo\.(atari|butterfly|classic|magent|mpe|sisl)|mpe2)\.[a-z]\w*_v\d+(:({'|'.join(FUNCTIONS)}))?"
 )
 """PettingZoo games that a file may name: versioned modules with their own factory functions. Any other module or
-function runs only if the command line names it.
-"""
+function runs only if the command line names it."""
 FILE_OPTION = re.compile(
     r"(file|filename|path|dir)s?$|(^|_)(file|filename|path|dir|directory|folder)s?(_|$)", re.IGNORECASE
 )
@@ -94,18 +93,15 @@ class ImportedEnvConfig(EnvConfig):
     """Observation of an OpenSpiel game: information_state, observation, or auto for the first one available."""
     twin: str = option("auto", TWIN, needs=["env.package=pettingzoo"])
     """Play a PettingZoo game in OpenSpiel: `on`, `off` or `auto`. `auto` does so if OpenSpiel's game reproduces 200
-    random games exactly; `on` raises an error if it does not.
-    """
+    random games exactly; `on` raises an error if it does not."""
     seat: int = option(-1, "[-1, 61]", needs=["self_play.both_seats=false"])
     """The seat that learns, counted from 0; opponents play the others. -1: all seats, equally often."""
     roles: list[str] = field(default_factory=list, metadata={"allowed": ROLE})
     """The seats of each policy by name, as in [adversary_*,agent_*]. Empty: seats with equal spaces and names that
-    differ only by a number share one.
-    """
+    differ only by a number share one."""
     outcome: str = option("", FUNCTION)
     """Function that maps a match's total rewards [seats] to the scores [seats] that rank the seats. Empty: the totals
-    are the scores.
-    """
+    are the scores."""
 
     @property
     def module(self) -> str:

@@ -56,8 +56,7 @@ class Airframe:
     by_mach: Rows = ()
     """Lift slope a (1/rad), zero-lift drag C0 and factor e of the drag C0 + e a alpha^2, by Mach number, 0 to 2 by 0.1.
 
-    Without any, lift and drag are `POLAR` and `POLAR_HIGH` of this file with the drag rise of `high_speed.py`.
-    """
+    Without any, lift and drag are `POLAR` and `POLAR_HIGH` of this file with the drag rise of `high_speed.py`."""
 
     @property
     def weight(self) -> float:

@@ -42,8 +42,7 @@ class AirPlayOptions(ServerOptions):
     model: str = argument("", ("", *MODELS), metavar="|".join(MODELS), noun="model")
     """Flight model of both aircraft (default: the opponent's, from its run, else f16); the page offers the other."""
     gun: str = argument("", ("", *GUNS), metavar="|".join(GUNS), noun="gun")
-    """Gun of both (default: the opponent's in its flight model, else rounds for the F-16, cone for others).
-    """
+    """Gun of both (default: the opponent's in its flight model, else rounds for the F-16, cone for others)."""
     missiles: int = argument(0, "[0, 8]", metavar="N")
     """Infrared missiles per aircraft; the page offers matches with and without."""
     flares: int = argument(0, "[0, 120]", metavar="N")

@@ -65,8 +65,7 @@ class DiplomacyPlayOptions(server.ServerOptions):
     resume: Path | None = argument(None, metavar="JSON", group=_GAME)
     """Continue a saved game, from Sparring or the package diplomacy."""
     save: Path | None = argument(None, metavar="JSON", group=_GAME)
-    """File of the game, written after every phase (default: as in --resume, else replays/diplomacy-N.json).
-    """
+    """File of the game, written after every phase (default: as in --resume, else replays/diplomacy-N.json)."""
     static: Path | None = argument(None, metavar="HTML", group=_PAGE)
     """Write a page that works without a server, and exit; --opponents is then one order network."""
     device: str = argument("auto", DEVICE, metavar="D", group=_MACHINE)

@@ -139,9 +139,7 @@ class LiveDiplomacy:
         if past:
             over, year = (int(past[-1].position[name]) for name in ("done", "year"))
             if year > last_year and not over:
-                raise InputError(
-                    f"--last-year {last_year}: the game is in {year} already; give that year or a later one"
-                )
+                raise InputError(f"--last-year {last_year}: the game is in {year} already; give it or a later year")
             self._batch.set_position(0, past[-1].position)
         opponents.begin()
         self._search: SearchOrders | None = None

@@ -95,9 +95,7 @@ def stored_student(policy: str) -> dict[str, Any]:
     if shape.get("family") != "orders":
         raise InputError(f"{policy}: is not an order network of Diplomacy, which the page needs; leave it out")
     if shape.get("all_phases"):
-        raise InputError(
-            f"{policy}: was trained with network.all_phases=true, which the page does not support; name another"
-        )
+        raise InputError(f"{policy}: was trained with network.all_phases=true, unsupported by the page; name another")
     arrays = {name: array for name, array in content["weights"].items() if name.startswith(("actor.", "turns."))}
     weights = {name: [list(array.shape), _floats(array)] for name, array in arrays.items()}
     about = {"name": policy, "hidden": shape["hidden"], "rounds": shape["blocks"], "inTurn": bool(shape.get("in_turn"))}

@@ -131,9 +131,7 @@ def open_players(
     drawn = [name for name in options.opponents if name.startswith(players.SAMPLED_PREFIX)]
     others = [*drawn, *(name for name in options.opponents if is_code(name) or GAME.builds(name))]
     for name in others if language else []:
-        raise InputError(
-            f"--opponents {name}: {options.ckpt} is a language model, which can only play against bots and adapters"
-        )
+        raise InputError(f"--opponents {name}: {options.ckpt} is a language model, which plays only bots and adapters")
     if language and not options.runner.alone:
         raise InputError(f"--workers: {options.ckpt} is a language model, which plays in one process; leave it out")
     if language and options.stochastic:

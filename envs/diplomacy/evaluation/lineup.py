@@ -50,9 +50,7 @@ def read_lineup(players: Pairs) -> tuple[tuple[str, ...], str]:
     rest = ""
     for power, name in players:
         if not power and rest:
-            raise InputError(
-                f"--players {name}: {rest} plays the other powers already; name a power, as in FRANCE={name}"
-            )
+            raise InputError(f"--players {name}: {rest} already plays the others; name a power, as in FRANCE={name}")
         if not power:
             rest = name
         elif (power := choose("power", power.upper(), POWERS)) in named:
@@ -203,8 +201,7 @@ def find_rivals(options: DiplomacyOptions, player: Player | None) -> dict[str, P
     for name, rival in rivals.items():
         if _is_model(player):
             raise InputError(
-                f"--opponents {name}: {options.ckpt} is not an adapter, and only adapters of one model can play each "
-                f"other; {INSTEAD}"
+                f"--opponents {name}: {options.ckpt} is not an adapter, and only adapters of one model meet; {INSTEAD}"
             )
         if rival == player and not name.startswith(SAMPLED_PREFIX):
             raise InputError(f"--opponents {name}: is --ckpt itself; leave it out")
@@ -222,8 +219,7 @@ def _find_rival(name: str) -> Path:
     rival = find_player(name.removeprefix(SAMPLED_PREFIX), GAME, bare=(*GAME.bots, BASE_MODEL))
     if isinstance(rival, str) or rival.is_dir():
         raise InputError(
-            f"--opponents {name}: is a model, but an evaluation holds only one in memory; name bots, policies, "
-            "adapters on"
+            f"--opponents {name}: is a model, but an evaluation holds only one; name bots, policies, adapters on"
             f" the model of --ckpt, or {BASE_MODEL} for that model itself"
         )
     return rival

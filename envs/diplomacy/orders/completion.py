@@ -46,8 +46,7 @@ LEFT_OUT = "[the middle of a long text is skipped]"
 DRAFT = "is superseded by later orders"
 MOST_LINES, LONGEST_LINE, LONGEST_ORDER = 100, 400, 100
 """Limits on lines, and on the characters of a line and of an order. They bound the time without losing orders: a power
-never has 35 units.
-"""
+never has 35 units."""
 BULLET = re.compile(r"^\s*(?:[*•>+]+|[-–—](?=\s)|\(?\d+[.):]|\[[ xX]?\])\s*")
 LABEL = re.compile(rf"^(?:(?:my |final )*(?:orders?|moves?)|{'|'.join(POWERS)})\s*:\s*", re.IGNORECASE)
 FENCE = re.compile(

@@ -65,9 +65,7 @@ class DogfightPlayOptions(ServerOptions):
         """Raise `InputError` for a file that is not a page, or rules that a page does not support."""
         check_page(self.static, option="--static")
         if self.rules is not None and self.static:
-            raise InputError(
-                "--rules cannot be used with --static: a page without a server supports only classic rules"
-            )
+            raise InputError("--rules does not go with --static: a page without a server has only classic rules")
 
 
 @dataclass(frozen=True, kw_only=True)

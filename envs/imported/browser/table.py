@@ -208,9 +208,7 @@ class TableSession(WatchingPage[PersonTable]):
                 table.begin(action.get("seat", table.seat))
             case "act":
                 require("action" in action, "message.action is missing")
-                require(
-                    action.get("count", len(table.played)) == len(table.played), "the game has changed; choose again"
-                )
+                require(action.get("count", len(table.played)) == len(table.played), "the game has changed; look again")
                 table.act(action["action"])
             case "retry":
                 table.think()

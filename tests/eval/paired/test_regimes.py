@@ -108,7 +108,7 @@ def test_a_payoff_matrix_is_of_one_regime(env, error_line):
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (["--env", "chess", "--ckpt", "bot:random"], "chess has one kind of games; give --opening-plies or --plies"),
+        (["--env", "chess", "--ckpt", "bot:random"], "chess has no regimes; use --opening-plies or --plies"),
         (["--env", "diplomacy", "--bot", "random"], "Diplomacy has one board and one start; give --last-year"),
         (["--env", "openspiel", "--ckpt", "x"], "a policy plays the game with the options it was trained with"),
         (["--env", "pettingzoo", "--ckpt", "x"], "a policy plays the game with the options it was trained with"),

@@ -110,7 +110,7 @@ def test_loading_a_snapshot_forgets_the_orders_of_all_games(batch):
 
 def test_no_game_of_the_environment_begins_with_its_end():
     env = parallel_env()
-    with pytest.raises(InputError, match="position: the game is over; give one that goes on"):
+    with pytest.raises(InputError, match="position: the game is over; give an unfinished one"):
         env.reset(options={"position": {**opening(), "done": torch.tensor([1])}})
     env.close()
 

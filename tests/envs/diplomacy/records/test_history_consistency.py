@@ -118,7 +118,7 @@ def test_who_has_the_centres_that_win_has_won():
 def test_retreats_without_a_dislodged_unit_or_after_the_end_are_refused():
     with pytest.raises(InputError, match=r"^phases\[0\]\.name: fall retreats, and no unit has to retreat$"):
         read_game(ours({"name": "F1905R", "state": QUIET}))
-    with pytest.raises(InputError, match=r"^phases\[0\]\.name: the game is over, and no unit has to retreat any more"):
+    with pytest.raises(InputError, match=r"^phases\[0\]\.name: the game is over, so no unit retreats"):
         read_game(ours({"name": "F1905R", "state": RETREAT, "done": True}))
 
 
