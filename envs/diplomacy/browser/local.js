@@ -1,4 +1,5 @@
-// The game without a server: it answers the messages of play.js as envs/diplomacy/browser/hosted.py does. The address sets who plays, #FRANCE,mixed; `mixed` are DumbBots and the student in turn. Nothing is saved.
+// The game without a server: it answers the messages of play.js as envs/diplomacy/browser/hosted.py does. The address sets
+// who plays, #FRANCE,mixed; `mixed` are DumbBots and the student in turn. Nothing is saved.
 
 const LINEUPS = { mixed: (power) => power % 2 === 1, students: () => true, dumbbots: () => false };
 const [askedPower, askedLineup] = decodeURIComponent(location.hash.slice(1)).split(",");

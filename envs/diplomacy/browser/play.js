@@ -35,13 +35,13 @@ const told = {
   begin() { location.reload(); },
 };
 socket.addEventListener("message", (event) => { const message = JSON.parse(event.data); told[message.kind](message); });
-socket.addEventListener("close", () => { stopWaiting(); note("The server has stopped. Restart it with --resume  " + G.file); });
+socket.addEventListener("close", () => { stopWaiting(); note("The server has stopped. Restart it with --resume " + G.file); });
 
 function note(text, plainly = false) { $("#note").textContent = text; $("#note").classList.toggle("plainly", plainly); }
 function wait(text) {
   stopWaiting();
   const since = Date.now();
-  const tell = () => note((text || "The other players are ordering ") + " … " + Math.floor((Date.now() - since) / 1000) + " s", true);
+  const tell = () => note((text || "The other players are ordering") + " … " + Math.floor((Date.now() - since) / 1000) + " s", true);
   waiting = setInterval(tell, 1000); tell();
 }
 function stopWaiting() { clearInterval(waiting); waiting = null; }
@@ -153,7 +153,7 @@ function paintMine() {
   $("#submit").disabled = !turn || run > 0 || !["ordering", "out"].includes(turn.state);
   $("#new").disabled = !turn || turn.state === "thinking";
   $("#submit").hidden = Boolean(turn) && turn.state === "over";
-  $("#submit").textContent = turn && turn.state === "out" ? "Next phase" : turn && turn.state === "thinking" ? "The other players are ordering  …" : "Submit" + (missing ? " (" + missing + " " + fate(missing) + ")" : "");
+  $("#submit").textContent = turn && turn.state === "out" ? "Next phase" : turn && turn.state === "thinking" ? "The other players are ordering …" : "Submit" + (missing ? " (" + missing + " " + fate(missing) + ")" : "");
 }
 function heading(missing) {
   if (!turn || turn.state === "thinking") return "Your orders";

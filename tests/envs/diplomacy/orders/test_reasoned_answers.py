@@ -111,7 +111,7 @@ def test_orders_of_the_reasoning_are_not_read(text):
 def test_with_unknown_marks_the_last_block_counts_and_the_draft_is_named(text):
     reading = parse(text, FRANCE)
     assert texts(reading) == WANTED
-    assert any("before the last orders" in line.problem for line in reading.problems)
+    assert any("superseded by later orders" in line.problem for line in reading.problems)
 
 
 @pytest.mark.parametrize("end", ["/", "end_", "END ", "end of ", "\\"])
