@@ -28,11 +28,11 @@ GAMES_OF = {
     "connect_four_v3": "",
     "tictactoe_v3": "",
     "go_v5": "a known game, after 10 moves: the game ends in go but continues in PettingZoo",
-    "chess_v6": "a known game, after 7 moves: the game ends in PettingZoo, and goes on in chess",
+    "chess_v6": "a known game, after 7 moves: the game ends in PettingZoo but continues in chess",
     "leduc_holdem_v4": "random game 1, after 0 moves: player_0 may take 0, 2 in PettingZoo but not in leduc_poker",
-    "texas_holdem_v4": "random game 2, after 0 moves: player_1 decides, and player_0 in universal_poker",
-    "texas_holdem_no_limit_v6": "random game 1, after 0 moves: player_1 decides, and player_0 in universal_poker",
-    "rps_v2": "random game 1, after 15 moves: terminated of player_0 is 0, and 1 in repeated_game",
+    "texas_holdem_v4": "random game 2, after 0 moves: player_1 decides, but player_0 in universal_poker",
+    "texas_holdem_no_limit_v6": "random game 1, after 0 moves: player_1 decides, but player_0 in universal_poker",
+    "rps_v2": "random game 1, after 15 moves: terminated of player_0 is 0, but 1 in repeated_game",
 }
 
 
@@ -80,10 +80,10 @@ def test_an_option_of_both_games_is_passed_on():
     [
         ("connect_four", {"columns": lambda seat: twins._connect_four_columns(1 - seat)}, "player_1 observes"),
         ("connect_four", {"game": "connect_four(columns=6)"}, "player_0 may take 6 in PettingZoo"),
-        ("connect_four", {"game": "connect_four(x_in_row=5)"}, "ends in PettingZoo, and goes on in connect_four"),
+        ("connect_four", {"game": "connect_four(x_in_row=5)"}, "ends in PettingZoo but continues in connect_four"),
         ("connect_four", {"scale": 0.5}, "rewards of player_0 is"),
         ("connect_four", {"columns": None}, "cannot be built from"),
-        ("tictactoe", {"first": 1}, "player_1 decides, and player_2 in tic_tac_toe"),
+        ("tictactoe", {"first": 1}, "player_1 decides, but player_2 in tic_tac_toe"),
         ("tictactoe", {"game": "misere(game=tic_tac_toe())"}, "rewards of player_1 is"),
         ("tictactoe", {"game": "phantom_ttt"}, "may take"),
     ],
@@ -95,7 +95,7 @@ def test_a_difference_is_named(patched_twin, name, fields, difference):
     taken, told = chosen(ImportedEnvConfig(id=game), [])
     assert not taken
     assert told.startswith("env.twin=auto: playing PettingZoo's own matches, since OpenSpiel's")
-    with pytest.raises(InputError, match=r"env\.twin=on: OpenSpiel's \w+ differs from .*; give env\.twin=off"):
+    with pytest.raises(InputError, match=r"env\.twin=on: OpenSpiel's \w+ differs from .*; set env\.twin=off"):
         chosen(ImportedEnvConfig(id=game, twin="on"), [])
 
 

@@ -85,8 +85,8 @@ def test_late_masks_have_no_fault():
     ("fault", "level", "told"),
     [
         ("blank", "fix", "every seat had the same observation in all of its"),
-        ("blank_seats", "fix", "every seat observed the"),
-        ("one_blind", "fix", "player_1 observed the same in all of its"),
+        ("blank_seats", "fix", "every seat had the"),
+        ("one_blind", "fix", "player_1 had the same observation in all of its"),
     ],
 )
 def test_an_observation_that_never_changes_has_to_be_changed(fault, level, told):

@@ -105,7 +105,7 @@ def test_many_decisions_are_several_requests(serve, monkeypatch):
         (lambda _: b"[" * 100_000, "returned invalid JSON"),
         (lambda _: [1], "expected a list under probabilities or actions"),
         (lambda r: {**uniform(r), **first(r)}, "expected a list under probabilities or actions"),
-        (lambda _: {"actions": [0]}, "gave 1 answers for 12 decisions"),
+        (lambda _: {"actions": [0]}, "returned 1 answers for 12 decisions"),
         (lambda r: {"actions": ["0"] * len(r["decisions"])}, "expected an action as an integer, got '0'"),
         (lambda r: {"actions": [True] * len(r["decisions"])}, "expected an action as an integer, got 'True'"),
         (lambda r: {"actions": [5] * len(r["decisions"])}, "action 5 is not legal"),
