@@ -309,7 +309,7 @@ def test_illegal_actions_are_refused(name, action, text):
 
 def test_a_failed_or_killed_worker_is_reported():
     batch = make(f"{TOYS}:Faulty", 2, 6, workers=2, kwargs={"fault": "raise"})
-    with pytest.raises(ConfigError, match="worker processes hold the matches"):
+    with pytest.raises(ConfigError, match="worker processes hold them"):
         batch.match(0)
     with pytest.raises(InputError, match=r"Faulty: match 0 \(seed \d+, episode 0, move 1\): the game raised KeyError"):
         run(batch, 1)

@@ -201,7 +201,7 @@ def test_check_names_the_twin():
     report = sparring.check(FOUR, trial=0, games=16)
     (line,) = (line for line in report.data["lines"] if line["check"] == "twin")
     assert line["level"] == "ok"
-    assert re.search(r"OpenSpiel's connect_four: equal .* in 200 random games, [\d.]+ times as fast", line["text"])
+    assert re.search(r"OpenSpiel's connect_four: .* were equal in 200 random games, [\d.]+ times as fast", line["text"])
     report = sparring.check(f"{CLASSIC}.leduc_holdem_v4", trial=0, games=16)
     (line,) = (line for line in report.data["lines"] if line["check"] == "twin")
     assert line["level"] == "note"
