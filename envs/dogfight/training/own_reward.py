@@ -64,7 +64,7 @@ class OwnReward(Copyable):
         self.text, self._batch, self._rows, self._gamma = text, batch, rows, gamma
         self._function: Callable[[RewardView], Any] = named_source(text, "reward")
         if not callable(self._function):
-            raise RewardError(f"reward {text}: is a {type(self._function).__name__}, which is not callable")
+            raise RewardError(f"reward {text}: is a {type(self._function).__name__}, which cannot be called")
         self._match, self._bit = rows // 2, 1 << rows % 2
         self._last = torch.zeros(len(rows), batch.obs_dim, device=batch.device)
         self._bind()

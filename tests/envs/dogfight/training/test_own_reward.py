@@ -152,7 +152,7 @@ def test_a_wrong_answer_is_one_line(function, message):
 @pytest.mark.parametrize(
     ("reward", "message"),
     [
-        (3, "reward=3: is a int, which is not callable"),
+        (3, "reward=3: is a int, which cannot be called"),
         ("no_such_package:f", "reward no_such_package:f: cannot find the module no_such_package"),
         ("tests.envs.dogfight.training.own_rewards:event", "has no event; did you mean 'events'"),
         ("tests.envs.dogfight.training.own_rewards:nothing", "is a float, which cannot be called"),
