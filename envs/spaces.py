@@ -1,4 +1,4 @@
-"""Spaces of Gymnasium as the numbers of a network: rows of its actions to the actions of an environment.
+"""Convert rows of network actions to the actions of Gymnasium spaces.
 
 Actions of a network are, in this order, `continuous` numbers, `binary` switches and the indices of `categorical`
 choices. A space has one of the three: Box, MultiBinary, or Discrete and MultiDiscrete. Numbers of a Box are clipped to
@@ -102,7 +102,7 @@ class NormalizerState(TypedDict):
 class Normalizer:
     """Running statistics of arrays of one `shape`, in float64; constant once `frozen`.
 
-    If not `enabled`, it changes and counts nothing.
+    If not `enabled`, values and counts are unchanged.
     """
 
     def __init__(self, shape: tuple[int, ...], *, enabled: bool) -> None:

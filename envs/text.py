@@ -1,8 +1,8 @@
 """Interface of games played in text, independent of the game: prompts, answers and tasks.
 
-Each seat with a decision gets a `Prompt`. Its menu is either a `Menu`, an exact constraint under which every legal
-answer is one sequence of lines, or `FreeText`, any text, which the game parses. A `TextTask` plays the games of one
-`RolloutPlan` in parallel and computes the reward of every decision. A `TextGame`, referenced by the game's descriptor
+Each seat with a decision gets a `Prompt`. Its menu is a `Menu`, an exact constraint under which every legal answer is
+one sequence of lines, or `FreeText`, any text that the game parses. A `TextTask` plays the games of one `RolloutPlan`
+in parallel and computes the reward of every decision. A `TextGame`, referenced by the game's descriptor
 (`envs/game.py`), combines them. This module needs neither torch nor a simulator, and players depend on no game.
 """
 
@@ -55,7 +55,7 @@ class Menu(Protocol):
 class FreeText:
     """Any text of at most `tokens` tokens; `name` is its author, for messages.
 
-    `temperature` None takes the model's; greedy models (temperature 0) ignore it. `top_p` is in (0, 1].
+    A `temperature` of None uses the model's; greedy models (temperature 0) ignore it. `top_p` is in (0, 1].
     """
 
     tokens: int
@@ -98,11 +98,11 @@ class MenuReading(Protocol):
 
     @property
     def problems(self) -> Sequence[UnreadLine]:
-        """Lines of the text that were not read, or not taken, with the reasons."""
+        """Lines of the text that were not read or not accepted, with the reasons."""
 
     @property
     def illegal(self) -> int:
-        """Number of lines that say what the menu does not have."""
+        """Number of lines that are not in the menu."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ class Prompt:
 
     Attributes:
         seed: determines the random draws, independently of the other prompts of a batch.
-        position: the game's state in its own form, for scripted players, which read no text.
+        position: the game's state in its own form, for scripted players, which do not read text.
         game: number of the game among those played in parallel; `seat` is the player's seat in it.
         player: name of the model that plays the seat.
         facts: facts for grouping if the decision is used for training, else None.

@@ -1,7 +1,7 @@
-"""A move as an answer in text: its menu, its format, and what a free text says, by its last line.
+"""A move as a text answer: menu, format, and parsing of free text by its last line.
 
-A free text counts if it ends by itself and its last line is the name of a legal move, whatever case and marks it is
-written in. There are three kinds of others, which are counted apart: illegal, missing and cut off.
+A free text is valid if it is not truncated and its last line names a legal move, in any case and markup. Three kinds of
+invalid answers are counted separately: illegal, missing and truncated.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sparring.envs.text import FreeText, Option, TextAnswer, TextFormat
 OPENING, CLOSING = "<move>\n", "</move>"
 CUT, ILLEGAL, MISSING, LEGAL = "cut", "illegal", "missing", "legal"
 STOP = "stop"
-"""`finish_reason` of an answer that ended by itself; it is `CUT` for free text at its limit."""
+"""`finish_reason` of a complete answer; it is `CUT` for free text at its limit."""
 KINDS = (ILLEGAL, CUT, MISSING)
 """Kinds of answers that are not legal actions."""
 THINK = "Think step by step. Then write your move, as it is in this list, alone on the last line.\n"
@@ -50,14 +50,14 @@ class ActionMenu:
 
 @dataclass(frozen=True)
 class ReadAnswer:
-    """What an answer says: its `kind`, and the action where that is legal."""
+    """A parsed answer: its `kind`, and the action if legal."""
 
     kind: str
     option: Option | None = None
 
 
 def read_free_text(text: str, menu: ActionMenu, *, cut: bool = False) -> ReadAnswer:
-    """Return what a free text says; `cut` if it reached its limit. Never raises."""
+    """Parse a free text; `cut` if it reached its limit. Never raises."""
     answer, unfinished = without_reasoning(text[-LONGEST:])
     if cut or unfinished:
         return ReadAnswer(CUT)
@@ -75,7 +75,7 @@ def read_free_text(text: str, menu: ActionMenu, *, cut: bool = False) -> ReadAns
 
 
 def read_decision(asked: ActionMenu | FreeText, answer: TextAnswer, menu: ActionMenu) -> ReadAnswer:
-    """Return what an answer says; it was `asked` from the menu of legal moves, or in free text."""
+    """Parse an answer, `asked` from the menu of legal moves or as free text."""
     finish = getattr(answer, "finish_reason", STOP)
     if isinstance(asked, FreeText):
         return read_free_text(answer.text, menu, cut=finish == CUT)
@@ -96,7 +96,7 @@ class UnreadMove:
 
 @dataclass(frozen=True)
 class MoveReading:
-    """A text parsed as an answer from a menu; the first action stands in for a missing one."""
+    """A text parsed as an answer from a menu; the first action replaces a missing one."""
 
     chosen: tuple[Option, ...]
     complete: bool

@@ -1,4 +1,4 @@
-"""A window for `render_mode="human"`: shows the pictures of an environment at its pace, with pygame."""
+"""A pygame window for `render_mode="human"`: shows the pictures of an environment at its frame rate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparring.configs.core.errors import InputError
 
 HINT = 'render_mode="human" needs pygame: `sparring install human`'
 SHARE_OF_SCREEN = 0.9
-"""Larger pictures are shrunk to this share of the screen."""
+"""Larger pictures are scaled down to this fraction of the screen."""
 
 
 class RenderWindow:
@@ -25,7 +25,7 @@ class RenderWindow:
     def __init__(self, title: str, fps: float) -> None:
         self.title, self.fps = title, fps
         self.closed = False
-        """True once the window was closed, by its user or by `close`."""
+        """True once the window was closed by the user or `close`."""
         os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
         try:
             self._pygame: Any = import_module("pygame")
@@ -35,7 +35,7 @@ class RenderWindow:
         self._clock: Any = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy the arguments: a copy opens a window of its own with its next picture, unless it was closed."""
+        """Copy the arguments: the copy opens its own window with its next picture, unless it was closed."""
         return RenderWindow, (self.title, self.fps), {"closed": self.closed}
 
     def show(self, picture: np.ndarray) -> None:

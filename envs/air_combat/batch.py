@@ -1,6 +1,6 @@
 """The native batch of air combat: N matches of S aircraft in Warp arrays, shared with torch tensors without a copy.
 
-`kernels/step.py` plays two aircraft with guns, `kernels/battle/` all else, so disabled options do not take time. One
+`kernels/step.py` plays two aircraft with guns, `kernels/battle/` everything else, so disabled options cost no time. One
 thread plays a match. The launches of a step are recorded once; on a CPU each worker thread has a range of matches.
 """
 
@@ -47,23 +47,23 @@ _CARRIED = ("obs", "bots", "match_id", "invalid_actions", "clamped")
 
 
 class AirCombatBatch(WarpMatches):
-    """N matches of air combat at once; a `BatchedGame`.
+    """N parallel matches of air combat; a `BatchedGame`.
 
     Args:
         num_envs: matches N >= 1.
         device: "cpu", "cuda", ... or "auto".
         model: "point_mass", "f16" with six degrees of freedom, or "f4", the F-4 as a point mass.
-        gun: "cone", "rounds", or "" for the model's own: rounds for the F-16, else the cone.
+        gun: "cone", "rounds", or "" for the model's default: rounds for the F-16, else the cone.
         action_repeat: ticks of 1/60 s per step. Scripted pilots decide once a step, too.
         max_ticks: time limit.
         reward: weights.
         gamma: discount per step in [0, 1], used by the shaping term only.
         chase: chance in [0, 1] that a match begins with one aircraft, drawn at random, behind the other.
         low_start: chance in [0, 1] that a match begins near the ground (`rules.LOW_START_HEIGHT`).
-        ground_limit: height in m above which aircraft flown by actions are kept by a pull-out; 0 for no limit.
+        ground_limit: minimum height in m, enforced by a pull-out for aircraft flown by actions; 0 for no limit.
         threads: CPU threads; 0 takes every core this process may use.
         seed: seed of all draws, in [0, 2^31).
-        options: missiles and all else that is off by default; S = 2, D and A below grow with it.
+        options: missiles and everything else that is off by default; S = 2, D and A below grow with them.
 
     Tensors are overwritten by the next step: `obs` float32 [N, 2, D], D = 44 (`rules.OBSERVATION`), `reward` [N, 2],
     `terminated`, `truncated` bool [N], `invalid_actions` [N]. `clamped` [N] are aircraft that `load` moved into the
@@ -124,7 +124,7 @@ class AirCombatBatch(WarpMatches):
 
     @property
     def contract(self) -> dict[str, Any]:
-        """Properties of this batch that a policy must match; stored in every checkpoint."""
+        """Properties that a policy must match; stored in every checkpoint."""
         stated = {
             "id": game.ENV_ID,
             "version": game.VERSION,
@@ -205,7 +205,7 @@ class AirCombatBatch(WarpMatches):
     def _bind(self) -> None:
         """Make the kernels' structs refer to the memory of the tensors."""
         n, seats, device = self.num_envs, self.seats, self._launcher.wp_device
-        # Kernels of a match with options take them last.
+        # Kernels of a match with options expect them last.
         plain = replace(self.options, observe_ground=False) == game.PLAIN
         self._further = [] if plain else [_battle_settings(self.options)]
         self._launcher.load(battle if self._further else step)
@@ -250,7 +250,7 @@ def _battle_settings(options: game.CombatOptions) -> BattleSettings:
 
 
 LOWEST = 30.0
-"""Least height of a start, m."""
+"""Minimum height of a start, m."""
 
 
 def clamp_planes(planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -290,7 +290,7 @@ def _clamp(plane: Any) -> bool:
 
 
 def _align(plane: Any, direction: np.ndarray, up: np.ndarray) -> None:
-    """Point the nose along `direction`, with the roof as near to `up` as it can be, and stop all rotation."""
+    """Point the nose along `direction`, with the roof as close to `up` as possible, and stop all rotation."""
     roof = up - direction * (up @ direction)
     if np.linalg.norm(roof) < 1e-3:
         roof = np.cross(direction, np.eye(3)[np.abs(direction).argmin()])

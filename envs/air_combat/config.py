@@ -1,4 +1,4 @@
-"""Options of air combat: its section of the environment, the reward, and its kind of run."""
+"""Options of air combat: its `env` section, the reward, and its run type."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class CombatReward:
     ammunition: float = option(0.0, WEIGHT)
     """Reward subtracted for firing the whole magazine of single rounds, in parts as it is fired."""
     ground: float = option(0.0, WEIGHT)
-    """Weight of the potential of the ground, which an impact does not pay back: it costs this much beside the loss."""
+    """Weight of the ground potential. An impact does not refund it, so it costs this much in addition to the loss."""
 
 
 @dataclass
@@ -42,10 +42,10 @@ class AirCombatEnvConfig(EnvConfig):
 
     id: str = option(rules.ENV_ID, ENV_ID)
     model: str = option("point_mass", rules.MODELS)
-    """Flight model: point_mass (an F-16), f16 with six degrees of freedom, or f4, a point mass. A policy of one flies
-    the others, too."""
+    """Flight model: point_mass (an F-16), f16 with six degrees of freedom, or f4, a point mass. A policy of one also
+    flies the others."""
     gun: str = option("auto", GUN_NAMES)
-    """cone, or rounds that fly and hit; auto is rounds for the f16, else the cone."""
+    """cone, or rounds for simulated bullets; auto is rounds for the f16, else cone."""
     action_repeat: int = option(rules.ACTION_REPEAT, "[1, 60]")
     """Ticks of 1/60 s for which an action is held."""
     chase: float = option(0.0, PROBABILITY)
@@ -54,17 +54,17 @@ class AirCombatEnvConfig(EnvConfig):
     low_start: float = option(0.0, PROBABILITY)
     """Chance that a match begins at a height of 60 to 1500 m, half of them below 300 m. Evaluations begin high."""
     ground_limit: float = option(0.0, rules.GROUND_LIMIT)
-    """Height in m above which aircraft flown by actions are kept: a pull-out replaces an action that would end lower.
-    0: no limit. Scripted pilots have their own. In evaluations, too."""
+    """Minimum height in m of aircraft flown by actions: a pull-out replaces actions that would end lower. 0: no limit.
+    Scripted pilots have their own limit. Applies in evaluations too."""
     missiles: int = option(0, "[0, 8]")
-    """Infrared missiles of each aircraft at the start."""
+    """Infrared missiles per aircraft at the start."""
     flares: int = option(0, "[0, 120]")
-    """Flares of each aircraft at the start."""
+    """Flares per aircraft at the start."""
     radar: bool = False
-    """Show the opponent only where radar or eyes find it, and for 10 s after that."""
+    """Show the opponent only while radar or eyesight detects it, and for 10 s afterwards."""
     team_size: int = option(1, "[1, 8]")
-    """Aircraft a side, all of the learner's flown by its one policy. env.num_envs counts those, and must be a multiple
-    of two matches, 2 x team_size."""
+    """Aircraft per side; one policy flies all of the learner's. env.num_envs counts those and must be a multiple of 2 x
+    team_size (two matches)."""
     action_form: str = option("continuous", rules.FORMS)
     """continuous; discrete: levels of pull, roll, throttle and trigger; manoeuvres: a manoeuvre, and weapons free;
     commands: changes of heading, altitude and speed for an autopilot, and the trigger."""
@@ -79,12 +79,12 @@ class AirCombatEnvConfig(EnvConfig):
     observe_physics: bool = True
     """Append the drawn physics to the observation."""
     observe_ground: bool = False
-    """Append height, time to impact and the height that a pull-out leaves to the observation."""
+    """Append height, time to impact and the height margin of a pull-out to the observation."""
     reward: CombatReward = field(default_factory=CombatReward)
 
 
 def combat_options(env: AirCombatEnvConfig) -> rules.CombatOptions:
-    """Return what matches have beyond two aircraft and their guns."""
+    """Return the match options beyond two aircraft and their guns."""
     return rules.CombatOptions.of_contract(vars(env))
 
 
@@ -112,4 +112,4 @@ class AirCombatRunConfig(NamedOpponentsRunConfig):
 
 
 RUNS = (AirCombatRunConfig,)
-"""Kinds of run of air combat."""
+"""Run types of air combat."""

@@ -2,7 +2,7 @@
 
     env = gymnasium.make("sparring:sparring/AirCombat-v1", opponent="ace", model="f16")
 
-It plays the PettingZoo environment with one seat filled. For many matches at once the native batch is faster by far.
+It wraps the PettingZoo environment with an opponent in one seat. For many matches the native batch is far faster.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class AirCombatEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     """A learner in one aircraft against another; starts are symmetric, so the learner always has seat 0.
 
     Args:
-        opponent: a scripted pilot of `rules.BOTS` (rules.py), or any other of docs/opponents.md, without memory.
+        opponent: a scripted pilot of `rules.BOTS` (rules.py), or another opponent of docs/opponents.md, without memory.
         render_mode: "acmi": `render` returns the match so far as the text of a Tacview file.
-        options: those of `AirCombatParallelEnv`, but for `team_size`.
+        options: options of `AirCombatParallelEnv`, except `team_size`.
 
     Observations and actions are those of docs/envs/air_combat.md, within the bounds of `spaces.py`. The step that ends
     a match puts `outcome` (1 win, 0 draw, -1 loss), `ticks` and `hp` into the info. `reset(options={"opponent": ...})`
@@ -80,8 +80,8 @@ class AirCombatEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         self._match.close()
 
     def _seat_opponent(self, opponent: Any) -> None:
-        """Open the opponent; a scripted pilot flies in the simulator, another acts on what its seat observes."""
-        if opponent is self._seated:  # a policy is not read again for every match
+        """Open the opponent; a scripted pilot flies in the simulator, others act on their seat's observations."""
+        if opponent is self._seated:  # cache: do not read a policy again for every match
             return
         player = GAME.opponent(opponent, self._match.contract)
         scripted = isinstance(player, str)
@@ -89,7 +89,7 @@ class AirCombatEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         self._seated, self._player = opponent, None if scripted else player
 
     def _answer(self, observed: np.ndarray) -> np.ndarray:
-        """Return the opponent's action; of a scripted pilot one that is ignored."""
+        """Return the opponent's action; for a scripted pilot it is ignored."""
         if self._player is None:
             return np.zeros(self.action_space.shape or (), dtype=np.float32)
         return np.asarray(self._player.act(torch.from_numpy(observed)[None])[0].cpu(), dtype=np.float32)

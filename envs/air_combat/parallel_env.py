@@ -2,8 +2,8 @@
 
     python train.py +run=pettingzoo env.id=sparring.envs.air_combat.parallel_env
 
-trains on it by self-play. With `opponent` a scripted pilot flies the other side, and the first side's are the only
-agents. `missiles`, `flares`, `team_size` and all other fields of `rules.CombatOptions` are arguments.
+trains on it by self-play. With `opponent` a scripted pilot flies the other side, and only the first side has agents.
+`missiles`, `flares`, `team_size` and all other fields of `rules.CombatOptions` are arguments.
 
 A match can be recorded as a text file of Tacview (`tacview.py`).
 """
@@ -72,7 +72,7 @@ class AirCombatParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
         self.action_spaces = {agent: spaces.action_space(chosen) for agent in self.possible_agents}
 
     def seat_pilot(self, name: str) -> None:
-        """Let a scripted pilot fly the other side from now on; an empty name leaves it to actions."""
+        """Set the scripted pilot of the other side; an empty name lets actions control it."""
         size = self._batch.seats // 2
         pilot = rules.bot_id(name) if name else rules.ACTIONS
         self._batch.assign(torch.tensor([[rules.ACTIONS] * size + [pilot] * size]))
@@ -159,4 +159,4 @@ class AirCombatParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
 
 
 parallel_env = AirCombatParallelEnv
-"""The name by which PettingZoo makes a game of its module."""
+"""Factory function under PettingZoo's usual name."""

@@ -1,8 +1,8 @@
-"""Recorded matches of `AirCombatBatch`: samples of the state once a step, what flew from the aircraft, and the result.
+"""Recorded matches of `AirCombatBatch`: one state sample per step, bursts, missiles and flares, and the result.
 
-A recorder reads the batch's state after every step and needs nothing of the kernels. The state at the very end of a
-match is gone by then, since the next match is on. Its last sample is the one before, moved on by at most one step, in a
-duel to the height that was last observed.
+A recorder reads the batch's state after every step, independent of the kernels. The final state of a match is
+overwritten by the next match. Its last sample is therefore extrapolated from the previous one by at most one step, in a
+duel to the last observed height.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _STORES = {"missiles": "missile", "flares": "flare"}
 FLARE_TICKS = round(FLARE_BURN_S * rules.TICKS_PER_SECOND)
 """Ticks that a flare burns."""
 _NEAR_HIT = 30.0
-"""m of a closest approach within which a missile that ended hit the aircraft that lost hp in the same step."""
+"""Maximum closest approach in m at which an ended missile counts as hitting an aircraft that lost hp in that step."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Burst:
     pos: tuple[float, float, float]
     vel: tuple[float, float, float]
     early: bool
-    """It ended before its time, by a hit or with the match."""
+    """Whether it ended early, by a hit or with the match."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class Release:
     kind: str
     """missile or flare."""
     seat: int
-    """Aircraft that it came from."""
+    """Aircraft that launched it."""
     slot: int
-    """Its place in the state: flares take a slot again once it is free."""
+    """Its slot in the state; flares reuse free slots."""
     ticks: np.ndarray
     """int [T]."""
     path: np.ndarray
@@ -61,7 +61,7 @@ class Release:
     """Aircraft that its warhead hit; the last sample is where."""
 
     def decoys(self, aircraft: int) -> np.ndarray:
-        """Return the samples at which it turned from one of so many aircraft to a flare, int [D]."""
+        """Return the samples at which it turned from one of `aircraft` aircraft to a flare, int [D]."""
         return np.flatnonzero((self.targets[1:] >= aircraft) & (self.targets[:-1] < aircraft)) + 1
 
 
@@ -83,7 +83,7 @@ class AirRecording:
     """-1: not ended, 0: draw, else 1 + the side that won (two aircraft: its seat)."""
     title: str = ""
     notes: str = ""
-    """What a person says of the match, in plain text."""
+    """Notes on the match in plain text."""
     releases: tuple[Release, ...] = ()
     """Missiles and flares, by the tick of their launch."""
     carried: tuple[int, int] = (0, 0)
@@ -93,7 +93,7 @@ class AirRecording:
 class AirRecorder:
     """Recorder of the first match in each of the first `games` rows of a batch; call it after every step.
 
-    Make it after the batch's reset. `recordings` returns the matches that have ended.
+    Create it after the batch's reset. `recordings` returns the matches that have ended.
     """
 
     def __init__(self, batch: AirCombatBatch, games: int = 1) -> None:
@@ -131,7 +131,7 @@ class AirRecorder:
     ) -> list[AirRecording]:
         """Return the recorded matches between players of these names.
 
-        Raises `ValueError` if one has not ended, unless `unfinished` asks for what there is of it.
+        Raises `ValueError` if one has not ended, unless `unfinished` allows partial matches.
         """
         if not self.done and not unfinished:
             raise ValueError("a recorded match has not ended: play on until every match has a result")
@@ -214,12 +214,12 @@ class _Row:
             self._end_store(key)
 
     def releases(self) -> tuple[Release, ...]:
-        """Return missiles and flares, those in the air included."""
+        """Return missiles and flares, including those in the air."""
         flying = [self._release(key) for key in self._tracks]
         return tuple(sorted([*self._releases, *flying], key=lambda track: int(track.ticks[0])))
 
     def _add_stores(self, tick: int, kind: str, slots: np.ndarray) -> None:
-        """Follow missiles or flares by their slots: an age that does not grow with the ticks is another one."""
+        """Track missiles or flares by slot: an age that does not grow with the ticks is a new one."""
         for slot, store in enumerate(slots):
             key = (kind, slot)
             life = int(store["age"] if kind == "missile" else store["life"])
@@ -270,7 +270,7 @@ class _Row:
         return ended
 
     def _add_bursts(self, tick: int, rounds: np.ndarray) -> None:
-        """Follow the bursts by their slots: a life that does not fall with the ticks is another burst."""
+        """Track bursts by slot: a life that does not fall with the ticks is a new burst."""
         for slot, burst in enumerate(rounds):
             life = int(burst["life"])
             if slot in self._flying:

@@ -13,7 +13,7 @@ from sparring.configs.core.errors import ConfigError, choose
 
 ENV_ID = "sparring/AirCombat-v1"
 CHANGES = ("drag and thrust beyond Mach 0.86, the limit of alpha, and starts that mirror to the bit",)
-"""What each version changed; policies of all before play, for they observe and act alike."""
+"""Changes of each version; policies of older versions still play, since observations and actions are the same."""
 VERSION = 1 + len(CHANGES)
 TICKS_PER_SECOND = 60
 DT = 1.0 / TICKS_PER_SECOND
@@ -36,8 +36,7 @@ ROLL_MOST = 3.8
 ACTION_NAMES = ("pull", "roll", "throttle", "trigger")
 """Columns of an action. The first three are in [-1, 1]: pull 0 is 1 g; roll to the right; throttle -1 is idle.
 
-The trigger fires above 0.
-"""
+The trigger fires above 0."""
 
 START_HEIGHT = (3000.0, 8000.0)
 START_SPEED = (180.0, 260.0)
@@ -48,7 +47,7 @@ a circle about the middle. The start is therefore fair to both seats."""
 LOW_START_HEIGHT = (60.0, 1500.0)
 """Range in m of a start near the ground, drawn evenly in its logarithm: half of them are below 300 m."""
 CHASE_DISTANCE, CHASE_ASIDE = (300.0, 1500.0), 0.5
-"""Of a start with one aircraft behind the other, which only training has: m, and the most aside as a part of it."""
+"""Start with one aircraft behind the other, only in training: distance in m, and maximum lateral fraction of it."""
 
 CONE_NEAR, CONE_FAR = 150.0, 915.0
 """Ranges in m within which the cone does damage (about 500 to 3000 ft)."""
@@ -60,7 +59,7 @@ CONE_RATE = 0.8
 MAGAZINE = 510
 """Rounds at the start."""
 BURST, BURST_TICKS = 5, 3
-"""Rounds that fly as one, and ticks between two of these: 100 rounds a second."""
+"""Rounds per simulated burst, and ticks between bursts: 100 rounds per second."""
 ROUND_SPEED = 1030.0
 """m/s at the muzzle, relative to the aircraft."""
 ROUND_DRAG = 0.45
@@ -73,7 +72,7 @@ HIT_RADIUS = 5.0
 HIT_DAMAGE = 0.2
 """Of a life of 1, per burst that hits."""
 SLOTS = ROUND_TICKS // BURST_TICKS
-"""Bursts of a seat in the air at once."""
+"""Maximum bursts of a seat in the air at once."""
 
 BOTS = {
     "do_nothing": "hands off: 1 g and no roll, wherever the nose points, at a quarter of the throttle",
@@ -97,7 +96,7 @@ BOTS = {
 HELD_OUT = ("ace", "evader", "spiral", "dragger", "runner", "scissors", "climber")
 """Pilots that no run file trains against."""
 ACTIONS = -1
-"""In place of a bot id: the seat is played by actions."""
+"""Used instead of a bot id for a seat played by actions."""
 
 OBSERVATION = (
     *("speed", "mach", "height", "energy_height", "climb", "nose_elevation", "roof_elevation", "wing_elevation"),
@@ -121,8 +120,7 @@ OBSERVATION_ARMED = (
 - `seeker_range`: range at which the seeker would just see the opponent, divided by the opponent's range, at most 4
 - `own_missile_time`: time until the soonest hit, in 10 s
 - `warned`: a missile homes on the observer within 6 km
-- `radar_warned`: the observer is in an opponent's radar field of view; the vector points at the nearest one
-"""
+- `radar_warned`: the observer is in an opponent's radar field of view; the vector points at the nearest one"""
 ACTION_NAMES_ARMED = ("launch", "flare")
 """Further columns of an action with missiles or flares, which act above 0."""
 FORMS = ("continuous", "discrete", "manoeuvres", "commands")
@@ -130,7 +128,7 @@ FORMS = ("continuous", "discrete", "manoeuvres", "commands")
 COMMAND_NAMES = ("heading", "altitude", "speed", "trigger")
 """Columns of an action of the form `commands`, in [-1, 1]: parts of the greatest change, right and up positive."""
 HEADING_CHANGE, ALTITUDE_CHANGE, SPEED_CHANGE = math.pi, 2000.0, 100.0
-"""Greatest changes that a command asks for: rad, m and m/s."""
+"""Maximum changes in a command: rad, m and m/s."""
 DISCRETE = (
     (-0.25, 0.0, 0.25, 0.5, 1.0),
     (-1.0, -0.25, 0.0, 0.25, 1.0),
@@ -162,20 +160,18 @@ EYE_RANGE = 1500.0
 NOTCH_SPEED = 30.0
 """m/s towards or away below which a target that is lower is lost in the ground returns."""
 TRACK_TICKS = 10 * TICKS_PER_SECOND
-"""Memory of a track without a look at the target."""
+"""Lifetime of a track without detection."""
 OBSERVATION_RADAR = ("tracked", "track_age")
-"""Further columns with radar: whether the nearest opponent is found now, and the time since then in 10 s, at most 1.
+"""Further columns with radar: whether the nearest opponent is detected now, and the time since in 10 s, at most 1.
 
-Beyond the memory all columns of an opponent are zeros.
-"""
+Beyond the memory all columns of an opponent are zeros."""
 OBSERVATION_OTHER = (
     *("flies", "bearing_x", "bearing_y", "bearing_z", "range_far", "range_near", "closure"),
     *("relative_x", "relative_y", "relative_z", "nose_x", "nose_y", "nose_z", "hp"),
 )
 """Further columns for each aircraft beside the observer and its nearest opponent, as above; zeros once it is lost.
 
-With teams first the mates, then the other opponents, each by seat. An observer that is lost sees zeros.
-"""
+With teams first the mates, then the other opponents, each by seat. An observer that is lost sees zeros."""
 OBSERVATION_PHYSICS = (
     *("mass", "thrust", "drag", "shear_x", "shear_y", "shear_z", "turbulence", "sensor_noise", "sensor_delay"),
 )
@@ -190,8 +186,7 @@ OBSERVATION_GROUND = (
 
 In order: height in km, at most 1; `exp(-height / 100 m)`; times until the ground in 10 s, at most 1. The first time is
 at the present velocity, the second with the present load factor. Then come the height in km that a full pull-out
-leaves, in [-1, 1], and the opponent's height in km, at most 1.
-"""
+leaves, in [-1, 1], and the opponent's height in km, at most 1."""
 TEAM_SPACING = 600.0
 """m between the aircraft of a side at the start, which fly in line abreast."""
 
@@ -230,8 +225,8 @@ MATCH_REGIMES: dict[str, dict[str, Any]] = {
     **{gun: {"gun": gun} for gun in GUNS},
     **{model: {"model": model, "gun": ""} for model in MODELS},
 }
-"""Kinds of matches in which evaluations compare policies, each with the conditions that it changes. A flight model has
-its usual gun, and a level draws the physics of each match, which a policy observes only as it was trained."""
+"""Evaluation regimes, each with the conditions that it changes. A flight model has its usual gun. A level draws the
+physics of each match; a policy observes them only if trained to."""
 
 
 def usual_gun(model: str) -> str:
@@ -249,22 +244,22 @@ def ranges(level: str) -> tuple[tuple[float, float], ...]:
 
 @dataclass(frozen=True)
 class CombatOptions:
-    """What a match has beyond two aircraft and their guns; all off by default. Raises `ConfigError` out of range."""
+    """Match options beyond two aircraft and their guns; all off by default. Raises `ConfigError` out of range."""
 
     missiles: int = option(0, "[0, 8]")
-    """Infrared missiles of each aircraft at the start."""
+    """Infrared missiles per aircraft at the start."""
     flares: int = option(0, "[0, 120]")
-    """Flares of each aircraft at the start."""
+    """Flares per aircraft at the start."""
     team_size: int = option(1, "[1, 8]")
-    """Aircraft a side. Seats 0 to team_size - 1 are one side, the rest the other."""
+    """Aircraft per side. Seats 0 to team_size - 1 are one side, the rest the other."""
     randomization: str = option("none", LEVELS)
     """Ranges from which the physics of each match are drawn: none, narrow or full."""
     observe_physics: bool = option(True)
     """Append the drawn physics to the observation."""
     radar: bool = option(False)
-    """Show opponents only where radar or eyes find them, and for 10 s after that."""
+    """Show opponents only while radar or eyesight detects them, and for 10 s afterwards."""
     observe_ground: bool = option(False)
-    """Append what is seen of the ground to the observation. A policy without it plays with the columns before."""
+    """Append ground columns to the observation. A policy without them uses the columns before."""
     action_form: str = option("continuous", FORMS)
     """continuous; discrete: indices into `DISCRETE`; manoeuvres: an index into `MANOEUVRES`, and weapons free (1);
     commands: changes of heading, altitude and speed for an autopilot, and the trigger (`COMMAND_NAMES`)."""
@@ -276,11 +271,11 @@ class CombatOptions:
     """Height in m at which an aircraft is lost; 0 for the ground."""
 
     def __post_init__(self) -> None:
-        """Refuse values out of range."""
+        """Raise an error for values out of range."""
         for entry in fields(self):
             value, allowed = getattr(self, entry.name), entry.metadata["allowed"]
             if type(entry.default) is int and type(value) is not int:
-                raise ConfigError(f"{entry.name}={value!r}: must be a whole number in {allowed}")
+                raise ConfigError(f"{entry.name}={value!r}: must be an integer in {allowed}")
             if type(entry.default) is float and type(value) not in (int, float):
                 raise ConfigError(f"{entry.name}={value!r}: must be a number in {allowed}")
             if type(entry.default) is bool and type(value) is not bool:
@@ -290,7 +285,7 @@ class CombatOptions:
 
     @property
     def armed(self) -> bool:
-        """Whether aircraft carry anything beside the gun."""
+        """Whether aircraft carry anything besides the gun."""
         return self.missiles + self.flares > 0
 
     @property
@@ -327,7 +322,7 @@ class CombatOptions:
 
     @property
     def layout(self) -> str:
-        """What stands for the columns of observations and actions in the contract: a policy of others does not play.
+        """Fingerprint of the observation and action columns in the contract: a policy with another one cannot play.
 
         The ground's columns are the last and not part of it: a policy that does not see them plays with those before.
         """
@@ -336,9 +331,9 @@ class CombatOptions:
 
     @property
     def contract(self) -> dict[str, Any]:
-        """What a policy must match beside the layout: the options that are not at their default.
+        """Options, besides the layout, that a policy must match: those not at their default.
 
-        Drawn physics are not among them where they are hidden: then a policy plays with any.
+        Hidden drawn physics are not included: a policy plays with any.
         """
         names = [entry.name for entry in fields(self) if entry.name != "observe_physics"]
         if not self.observe_physics:

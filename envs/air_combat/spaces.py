@@ -1,6 +1,6 @@
 """Spaces of air combat's interfaces: bounds of observations, and actions.
 
-Bounds are wider than flight goes: Mach 4 and 1,200 m/s, while the fastest dive stays below Mach 2.5. The interfaces
+Bounds exceed the flight envelope: Mach 4 and 1,200 m/s, while the fastest dive stays below Mach 2.5. The interfaces
 clip to them, so they always hold.
 """
 
@@ -27,7 +27,7 @@ BOUNDS = {
     **dict.fromkeys(("aim_angle", "aim_angle_fine", "missiles", "flares", "lock", "own_missile"), PART),
     **dict.fromkeys(("own_missile_homing", "warned", "radar_warned", "tracked", "track_age", "flies"), PART),
 }
-"""Low and high of observations by name, without the aircraft that it is of; others are parts of unit vectors."""
+"""Bounds of observations by name without the aircraft; other columns are parts of unit vectors."""
 PHYSICS = (-2.0, 2.0)
 """Of drawn physics."""
 SLACK = 1e-3

@@ -1,4 +1,4 @@
-"""A recorded match as a text file of Tacview, a viewer of flights (ACMI 2.2).
+"""A recorded match as a text file for the flight viewer Tacview (ACMI 2.2).
 
 A line of `#seconds` begins a frame. A line of an object has its number (hexadecimal) and what changed. `T` is longitude
 and latitude relative to a reference, altitude (m), roll, pitch and yaw (degrees). The flat world is laid onto the
@@ -49,7 +49,7 @@ def write_acmi(path: Path, recording: AirRecording) -> None:
 
 
 def _aircraft(recording: AirRecording) -> Iterator[tuple[int, str]]:
-    """Yield tick and line of every aircraft's samples, to the loss of each."""
+    """Yield tick and line of every aircraft's samples until its loss."""
     lost: set[int] = set()
     for row, (tick, planes) in enumerate(zip(recording.ticks.tolist(), recording.planes, strict=True)):
         for seat, plane in enumerate(planes):
@@ -101,12 +101,12 @@ def _ended(tick: int, event: str, number: int) -> Iterator[tuple[int, str]]:
 
 
 def _next(recording: AirRecording, tick: int) -> int:
-    """Return the tick of the sample after `tick`, in which what was seen at `tick` is gone."""
+    """Return the tick of the sample after `tick`, where objects last seen at `tick` disappear."""
     return int(recording.ticks[np.searchsorted(recording.ticks, tick, side="right")])
 
 
 def _target(recording: AirRecording, release: Release, row: int) -> int | None:
-    """Return the number of what a missile follows: an aircraft, a flare in the air, 0 for nothing, None for flares."""
+    """Return the number of a missile's target: an aircraft, a flare in the air, 0 for nothing, None for flares."""
     target, tick = int(release.targets[row]), int(release.ticks[row])
     if release.kind != "missile":
         return None
@@ -130,7 +130,7 @@ def transform(plane: Any) -> str:
 
 
 def _heading(row: np.ndarray) -> str:
-    """Return the property T of what flies along its velocity."""
+    """Return the property T of an object that flies along its velocity."""
     north, east, down = (float(part) for part in row[3:])
     return _place(
         row[:3], 0.0, np.degrees(np.arctan2(-down, np.hypot(north, east))), np.degrees(np.arctan2(east, north)) % 360.0

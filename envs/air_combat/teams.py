@@ -1,4 +1,4 @@
-"""Matches of teams as duels, one for each aircraft of a side: one policy learns to fly all of its side.
+"""Team matches as duels, one per aircraft of a side: one policy learns to fly all of its side.
 
 A batch of M matches with T aircraft a side becomes N = M T lanes of two seats. Lanes come in sets of 2 T that stand for
 two matches. In lane j of a set, seats 0 and 1 are aircraft j // 2 of sides 0 and 1, in match j % 2 of the set. A
@@ -59,7 +59,7 @@ class AirTeams:
 
     @property
     def invalid_actions(self) -> torch.Tensor:
-        """Number of actions in each match that were not finite or no choice, int32 [M]."""
+        """Number of non-finite or invalid actions in each match, int32 [M]."""
         return self.matches.invalid_actions
 
     def step(self, actions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -71,7 +71,7 @@ class AirTeams:
         for name in ("terminated", "truncated"):
             torch.index_select(getattr(batch, name), 0, self._match, out=getattr(self, name))
         won = batch.outcome[self._match]
-        # Of the bits of a side's seats the first says enough; 0 is a draw, -1 no result.
+        # The first bit of a side's seats is sufficient; 0 is a draw, -1 no result.
         self.outcome.copy_(torch.where(won <= 0, won, torch.where(won & 1 == 1, 1, 2)))
         self._observe()
         return self.reward, self.terminated, self.truncated, self.outcome

@@ -1,4 +1,4 @@
-"""Chess: two text tasks with verifiable rewards, analysis (P) and arbiter (A), and a game for two in text.
+"""Chess: two text tasks with verifiable rewards, analysis (P) and arbiter (A), and a two-player text game.
 
 Importing this package needs neither python-chess nor an engine; its modules need the extra chess.
 """

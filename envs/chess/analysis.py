@@ -1,11 +1,11 @@
 """The P task (policy): a position is answered with up to five moves, their evaluations and the best move.
 
 Prompt `P: <FEN>`, answer `M: <moves> E: <evaluations> B: <best>`, items separated by spaces; evaluations are in pawns
-from the side to move. Each field has a fixed width, as in the published models. A reader
-accepts any spacing, text around the fields, and fields that are missing.
+from the side to move. Each field has a fixed width, as in the published models. A reader accepts any spacing, text
+around the fields, and missing fields.
 
-The reward is verifiable: 0.5 best move + 0.3 candidates + 0.2 evaluations, clamped to [-1, 1]. The truth is an
-engine's: its five best moves, and its value of the position after each move that the answer lists.
+The reward is verifiable: 0.5 best move + 0.3 candidates + 0.2 evaluations, clamped to [-1, 1]. The reference is an
+engine: its five best moves, and its value of the position after each listed move.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def read_analysis_prompt(prompt: str) -> str:
 
 
 class Truth(Protocol):
-    """Engine, as far as the reward needs it; values are in pawns from the side to move."""
+    """Engine interface of the reward; values are in pawns from the side to move."""
 
     def top_moves(self, board: chess.Board, count: int) -> Sequence[tuple[str, float]]:
         """Return up to `count` best moves with their values, best first."""
@@ -110,7 +110,7 @@ class AnalysisScore:
 
 
 def score_analysis(prompt: str, answer: str, truth: Truth) -> AnalysisScore:
-    """Score an answer to a prompt; never raises for any text. No engine is asked about an impossible position."""
+    """Score an answer to a prompt; never raises for any text. The engine is not queried for an impossible position."""
     board = possible_position(read_analysis_prompt(prompt))
     if board is None:
         return AnalysisScore(BAD_PROMPT)

@@ -79,7 +79,7 @@ def split_answer(text: str) -> list[str]:
 
 
 def true_transition(fen: str, uci: str) -> Transition:
-    """Return what follows by the rules; an illegal move leaves the position unchanged.
+    """Return the next position and result by the rules; an illegal move leaves the position unchanged.
 
     The game ends without claims: mate, stalemate, insufficient material, 75 moves. A fivefold repetition takes more
     moves than a history has, so it cannot be seen. Raises `InputError` for an impossible position.

@@ -1,4 +1,4 @@
-"""Options of chess: engine, positions and text tasks, and its kinds of run.
+"""Options of chess: engine, positions and text tasks, and its run types.
 
 There are two text tasks: P (analysis of a position) and A (arbiter: the next position and its result).
 """
@@ -20,7 +20,7 @@ NOT_IN_CHESS = (
     "model.compact", "model.show_valid_moves", "model.show_board_context", "model.show_map_windows",
     "model.show_action_counts", "model.temperature",
 )  # fmt: skip
-"""Options of language models for other games; the tasks have temperatures of their own."""
+"""Language-model options for other games; each task has its own temperature."""
 NOT_SAMPLED = tuple(f"tasks.{task}.{name}" for task in ("analysis", "arbiter") for name in ("temperature", "top_p"))
 
 
@@ -29,12 +29,12 @@ class EngineConfig:
     """Engine that analyses positions: labels and rewards of the P task, and games for the data."""
 
     path: str = option("", PROGRAM)
-    """Empty takes Stockfish if it is installed (apt-get install stockfish), else the built-in search, which the run
-    names; builtin takes that."""
+    """Empty: Stockfish if installed (apt-get install stockfish), else the built-in search, with a note in the run.
+    builtin: the built-in search."""
     depth: int = option(10, "[1, 60]")
     """Search depth in half-moves."""
     processes: int = option(1, "[1, 256]")
-    """Engines that search at once."""
+    """Number of parallel engines."""
     cache: str = option("", PATH)
     """File with the engine's values, kept between runs; empty keeps them in memory."""
 
@@ -50,16 +50,16 @@ class ChessDataConfig:
     plies: int = option(8, "[4, 300]")
     """Length of a game, in half-moves."""
     train: int = option(2000, "[1, 10000000]")
-    """Positions to train on."""
+    """Number of training positions."""
     validation: int = option(200, "[1, 1000000]")
-    """Positions to measure on during training."""
+    """Number of positions for evaluation during training."""
     held_out: int = option(500, "[1, 1000000]")
-    """Positions to measure on afterwards."""
+    """Number of positions for the final evaluation."""
 
 
 @dataclass
 class ChessEnvConfig(EnvConfig):
-    """Chess as text tasks: the engine that is the truth, and the positions."""
+    """Chess as text tasks: the reference engine and the positions."""
 
     id: str = option(CHESS, ENV_ID)
     engine: EngineConfig = field(default_factory=EngineConfig)
@@ -78,9 +78,9 @@ class AnalysisConfig:
     temperature: float = option(0.5, "(0, 10]")
     """Sampling temperature."""
     top_p: float = option(0.9, "(0, 1]")
-    """Draw from the likeliest tokens with this total probability; 1 from all."""
+    """Top-p sampling: sample from the most likely tokens with this total probability; 1 for all tokens."""
     max_tokens: int = option(256, "[1, 100000]")
-    """Most tokens of an answer."""
+    """Maximum tokens of an answer."""
 
 
 @dataclass
@@ -90,9 +90,9 @@ class ArbiterConfig:
     temperature: float = option(0.95, "(0, 10]")
     """Sampling temperature."""
     top_p: float = option(0.95, "(0, 1]")
-    """Draw from the likeliest tokens with this total probability; 1 from all."""
+    """Top-p sampling: sample from the most likely tokens with this total probability; 1 for all tokens."""
     max_tokens: int = option(256, "[1, 100000]")
-    """Most tokens of an answer."""
+    """Maximum tokens of an answer."""
 
 
 @dataclass
@@ -100,9 +100,9 @@ class ChessTasksConfig:
     """Shares of the two tasks, and the sampling of each."""
 
     analysis_share: float = option(0.5, PROBABILITY)
-    """Part of the training on P; the rest is on A."""
+    """Fraction of training on P; the rest is on A."""
     mixed: bool = False
-    """Both tasks in every step; else first all steps of P, then all of A."""
+    """Both tasks in every step; otherwise first all steps of P, then all of A."""
     analysis: AnalysisConfig = field(default_factory=AnalysisConfig)
     arbiter: ArbiterConfig = field(default_factory=ArbiterConfig)
 
@@ -127,7 +127,7 @@ class ChessGRPORunConfig(GRPORunConfig):
     tasks: ChessTasksConfig = field(default_factory=ChessTasksConfig)
 
     def check(self) -> None:
-        """Refuse a check on one batch whose task changes in training."""
+        """Raise an error for an overfit check on one batch if the task changes during training."""
         super().check()
         share, mixed = self.tasks.analysis_share, self.tasks.mixed
         if self.overfit.enabled and not mixed and share not in (0.0, 1.0):
@@ -150,4 +150,4 @@ class ChessCloneRunConfig(CloneRunConfig):
 
 
 RUNS = (ChessGRPORunConfig, ChessCloneRunConfig)
-"""Kinds of run of chess."""
+"""Run types of chess."""

@@ -1,8 +1,8 @@
-"""Positions and moves as text: FEN and UCI, with one check and one comparison of positions for all who use them.
+"""Positions and moves as text: FEN and UCI, with a shared check and comparison of positions.
 
 Every position from outside passes `check_position`: those of options, files and prompts must be able to occur in a game
-of standard chess. `chess.Board` alone accepts two kings, and drops the castling rights of Chess960 without a word. In
-random games every legal move is equally likely.
+of standard chess. `chess.Board` accepts two kings and silently drops the castling rights of Chess960. In random games
+every legal move is equally likely.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ def check_position(fen: str, named: str = "position", *, playable: bool = False)
 
 
 def refuse_impossible(board: chess.Board, named: str = "") -> None:
-    """Raise `InputError` for a position, called `named` in it, that no game of standard chess has."""
+    """Raise `InputError` for a position, called `named`, that is impossible in standard chess."""
     status = board.status()
     if status == chess.STATUS_BAD_CASTLING_RIGHTS and not board.chess960:
         board = board.copy(stack=False)
         board.chess960 = True
         status &= board.status()  # none is left of a position of Chess960
     faults = ", ".join(flag.name.lower() for flag in chess.Status if flag and flag in status and flag.name)
-    why = f"is impossible ({faults})" if faults else "is of Chess960, which is not played" if board.chess960 else ""
+    why = f"is impossible ({faults})" if faults else "is a Chess960 position" if board.chess960 else ""
     if why:
         raise InputError(f"{named or f'position {board.fen()!r}'}: {why}; {GIVE}")
 
@@ -99,7 +99,7 @@ def same_position(fen: str, expected: str) -> bool:
 def collapse(text: str) -> str:
     """Return a model's answer without its reasoning, runs of white space as one space, for scoring only."""
     answer = headed_answer(without_reasoning(text, _holds_answer)[0], _holds_answer)
-    after_marks = [answer[mark.end() :] for mark in END_MARK.finditer(answer)]  # marks that are in no table
+    after_marks = [answer[mark.end() :] for mark in END_MARK.finditer(answer)]  # special tokens outside the table
     answer = next((rest for rest in reversed(after_marks) if _holds_answer(rest)), answer)
     return re.sub(r"\s{2,}", " ", answer).strip()
 

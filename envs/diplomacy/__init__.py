@@ -1,6 +1,6 @@
 """Seven powers on the map of Europe: board, adjudicator, orders, bots, rewards, prompts, records and drawings.
 
-Importing this package reads names and numbers only and does not load the simulator.
+Importing this package reads only names and numbers and does not load the simulator.
 """
 
 from sparring.envs.diplomacy.board.codes import BOTS, ENV_ID, NUM_POWERS, SEED_BOTS

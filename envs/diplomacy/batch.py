@@ -38,7 +38,7 @@ check_branches(codes.BOTS, simple.preference_of, dumbbot.has_to_order, seed_bots
 MOST_GAMES, MOST_THREADS = 10_000_000, 4096
 LARGEST_SEED = 2**32 - 1
 VIA = (SEA := "sea", LAND := "land")
-"""Readings of a move VIA for which no fleets are ordered (DATC 4.A.3)."""
+"""Interpretations of a move VIA without ordered fleets (DATC 4.A.3)."""
 
 STATE = {
     "units": (codes.NUM_PROVINCES, torch.uint8),
@@ -58,21 +58,21 @@ _SHARED = {
     "players": (codes.NUM_POWERS, torch.int32),
     "game_id": (0, torch.int32),
 }
-"""Arrays that the kernels see."""
+"""Arrays passed to the kernels."""
 
 
 class Watcher(Protocol):
-    """Sees every phase of a batch."""
+    """Observer of every phase of a batch."""
 
     def before(self, batch: DiplomacyBatch) -> None:
-        """See the orders before they are carried out."""
+        """Called with the orders before they are carried out."""
 
     def after(self, batch: DiplomacyBatch) -> None:
-        """See the next phase."""
+        """Called at the next phase."""
 
 
 class DiplomacyBatch(Copyable):
-    """G games of Diplomacy at once.
+    """G parallel games of Diplomacy.
 
     Args:
         num_games: G >= 1.
@@ -88,7 +88,7 @@ class DiplomacyBatch(Copyable):
     `orders` int32 [G, 75] are for the next `process`, `results` uint8 [G, 75] are from the last one. The caller sets
     `game_id` int32 [G], initially 0 to G - 1, and `players` int32 [G, 7]; neither is in a snapshot. `players` holds the
     bot of each power: an index into `codes.BOTS` (initially 0, random), or `codes.ACTIONS` for none. A power with any
-    other number gets no orders; `check` raises for it, at the cost of waiting for the device.
+    other number receives no orders; `check` raises for it, but waits for the device.
 
     A game depends only on its orders, never on G, the threads or its neighbours; the orders of bots depend only on the
     position, the seed and the `game_id`. A copy, by `copy.deepcopy` or a pickle, continues from the same state in
@@ -140,13 +140,13 @@ class DiplomacyBatch(Copyable):
         self.device = choose_device(device)
         self._launcher = Launcher(self.device, self.num_games, threads)
         if self.device.type == "cuda":
-            self.load_kernels()  # Later could be while a CUDA graph is captured, when nothing can be loaded.
+            self.load_kernels()  # Load now: modules cannot be loaded while a CUDA graph is captured.
         self._allocate()
         self._bind()
         self.reset()
 
     def reset(self) -> None:
-        """Restart every game in the position in which games begin."""
+        """Restart every game in the starting position."""
         for name in STATE:
             getattr(self, name).copy_(self._start[name])
         self.orders.zero_()
@@ -155,7 +155,7 @@ class DiplomacyBatch(Copyable):
     def load_kernels(self) -> None:
         """Load the kernels of `process` and `draw_orders`, and compile them the first time.
 
-        A batch on a GPU has done so. On a CPU, call it to pay for compilation at a chosen moment.
+        A batch on a GPU has done so already. On a CPU, call it to choose when compilation happens.
         """
         for module in (phase, simple, dumbbot, seed_bots):
             self._launcher.load(module)
@@ -163,7 +163,7 @@ class DiplomacyBatch(Copyable):
     def process(self) -> None:
         """Carry out `orders` in every running game, advance to the next phase, and clear `orders`.
 
-        Never raises, since it does not wait for the device; `check` reports phases that could not be decided.
+        Does not raise, since it does not wait for the device; `check` reports undecided phases.
         """
         for watcher in self._watchers:
             watcher.before(self)
@@ -187,7 +187,7 @@ class DiplomacyBatch(Copyable):
             raise RuntimeError(f"{count} movement phases could not be decided")
 
     def draw_orders(self, seed: int) -> None:
-        """Write the orders of every power that a bot plays, and leave those of the others as they are.
+        """Write the orders of every power that a bot plays; other orders are unchanged.
 
         The same seed gives the same orders to the same game in the same phase. Seeds are whole numbers in
         [0, 2**32 - 1], all of them different; raises `InputError` for any other, before anything is written.
@@ -219,7 +219,7 @@ class DiplomacyBatch(Copyable):
             tensor[goal.to(self.device)] = tensor[origin.to(self.device)]
 
     def fork(self, source: State, rows: torch.Tensor) -> None:
-        """Set game i to row `rows[i]` of `source`, for at most G rows, without any check; later games are done.
+        """Set game i to row `rows[i]` of `source`, for at most G rows, without checks; later games are marked done.
 
         Orders, results, players and ids stay as they are.
         """
@@ -229,12 +229,12 @@ class DiplomacyBatch(Copyable):
         self.done[n:] = 1
 
     def prepare(self, kernel: Any, inputs: Sequence[Any]) -> Callable[[], None]:
-        """Return the launch of a kernel of one's own over all games: its inputs are games, tables, `inputs`, first."""
+        """Return the launch of a custom kernel over all games; its inputs are games, tables, `inputs`, first."""
         return partial(self._launcher.launch, self._launcher.record(kernel, [self._games, self._tables, *inputs]))
 
     @property
     def state(self) -> dict[str, torch.Tensor]:
-        """The state of all games by name: the tensors themselves, which the next `process` changes."""
+        """The state tensors of all games by name, without a copy; the next `process` changes them."""
         return {name: getattr(self, name) for name in STATE}
 
     def snapshot(self) -> dict[str, torch.Tensor]:
@@ -264,7 +264,7 @@ class DiplomacyBatch(Copyable):
         self.results[game] = 0
 
     def close(self) -> None:
-        """End the worker threads."""
+        """Stop the worker threads."""
         self._launcher.close()
 
     def _check_game(self, game: int) -> None:
@@ -329,11 +329,11 @@ def position(units: np.ndarray, owner: np.ndarray, *, year: int, phase: int) -> 
 
 
 def check_copy(origin: torch.Tensor, goal: torch.Tensor, num_games: int) -> None:
-    """Refuse game numbers [n] that cannot be copied from or to."""
+    """Raise an error for game numbers [n] that cannot be copied from or to."""
     if len(origin) != len(goal):
         raise InputError(f"from_games has {len(origin)} games, to_games has {len(goal)}: give as many")
     for name, games in (("from_games", origin), ("to_games", goal)):
         if len(wrong := games[(games < 0) | (games >= num_games)]):
             raise InputError(f"{name} holds {int(wrong[0])}: must be in [0, {num_games - 1}]")
     if len(goal.unique()) < len(goal):
-        raise InputError("to_games holds a game twice: each can become a copy of one other only")
+        raise InputError("to_games holds a game twice: a game can be a copy of only one other game")

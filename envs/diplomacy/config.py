@@ -1,4 +1,4 @@
-"""Options of Diplomacy: its section of the environment and its kinds of run."""
+"""Options of Diplomacy: its `env` section and its run types."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class DiplomacyEnvConfig(EnvConfig):
 
     id: str = option(DIPLOMACY, ENV_ID)
     last_year: int = option(1910, "[1901, 30000]")
-    """Last game year: a game of Diplomacy ends with it."""
+    """Last game year, after which a game ends."""
 
 
 @dataclass
@@ -32,7 +32,7 @@ class DiplomacyCloneConfig(CloneConfig):
     """Behaviour cloning of a bot, or of a teacher among bots (`trainer=clone`)."""
 
     teacher: str = option("", PLAYER_OR_NONE)
-    """Who plays one power of every game of `bot` and names the orders of all of them; empty: the bot."""
+    """Player of one power in every game of `bot`, who labels the orders of all powers; empty: the bot."""
 
 
 @dataclass
@@ -40,35 +40,35 @@ class DistillConfig:
     """Imitation of a teacher of Diplomacy (`trainer=distill`)."""
 
     teacher: str = option("search:positions=2000", PLAYER)
-    """Who names the orders to imitate: any player of Diplomacy but a bot."""
+    """Teacher whose orders are imitated: any Diplomacy player except a bot."""
     player: str = option("", PLAYER_OR_NONE)
-    """Who plays the games that the teacher comments; empty: the teacher."""
+    """Player of the games that the teacher labels; empty: the teacher."""
     games: int = option(1120, "[0, 10000000]")
-    """Games with new labels, rounded up to whole files of 56; 0 makes none and takes `data` alone."""
+    """Games with new labels, rounded up to whole files of 56; 0 uses only `data`."""
     slips: float = option(0.15, PROBABILITY)
-    """Part of the phases played with DumbBot's orders; students then see positions after a mistake."""
+    """Fraction of phases played with DumbBot's orders, to show students positions after a mistake."""
     data: list[str] = field(default_factory=list, metadata={"allowed": PATH})
-    """Folders of further labels, as runs leave them in data/."""
+    """Folders of further labels, in the format of a run's data/."""
     epochs: int = option(20, "[1, 100000]")
     """Passes over all labels; an update is one pass."""
     batch_size: int = option(256, "[1, 1000000]")
-    """Decisions of a step."""
+    """Decisions per step."""
     learning_rate: float = option(2e-3, "(0, 1]")
-    """Step size of AdamW at its highest; it warms up, then falls along a cosine to zero."""
+    """Peak learning rate of AdamW, with warm-up and cosine decay to zero."""
     value_share: float = option(0.25, PROBABILITY)
-    """Part of the steps in which the value learns too: the power's share of the squares at the end of the game."""
+    """Fraction of steps that also train the value: the power's share of squares at the end of the game."""
     held_out: float = option(0.08, "[0, 0.9]")
-    """Part of the games that is kept for the measured accuracy."""
+    """Fraction of games held out to measure accuracy."""
     workers: int = option(1, "[1, 1024]")
-    """Files of labels that are made at a time on this machine, each in a process."""
+    """Number of label files created in parallel on this machine, one process each."""
     executor: str = option("local", ("local", "ray"))
-    """Where labels are made: local, or ray, the cluster of RAY_ADDRESS or of this machine, with the same version of
-    Sparring."""
+    """Where labels are created: local, or ray for the cluster at RAY_ADDRESS or this machine, with the same Sparring
+    version."""
 
 
 @dataclass
 class DiplomacyRunConfig(schema.NamedOpponentsRunConfig):
-    """PPO in Diplomacy: orders are chosen, all six other powers of a game are the same opponent or snapshot."""
+    """PPO in Diplomacy on orders; all six other powers of a game are the same opponent or snapshot."""
 
     game, title, bots, seats, multiple = DIPLOMACY, "Diplomacy", BOTS, 7, 7
     lacks = (
@@ -115,11 +115,11 @@ class DiplomacyDistillRunConfig(schema.RunConfig):
     trainer: str = option("distill", schema.TRAINERS)
     env: DiplomacyEnvConfig = field(default_factory=DiplomacyEnvConfig)
     init_from: str = option("", schema.TEXT)
-    """A policy whose weights a new run begins with: a file or a run's name."""
+    """Policy with the initial weights of a new run: a file or a run's name."""
     network: NetworkConfig = field(default_factory=NetworkConfig)
     distill: DistillConfig = field(default_factory=DistillConfig)
     evaluation: schema.EvaluationConfig = field(default_factory=schema.EvaluationConfig)
 
 
 RUNS = (DiplomacyRunConfig, DiplomacyGRPORunConfig, DiplomacyCloneRunConfig, DiplomacyDistillRunConfig)
-"""Kinds of run of Diplomacy."""
+"""Run types of Diplomacy."""

@@ -7,9 +7,9 @@ open seat in such a game, a DumbBot decides them. A match ends when the game is 
 centre left. The reward is the change of a power's share of the sum of squares (the value of a draw). N is the number of
 games, S = 7 powers, D the size of the flat observation, A = 17 choices.
 
-With `all_phases`, open seats also decide retreats and adjustments (`orders/phase_choices.py`). A step then takes each
-game to the next phase in which an open seat has an order to give, so games of one batch are in different phases. Its
-reward is what was earned on the way there. Every step has a decision.
+With `all_phases`, open seats also decide retreats and adjustments (`orders/phase_choices.py`). A step then advances
+each game to the next phase with an order of an open seat, so games of one batch are in different phases. The reward is
+summed over the skipped phases. Every step has a decision.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ DRAW_STRIDE = 1_000_003
 
 
 BESIDE_WRITERS = codes.BOTS.index("dumbbot")
-"""Bot that decides the retreats and adjustments of an open seat among writers."""
+"""Bot for the retreats and adjustments of an open seat among writers."""
 
 
 def movement_contract(last_year: int, *, all_phases: bool = False) -> dict[str, Any]:
-    """Return what a policy that orders by choices is trained for: game, sizes, and the last year.
+    """Return the contract of a policy that orders by choices: game, sizes, and the last year.
 
     Version 2 is of policies that decide in all phases; they observe their retreats.
     """
@@ -55,7 +55,7 @@ class OrderWriter(Protocol):
     """A player that writes the orders of its powers into a batch."""
 
     bot: str
-    """Bot of what it does not write, such as a policy's retreats and adjustments; empty if it writes everything."""
+    """Bot for orders that it does not write, such as a policy's retreats and adjustments; empty if none."""
 
     def write(self, batch: DiplomacyBatch, seats: Tensor) -> None:
         """Write the orders of the powers `seats` bool [G, 7] of running games."""
@@ -64,9 +64,9 @@ class OrderWriter(Protocol):
 class MovementBatch:
     """Batch of movement steps, see `envs.batched.BatchedGame`; `seed` seeds all draws of orders.
 
-    `writers` are further players: number len(BOTS) + k is the k-th of them. `writer_seconds` sums the time they take.
-    Without `autoreset` a game continues to its own end, with or without open seats, stays there and has no outcome.
-    With `all_phases` a step is one decision.
+    `writers` are further players: number len(BOTS) + k is the k-th of them. `writer_seconds` sums their time. Without
+    `autoreset` a game continues to its own end, with or without open seats, stays there and has no outcome. With
+    `all_phases` a step is one decision.
     """
 
     action_size = codes.SLOTS
@@ -217,7 +217,7 @@ class MovementBatch:
         self._order()
 
     def _order(self) -> None:
-        """Write the orders of all but the open seats; of two calls without a draw between them the seed is the same."""
+        """Write the orders of all but the open seats; two calls without a draw in between use the same seed."""
         self.batch.draw_orders((self.seed + DRAW_STRIDE * self.draws) % 2**31)
         start = time.perf_counter()
         for writer, powers in self._writing:
@@ -239,7 +239,7 @@ class MovementBatch:
     def _process_idle(self) -> None:
         """Process phases of the games in which no open seat has an order to give, until every game waits.
 
-        The draws of a game depend on the number of its own steps only: the phases of one step have the same seed.
+        A game's draws depend only on its own number of steps: the phases of one step share a seed.
         """
         batch = self.batch
         while bool((idle := (batch.done == 0) & ~self._awaited()).any()):

@@ -60,8 +60,8 @@ AT = {
 }
 """Column slice of each group."""
 RETREATS = slice(SHAPE[1], SHAPE[1] + SIDES + 1)
-"""Further columns of `observe(retreats=True)`: 1 for each place of the `Tables.landings` row of an own dislodged unit
-to which it may retreat."""
+"""Further columns of `observe(retreats=True)`: 1 for each legal retreat in the `Tables.landings` row of an own
+dislodged unit."""
 ALL_PHASES_SHAPE = (codes.NUM_PROVINCES, RETREATS.stop)
 
 
@@ -110,7 +110,7 @@ class PowerViews(Copyable):
         self._bind()
 
     def __call__(self) -> np.ndarray:
-        """Return what each power sees now, float32 [7, 75, 62], in memory of its own."""
+        """Return each power's current observation, float32 [7, 75, 62], as new memory."""
         winter = int(self._state["phase"]) == codes.WINTER
         self._owed.copy_(due(self._state["units"], self._state["owner"])) if winter else self._owed.zero_()
         self._seen.zero_()
@@ -125,7 +125,7 @@ class PowerViews(Copyable):
 
 def _launch_of(state: State, powers: Tensor, owed: Tensor, out: Tensor, last_year: int) -> dict[str, Any]:
     """Return the arguments of `wp.launch` for observations by `powers` int32 [G] into `out`."""
-    wp.init()  # a caller may not have made a batch yet
+    wp.init()  # the caller may not have created a batch yet
     games = Games()
     for name, values in state.items():
         setattr(games, name, wp.from_torch(values))
@@ -137,7 +137,7 @@ def _launch_of(state: State, powers: Tensor, owed: Tensor, out: Tensor, last_yea
 
 @wp.func
 def from_seat(power: int, observer: int) -> int:
-    """Return a power as the observer counts it."""
+    """Return a power's index relative to the observer."""
     return (power - observer + POWERS) % POWERS
 
 

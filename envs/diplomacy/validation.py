@@ -16,7 +16,7 @@ from sparring.envs.diplomacy.board import codes
 
 
 def check_whole(name: str, value: Any, low: int, high: int) -> int:
-    """Return a whole number in [low, high] as an int; raises `InputError` for anything else, True and False too."""
+    """Return an integer in [low, high] as an int; raises `InputError` for anything else, including True and False."""
     try:
         number = low - 1 if isinstance(value, bool | np.bool_) else index(value)
     except TypeError:
@@ -27,7 +27,7 @@ def check_whole(name: str, value: Any, low: int, high: int) -> int:
 
 
 def check_players(players: np.ndarray) -> None:
-    """Refuse numbers [G, 7] that are neither a bot's nor `ACTIONS`."""
+    """Raise an error for numbers [G, 7] that are neither a bot's nor `ACTIONS`."""
     if players.min() >= codes.ACTIONS and players.max() < len(codes.BOTS):
         return
     for game, power in np.argwhere((players < codes.ACTIONS) | (players >= len(codes.BOTS)))[:1].tolist():
@@ -36,7 +36,7 @@ def check_players(players: np.ndarray) -> None:
 
 
 def check_row(name: str, values: Sequence[int] | np.ndarray, length: int, low: int, high: int) -> None:
-    """Refuse a row without exactly `length` numbers, or with a number outside [low, high]."""
+    """Raise an error for a row without exactly `length` numbers, or with a number outside [low, high]."""
     row = np.asarray(values)
     if row.shape != (length,):
         raise InputError(f"{name}: shape {row.shape} is not ({length},)")

@@ -1,7 +1,7 @@
 """Two fighters, guns and gravity: the rules as data, the simulator as kernels, and its interfaces.
 
 `batch.py` is the native batch that trainers use; `interfaces/` has the Gymnasium and PettingZoo environments.
-Importing this package reads the rules only and does not load the simulator.
+Importing this package reads only the rules and does not load the simulator.
 """
 
 from sparring.envs.dogfight.rules import BOTS, ENV_ID, HELD_OUT, HELD_OUT_SCRIPTS, VERSION

@@ -1,4 +1,4 @@
-"""Moving pictures of a match: an animated GIF of a recorded one, and the window of `render_mode="human"`.
+"""Animations of a match: a GIF of a recorded match, and the window of `render_mode="human"`.
 
 All frames of a GIF share one palette computed from the match, and only the differences between frames are stored. The
 window shows several pictures of every decision. A camera follows the fight in both.
@@ -52,8 +52,8 @@ def gif_bytes(
     """Return the match as an animated GIF at real-time speed.
 
     `fps` is rounded to the GIF resolution, whole hundredths of a second per frame: 20 is exact, 12 becomes 12.5.
-    `seconds` keeps only the end of the match, None all of it; 90 s take half a minute to draw and 2.5 MB. `progress`
-    shows a bar. Raises `ValueError` for an `fps` outside 1 to 50 and for `seconds` that are not positive.
+    `seconds` keeps only the end of the match, None the whole match; 90 s take half a minute to draw and 2.5 MB.
+    `progress` shows a bar. Raises `ValueError` for an `fps` outside 1 to 50 and for `seconds` that are not positive.
     """
     if not 1 <= fps <= 50:
         raise ValueError(f"fps={fps}: a GIF plays 1 to 50 pictures a second")
@@ -70,7 +70,7 @@ def gif_bytes(
 
 
 def result(recording: Recording, names: tuple[str, str]) -> str:
-    """Return the outcome of a match between players of these `names` in words."""
+    """Describe the outcome of a match between players of these `names`."""
     return "draw" if recording.outcome == 0 else f"{names[recording.outcome - 1]} wins"
 
 
@@ -116,7 +116,7 @@ def _palette(recording: Recording, size: tuple[int, int]) -> Image.Image:
 
 
 class MatchWindow:
-    """Shows the ticks of every step at the speed of the match; `wraps` for open sides and deadly ground."""
+    """Window that shows every step in real time; `wraps` for open sides and deadly ground."""
 
     def __init__(self, *, action_repeat: int, wraps: bool) -> None:
         self._window = RenderWindow("Sparring: dogfight", human_fps(action_repeat))

@@ -47,7 +47,7 @@ _STRUCTS: dict[str, Any] = {
     "clock": structs.MatchClock,
 }
 _SHOWN = ("fighters", "bullets", "physics", "clock")
-"""Those that observations depend on."""
+"""Tensors that observations depend on."""
 
 
 def observation_size(rule_set: str, observe_physics: bool = True) -> int:
@@ -58,7 +58,7 @@ def observation_size(rule_set: str, observe_physics: bool = True) -> int:
 
 
 class DogfightBatch(WarpMatches):
-    """N matches of the dogfight at once.
+    """N parallel matches of the dogfight.
 
     Args:
         num_envs: matches N >= 1.
@@ -66,7 +66,7 @@ class DogfightBatch(WarpMatches):
         rules: "classic" or "challenge".
         action_repeat: ticks per step; a repeat stops early when the match ends.
         bot_rate: "tick" (bots decide 120 times a second) or "agent" (once a step, as actions do). Under challenge
-            rules it is always "agent", whichever of the two is given.
+            rules it is always "agent".
         spawn: "random" or "fixed".
         observe_physics: whether the 13 parameters are observed (classic rules).
         reward: reward weights.
@@ -142,7 +142,7 @@ class DogfightBatch(WarpMatches):
 
     @property
     def contract(self) -> dict[str, Any]:
-        """Properties of this batch that a policy must match; stored in every checkpoint."""
+        """Properties that a policy must match; stored in every checkpoint."""
         return {
             "id": game.ENV_ID,
             "version": game.VERSION,
@@ -156,7 +156,7 @@ class DogfightBatch(WarpMatches):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all buffers, observations included."""
+        """Bytes of all buffers, including observations."""
         arrays = [getattr(self._world, name) for name in _STRUCTS]
         arrays += [getattr(self._ends, name) for name in (*_SHOWN, "older_frames")]
         tensors = [*(getattr(self, name) for name in RESULTS), self.bots, self.match_id, self.actions]
@@ -260,7 +260,7 @@ class DogfightBatch(WarpMatches):
         if not self._recorded:
             self._launcher.run(
                 step.step_kernel, inputs
-            )  # Loads the module outside of the capture, and is this call's step.
+            )  # Loads the module outside of the capture, and performs this call's step.
             with wp.ScopedCapture(device=self._launcher.wp_device) as capture:
                 wp.launch(step.step_kernel, dim=self.num_envs, inputs=[*inputs, 0], device=self._launcher.wp_device)
             self._recorded = [capture.graph]
@@ -273,11 +273,11 @@ def closing_tick(closing: float, rules: str, max_ticks: int) -> int:
     check_number("closing", closing, CLOSING)
     if closing and rules == "challenge":
         fix = "give rules=classic or closing=0"
-        raise ConfigError(f"closing={closing:g}: the challenge has an arena of its own; {fix}")
+        raise ConfigError(f"closing={closing:g}: the challenge has a fixed arena; {fix}")
     tick = round(closing * game.TICKS_PER_SECOND)
     if closing and not 0 < tick < max_ticks:
         limit = f"time limit of {max_ticks / game.TICKS_PER_SECOND:g} s"
-        raise ConfigError(f"closing={closing:g}: must be 0 for never, or at least a tick and before the {limit}")
+        raise ConfigError(f"closing={closing:g}: must be 0 for never, or at least one tick and before the {limit}")
     return tick
 
 
@@ -336,7 +336,7 @@ class Mirror:
         Launcher(self.sign.device, 1, 1).load(mirroring)
 
     def show(self, obs: Tensor) -> tuple[Tensor, Tensor]:
-        """Return observations with the opponent on the right, and side [...]: -1.0 where they were mirrored, else 1."""
+        """Return observations with the opponent on the right, and side [...]: -1.0 if mirrored, else 1."""
         flat = obs.reshape(-1, obs.shape[-1]).contiguous()
         out, side = torch.empty_like(flat), flat.new_empty(len(flat))
         if len(flat):

@@ -1,7 +1,7 @@
 """A camera that follows a fight: the part of the arena that a picture shows, moving smoothly.
 
 The view holds both fighters with room around them, never leaves the arena and is at least `CLOSEST` m high. Its centre
-and height approach those wanted exponentially, with time constant `TAU`. `camera.js` moves in the same way.
+and height approach their targets exponentially, with time constant `TAU`. `camera.js` moves in the same way.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ ASPECT = 2.0 * rules.HALF_WIDTH / rules.HEIGHT
 CLOSEST = 240.0
 """Smallest height of a view, m."""
 ROOM = 85.0
-"""Distance in m that the wanted view keeps between a fighter and its edge."""
+"""Distance in m between a fighter and the edge of the target view."""
 EDGE = 30.0
 """Smallest such distance in m while the camera still moves."""
 TAU = 0.6
 """Seconds of the match."""
 CUT = 0.6
-"""A step longer than this many seconds of the match is a jump, after which the camera starts from the view wanted."""
+"""After a step longer than this many seconds of the match, the camera jumps to the target view."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Options of the dogfight: its section of the environment and its kind of run."""
+"""Options of the dogfight: its `env` section and its run type."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ class DogfightEnvConfig(EnvConfig):
     observe_physics: bool = True
     """Append the 13 parameters of the match's physics to the observation."""
     closing: float = option(0.0, CLOSING, needs=("env.rules=classic",))
-    """Second from which a circle closes on the arena's centre until the time limit, and a fighter outside loses an hp a
-    second; 0 never."""
+    """Second at which a circle starts to close on the arena's centre until the time limit; a fighter outside loses one
+    hp per second. 0: never."""
     mirror: bool = False
-    """Show every match with the opponent on the right, mirrored where needed, so less is learned twice."""
+    """Mirror observations to put the opponent on the right, so symmetric situations are learned once."""
     reward: RewardConfig = field(default_factory=RewardConfig)
 
 
@@ -85,4 +85,4 @@ class DogfightRunConfig(NamedOpponentsRunConfig):
 
 
 RUNS = (DogfightRunConfig,)
-"""Kinds of run of the dogfight."""
+"""Run types of the dogfight."""

@@ -1,7 +1,7 @@
 """Content of a picture of a match: aircraft, bullets and the clock, read from the trace of a batch.
 
-`frame_from_trace` makes a `Frame` from one row of a trace, `frame_at` from a row and those around it, which also show
-turns, directions of bullets, trails, shots and hits. Needs neither torch nor Warp.
+`frame_from_trace` creates a `Frame` from one row of a trace; `frame_at` also uses the neighbouring rows to show turns,
+directions of bullets, trails, shots and hits. Needs neither torch nor Warp.
 """
 
 from __future__ import annotations

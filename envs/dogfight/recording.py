@@ -1,4 +1,4 @@
-"""Recorded matches: the trace of one, a recorder that fills it while a batch is stepped, and short names of players."""
+"""Recorded matches: the trace of a match, a recorder that fills it during stepping, and short player names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sparring.envs.dogfight.batch import DogfightBatch
 
 LONGEST_NAME = 14
-"""Characters of a short name, without the number that tells equal ones apart."""
+"""Maximum characters of a short name, without the number that distinguishes equal names."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Recorder:
 
 
 def short_names(left: str, right: str) -> tuple[str, str]:
-    """Return names of both players that fit beside their aircraft; equal ones are numbered."""
+    """Return short names of both players for labels next to their aircraft; equal names are numbered."""
     short = short_name(left), short_name(right)
     return (f"{short[0]} 1", f"{short[1]} 2") if short[0] == short[1] else short
 
@@ -93,7 +93,7 @@ def short_name(name: str) -> str:
     """Return a player's name without folders, suffixes and the game, in whole words of at most 14 characters.
 
     `released/dogfight_quickstart` is quickstart, `brisk-viper-run` brisk-viper, `run/step_2000000.pt` run 2M, and
-    `my_package.bots:Mine` Mine. Only a word that is longer by itself is cut.
+    `my_package.bots:Mine` Mine. A single word is cut only if it is too long.
     """
     plain = " ".join(name.split())
     parts = re.sub(r"\.(pt|onnx|zip)$", "", plain).rpartition(":")[2].rstrip("/").split("/")

@@ -57,7 +57,7 @@ CANOPY: Outline = ((0.85, 0.08), (0.6, 0.32), (0.25, 0.32), (-0.1, 0.1))
 UPRIGHT = 0.6
 """`lift` of level flight without a turn; the wings stay visible at 0.8 of their span."""
 FULL_TURN = 2.5
-"""Turn rate in rad/s that alone rolls the aircraft by all of `lift`."""
+"""Turn rate in rad/s for a full roll of `lift`."""
 LEAST_SPAN = 0.3
 """Share of the wings' span that is always drawn."""
 

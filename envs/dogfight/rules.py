@@ -1,7 +1,7 @@
 """Rules of the dogfight as plain data: constants, physics parameters, levels, regimes, names.
 
 Needs neither Warp nor torch, so configuration, evaluation and documentation can import it. Units are metres,
-seconds and radians unless noted; one tick is 1/120 s. The simulator (`physics.py`) takes every number from this file.
+seconds and radians unless noted; one tick is 1/120 s. The simulator (`physics.py`) reads every number from this file.
 """
 
 from __future__ import annotations
@@ -62,16 +62,16 @@ BOT_RATES = ("tick", "agent")
 SPAWNS = ("random", "fixed")
 BOTS, LEVELS = schema.BOTS, schema.LEVELS
 ACTIONS = -1
-"""In place of a bot id, its index in `BOTS`: the seat is played by actions."""
+"""Used instead of a bot id (an index in `BOTS`) for a seat played by actions."""
 
 _SCRIPTS = ("left", "right", "tight", "wide", "straight", "straight_fire", "pursuit", "lead", "runner", "random")
 HELD_OUT_SCRIPTS = tuple(f"{HELD_OUT_PREFIX}{name}" for name in _SCRIPTS)
 """Opponents that no run trains against (`envs/dogfight/training/opponents/held_out.py`)."""
 HELD_OUT = (*HELD_OUT_SCRIPTS, "released/dogfight_unified_dr", "released/dogfight_strong_dr")
-"""The set `held_out`: these, and the released policies of a recipe that shares nothing with `quickstart`."""
+"""The set `held_out`: these opponents and released policies of a recipe unrelated to `quickstart`."""
 
 PRACTICE = ("perch:nose=flat", "perch:nose=steep", "zoom:height=200")
-"""Scripted opponents to train against beside the bots (`envs/dogfight/training/opponents/practice.py`)."""
+"""Scripted training opponents in addition to the bots (`envs/dogfight/training/opponents/practice.py`)."""
 
 
 @dataclass(frozen=True)
@@ -125,8 +125,7 @@ TRACE_FIELDS: tuple[str, ...] = (
 """Columns of `DogfightBatch.trace`, a row per tick.
 
 Positions in m, speeds in m/s, cooldown, stall and life in ticks. Hp is 0 for a dead fighter, also for one that crashed
-with hp left. Bullets 0 and 1 belong to seat 0, 2 and 3 to seat 1; life 0 marks a free slot.
-"""
+with hp left. Bullets 0 and 1 belong to seat 0, 2 and 3 to seat 1; life 0 marks a free slot."""
 
 
 def defaults() -> np.ndarray:
@@ -149,7 +148,7 @@ def ranges(name: str) -> np.ndarray:
 
 
 def check_ranges(ranges: np.ndarray) -> None:
-    """Refuse ranges [13, 2] (low, high) that are not finite, ordered, whole where needed and mutually consistent."""
+    """Raise an error unless ranges [13, 2] (low, high) are finite, ordered, whole where needed and consistent."""
     if ranges.shape != (len(PARAMETERS), 2):
         raise ConfigError(f"ranges have shape {ranges.shape}, expected ({len(PARAMETERS)}, 2): low and high")
     for parameter, (low, high) in zip(PARAMETERS, ranges.tolist(), strict=True):
@@ -179,9 +178,9 @@ def ranges_between(previous: str, level: str, fraction: float) -> np.ndarray:
     """Return the bounds of every parameter `fraction` of the way from one level or regime to another, float32 [13, 2].
 
     Ranges move linearly: lower = (1 - f) lower0 + f lower1, upper alike. From none to narrow to full every level
-    contains the one before it, so a growing fraction f only ever widens a range. A regime is a single point, so the
-    ranges move away from it. Bounds of integer parameters are rounded inward, which keeps that order and never leaves
-    the new level; if no whole number lies between them, both become the nearest one.
+    contains the previous one, so a growing f only widens a range. A regime is a single point, so the ranges move away
+    from it. Bounds of integer parameters are rounded inward, which keeps that order and never leaves the new level; if
+    no whole number lies between them, both become the nearest one.
     """
     start, end = ranges(previous).astype(np.float64), ranges(level).astype(np.float64)
     bounds = (1.0 - fraction) * start + fraction * end
@@ -209,7 +208,7 @@ def read_practice(name: str) -> str:
 
 
 OPPONENT_X = {"classic": 6, "challenge": 8}
-"""Column of the opponent's relative x; of the four challenge frames the newest one decides for all."""
+"""Column of the opponent's relative x; the newest of the four challenge frames decides for all."""
 _NEGATED = {"classic": (1, 6, 9), "challenge": (1, 6, 8, 11, 16, 18, 51, 52, 53)}
 """Columns that change sign in the mirror: horizontal components, turn rates and signed angles."""
 _BULLETS = {"classic": 13, "challenge": 19}
@@ -217,7 +216,7 @@ _BULLET_SIZE = 4
 
 
 class ArrayMirror:
-    """The mirror on arrays of NumPy, and the columns of observations [..., D] that it changes."""
+    """The mirror on NumPy arrays, and the columns of observations [..., D] that it changes."""
 
     def __init__(self, rule_set: str, obs_dim: int) -> None:
         frames = CHALLENGE_FRAMES if rule_set == "challenge" else 1

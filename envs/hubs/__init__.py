@@ -1,1 +1,1 @@
-"""Games as environments of the hubs where language models are trained: one core, and a thin form for each hub."""
+"""Games as environments for language-model training hubs: one core, and a thin adapter for each hub."""

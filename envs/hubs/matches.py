@@ -1,4 +1,4 @@
-"""Matches in text, one decision at a time, for the hubs of environments: a prompt, an answer, a reward.
+"""Text matches for environment hubs, one decision at a time: a prompt, an answer, a reward.
 
 A match is seeded and shares nothing with other matches: equal seeds and answers give equal games. A game's record names
 its matches (`Game.text_matches`): one game of Diplomacy or of OpenSpiel, the two tasks of chess, and the exploitability
@@ -29,24 +29,25 @@ __getattr__ = moved(
 MATCHES = {match.name: match for game in games() for match in game.text_matches}
 GAMES = tuple(MATCHES)
 ALL = "all"
-"""In place of the name of a seat: the caller has all seats."""
+"""Used instead of a seat's name if the caller plays all seats."""
 LARGEST_SEED = 2**31 - 1
 READ, ILLEGAL, INCOMPLETE, TRUNCATED = "read", "illegal", "incomplete", "truncated"
-"""What became of an answer: all orders were in it; one is not legal; some are missing; and it was cut off as well, with
-no closing tag. The orders that were read count in any case, and the first legal one of each unit that lacks one."""
+"""Status of an answer: complete, with an illegal order, with missing orders, or truncated without a closing tag. Orders
+that were read always count; other units get their first legal order.
+"""
 
 
 @dataclass(frozen=True)
 class MatchTurn:
-    """What the caller sees: a prompt to answer, or the end, with the outcome of the answer before.
+    """The caller's view: a prompt to answer, or the end, with the outcome of the previous answer.
 
     Attributes:
         prompt: text to complete; empty at the end.
-        seat: number of the seat asked, such as a power; -1 at the end.
+        seat: number of the seat to answer, such as a power; -1 at the end.
         legal: legal lines of the answer, one list for each; empty for free text.
-        reward: reward since the answer before: the mean of the caller's seats, 0 until some are paid.
+        reward: reward since the previous answer: the mean over the caller's seats, 0 until one receives a reward.
         rewards: the same of each of the caller's seats, by its number.
-        answer: what became of the answer before, one of `read`, `illegal`, `incomplete`, `truncated`; empty at first.
+        answer: status of the previous answer, one of `read`, `illegal`, `incomplete`, `truncated`; empty at first.
         problems: lines of that answer that are not legal, with the reasons.
         facts: plain data on the state: year, phase and centres, the task, or the number of moves.
 
@@ -76,17 +77,17 @@ class TextMatch(Protocol):
         """Play a completion; `cut` says whether it was cut off, None if only the text shows. Raises `InputError`."""
 
     def abandon(self) -> Mapping[int, float]:
-        """End the match without further answers; return what each of the caller's seats is still paid."""
+        """End the match without further answers; return the outstanding reward of each of the caller's seats."""
 
     def cancel(self) -> None:
         """End a call that runs in another thread soon, with an `InputError`. The match can only be closed then."""
 
     def close(self) -> None:
-        """Free what the match holds."""
+        """Release the match's resources."""
 
 
 class CancellableMatch:
-    """What the matches share: a call can be ended by another thread."""
+    """Shared base of the matches: another thread can cancel a call."""
 
     seats: tuple[int, ...] = (0,)
 
@@ -94,7 +95,7 @@ class CancellableMatch:
         self._cancelled = Event()
 
     def abandon(self) -> Mapping[int, float]:
-        """End the match without further answers; return what each of the caller's seats is still paid: nothing."""
+        """End the match without further answers; return no rewards."""
         return {}
 
     def cancel(self) -> None:
@@ -102,7 +103,7 @@ class CancellableMatch:
         self._cancelled.set()
 
     def _go_on(self) -> None:
-        """Raise `InputError` if the match was cancelled; every loop of a call comes by here."""
+        """Raise `InputError` if the match was cancelled; called in every loop."""
         if self._cancelled.is_set():
             raise InputError("the match was cancelled: its client has gone")
 
@@ -116,10 +117,10 @@ class SurveyAnswer:
 
 
 class SurveyMatch(CancellableMatch, ABC):
-    """Prompts that are independent of each other, and what their answers say together.
+    """Independent prompts with a joint result of their answers.
 
-    As a match it asks one after the other. A hub may ask all `questions` at once, each in a conversation of its own,
-    and `conclude` from the answers in their order.
+    As a match it asks one after the other. A hub may ask all `questions` at once, each in its own conversation, and
+    `conclude` from the ordered answers.
     """
 
     questions: Sequence[tuple[int, str]]
@@ -140,11 +141,11 @@ class SurveyMatch(CancellableMatch, ABC):
 
     @abstractmethod
     def status(self, number: int, answer: SurveyAnswer) -> str:
-        """Return what became of the answer to question `number`, one of `READ` and the others."""
+        """Return the status of the answer to question `number`, `READ` or another."""
 
     @abstractmethod
     def conclude(self, answers: Sequence[SurveyAnswer]) -> MatchTurn:
-        """Return the end: its rewards, and as facts what the answers say together."""
+        """Return the end, with rewards and the joint result as facts."""
 
     def answer(self, text: str, *, cut: bool | None = None) -> MatchTurn:
         """Take the answer to the question before; return the next, or the end."""

@@ -1,8 +1,8 @@
-"""The text matches as environments of TextArena 0.7: `TextArenaMatch`, and the names that `textarena.make` knows.
+"""The text matches as TextArena 0.7 environments: `TextArenaMatch`, and its names for `textarena.make`.
 
 With as many players as a game has seats, such as seven in Diplomacy, every seat is a player. With one player, bots have
-the other seats. A task of chess has one player. Every prompt is complete in itself, so an observation is the prompt of
-the turn only. `close` returns the sums of the rewards and, for each player, the seat and the outcomes of its answers.
+the other seats. A task of chess has one player. Every prompt is self-contained, so an observation is only the prompt of
+the turn. `close` returns the sums of the rewards and, for each player, the seat and the outcomes of its answers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NAMES = {f"Sparring-{game.title().replace('_', '')}-v0": game for game in GAMES}
 
 
 class TextArenaMatch(ta.Env):  # type: ignore[misc]
-    """One match at a time of `game`, with the options of `open_match`; the number of players says who plays."""
+    """One match at a time of `game`, with the options of `open_match`; the number of players sets who plays."""
 
     def __init__(self, game: str = GAMES[0], **options: Any) -> None:
         self.game, self.options = game, options
@@ -51,7 +51,7 @@ class TextArenaMatch(ta.Env):  # type: ignore[misc]
         self._show(turn)
 
     def step(self, action: str) -> tuple[bool, dict[str, Any]]:
-        """Play the answer of the player that was asked; return whether the match is over, and what became of it."""
+        """Play the current player's answer; return whether the match is over, and the answer's status."""
         if self._match is None:
             raise InputError("no match is running: call reset")
         player = self.state.current_player_id
@@ -84,7 +84,7 @@ class TextArenaMatch(ta.Env):  # type: ignore[misc]
 
 
 def register() -> None:
-    """Make the games known to `textarena.make`; a second call does nothing."""
+    """Register the games for `textarena.make`; a second call does nothing."""
     for name, game in NAMES.items():
         if name not in ta.envs.registration.ENV_REGISTRY:
             wrappers = [ta.wrappers.SingleTurnObservationWrapper]

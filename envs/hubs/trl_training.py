@@ -1,4 +1,4 @@
-"""The text matches in TRL: its `GRPOTrainer` makes one `TrlMatch` a rollout from `environment_factory`.
+"""The text matches in TRL: its `GRPOTrainer` creates one `TrlMatch` per rollout from `environment_factory`.
 
     python -m sparring.envs.hubs.trl_training --steps 10                 # the tiny model in Diplomacy, on a CPU
     python -m sparring.envs.hubs.trl_training --game openspiel_text --set id=leduc_poker --steps 10
@@ -29,9 +29,9 @@ TINY = SHIPPED / "released" / "tiny"
 OVER = "The match is over.\n"
 """The result of the last answer."""
 SAMPLES, GROUPS = 4, 2
-"""Matches with one seed, and seeds of a step."""
+"""Matches per seed, and seeds per step."""
 MOST_TOKENS, MOST_ANSWERS = 1536, 8
-"""Of one match: tokens of answers and later prompts, and answers."""
+"""Limits of one match: tokens of answers and later prompts, and number of answers."""
 LEARNING_RATE = 1e-4
 LAST_YEAR, REWARD = 1901, "dense"
 """Of the command in Diplomacy."""
@@ -43,11 +43,11 @@ CHAT_TEMPLATE = (
     "{{ message.content }}{{ eos_token }}"
     "{%- else -%}{{ message.content }}{%- endif -%}{%- endfor -%}"
 )
-"""Prompts and results as they are. TRL keeps the tokens of an answer, and writes calls out only to check the form."""
+"""Prompts and results unchanged. TRL keeps the tokens of an answer, and renders calls only to check the format."""
 
 
 def response_template(answers: TextFormat) -> dict[str, Any]:
-    """Return how transformers reads an answer: up to the closing tag it is the call; without one it is text."""
+    """Return the response format for transformers: up to the closing tag it is the call; without one it is text."""
     return {
         "defaults": {"role": "assistant"},
         "start_anchor": answers.opening,
@@ -114,7 +114,7 @@ class TrlMatch:
 
 
 def teach_tools(tokenizer: Any, game: str = GAMES[0]) -> None:
-    """Have the tokenizer of our own models write and read TRL's conversations; one with a chat template stays.
+    """Set up this project's tokenizers for TRL's conversations; a tokenizer with a chat template is unchanged.
 
     Raises `InputError` for a game without a format for answers of such models.
     """
@@ -135,7 +135,7 @@ def check_tokenizer(tokenizer: Any, lines: Sequence[str]) -> None:
 
 
 def _owner(game: str) -> Game:
-    """Return the game whose matches are called `game`."""
+    """Return the game with matches named `game`."""
     return next(owner for owner in games() if MATCHES[game] in owner.text_matches)
 
 
@@ -160,7 +160,7 @@ def train(model: Path = TINY, *, out: Path, steps: int = 10, **options: Any) -> 
     game = choose("game", options.get("game", GAMES[0]), GAMES)
     compact = {} if tokenizer.chat_template else dict(MATCHES[game].compact)
     options = {"game": game, **compact, **options}
-    trial = TrlMatch(**options)  # refuses bad options before TRL makes its objects
+    trial = TrlMatch(**options)  # rejects bad options before TRL creates its objects
     trial.reset(0)
     check_tokenizer(tokenizer, trial.legal)
     trial._match.close()

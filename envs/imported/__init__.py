@@ -1,4 +1,4 @@
-"""Games of other packages, PettingZoo and OpenSpiel, as batches of matches in which any seats may be played.
+"""PettingZoo and OpenSpiel games as batches of matches with one or more policies in any seats.
 
-`match.py` is one match, by the adapter of its package; `batch.py` steps N of them as rows of numbers (`rows.py`).
+`match.py` defines one match, implemented per package; `batch.py` steps N of them as numeric rows (`rows.py`).
 """

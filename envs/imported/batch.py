@@ -1,6 +1,6 @@
-"""N matches of a game of another package as rows of numbers on CPU tensors, stepped here or by worker processes.
+"""N matches of an imported game as numeric rows on CPU tensors, stepped in this process or by workers.
 
-N is the number of matches, S of seats, D and A the sizes of an observation and an action row (`rows.py`).
+Shapes: N matches, S seats, D columns of an observation row and A of an action row (`rows.py`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class MatchBatch:
-    """N matches with same-step autoreset. The tensors share memory with the arrays that the next step overwrites."""
+    """N matches with same-step autoreset. The tensors share memory with arrays that the next step overwrites."""
 
     stat_names = ("length",)
     device = torch.device("cpu")
@@ -35,34 +35,34 @@ class MatchBatch:
         self.num_envs, self.seats, self.rows = plan.num_envs, len(rows.seats), rows
         self._plan, self._stepper = plan, stepper
         self.contract, self.action_size = rows.contract, rows.action_size
-        """Plain values that a policy must match to play this game, and A."""
+        """Plain values that a policy must match to play this game, including A."""
         self.longest_episode = sample.longest or 1
-        """Maximum number of moves of a match; 1 if unknown, for any move may be the last."""
+        """Maximum number of moves in a match; 1 if unknown, since any move may be the last."""
         self.remarks = sample.remarks
-        """Lines to say before the game is learned."""
+        """Notes to print before training."""
         self.unsaved = ""
-        """Which matches could not be continued by the last `load_state_dict`, if any."""
+        """Message about matches that the last `load_state_dict` could not continue, or empty."""
         arrays = stepper.arrays
         self.obs = torch.from_numpy(arrays.obs)
-        """Rows of the seats that decide, float32 [N, S, D]; those of others are old."""
+        """Rows of the deciding seats, float32 [N, S, D]; other rows are stale."""
         self.final_obs = torch.from_numpy(arrays.final_obs)
-        """Last rows of the seats that were cut off in the last step, float32 [N, S, D]; those of others are old."""
+        """Final rows of the seats truncated in the last step, float32 [N, S, D]; other rows are stale."""
         self.deciding = torch.from_numpy(arrays.deciding)
         """Seats that act in the next step, bool [N, S]."""
         self.reward = torch.from_numpy(arrays.reward)
-        """Rewards that arrived in the last step, float32 [N, S], by any seat's action."""
+        """Rewards received in the last step, float32 [N, S], from any seat's action."""
         self.terminated = torch.from_numpy(arrays.terminated)
-        """Seats that ended in the last step by the rules, bool [N, S]."""
+        """Seats terminated by the rules in the last step, bool [N, S]."""
         self.truncated = torch.from_numpy(arrays.truncated)
-        """Seats that were cut off in the last step, bool [N, S]."""
+        """Seats truncated in the last step, bool [N, S]."""
         self.outcome = torch.from_numpy(arrays.outcome)
-        """Results, int64 [N]: -1 for a running match, else bits of the seats in the lead, 0 if all are equal."""
+        """Results, int64 [N]: -1 for a running match, else the leading seats as bits, 0 if all seats tie."""
         self.length = torch.from_numpy(arrays.length)
         """Moves of the matches that ended in the last step, int64 [N], 0 for others."""
         self._seed, self._first = plan.seed, plan.first
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy the seeds and decisions: a copy has matches of its own, played again to where these are."""
+        """Copy the seeds and decisions; the copy replays its own matches up to the same position."""
         workers = 0 if isinstance(self._stepper, MatchStepper) else self._stepper.workers
         return _repeated, (
             self._plan,
@@ -74,14 +74,13 @@ class MatchBatch:
     def match(self, i: int) -> ImportedMatch:
         """Return match i; raises `ConfigError` if worker processes hold it."""
         if not isinstance(self._stepper, MatchStepper):
-            raise ConfigError("env.workers: worker processes hold the matches, and this player needs them; give 0")
+            raise ConfigError("env.workers: this player needs the matches, but worker processes hold them; set it to 0")
         return self._stepper.matches[i]
 
     def step(self, actions: Tensor) -> None:
-        """Make a move in every match with actions float32 [N, S, A]; only rows of deciding seats are read.
+        """Make a move in every match with actions float32 [N, S, A]; only the rows of deciding seats are read.
 
-        Raises `InputError` for illegal actions and for invalid output of a game. The batch cannot be stepped after
-        that.
+        Raises `InputError` for illegal actions and for invalid game output. The batch cannot be stepped afterwards.
         """
         shape = (self.num_envs, self.seats, self.action_size)
         if actions.shape != shape:
@@ -89,11 +88,11 @@ class MatchBatch:
         self._stepper.step(actions.float().numpy())
 
     def seat_stats(self, rows: Tensor) -> Tensor:
-        """Return the moves of the matches that just ended for seats `rows` [R] of all N * S, float64 [R, 1]."""
+        """Return the length of the matches that just ended for seats `rows` [R] of all N * S, float64 [R, 1]."""
         return self.length[rows // self.seats].double().unsqueeze(1)
 
     def restart(self, mask: Tensor) -> None:
-        """Begin new matches in `mask` bool [N], without a result of those before."""
+        """Start new matches where `mask` bool [N] is set, discarding the results of the previous ones."""
         self._stepper.restart(mask.numpy())
 
     def state_dict(self) -> dict[str, Any]:
@@ -110,10 +109,10 @@ class MatchBatch:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue the matches of a `state_dict`, of any number of workers, by playing them again.
+        """Continue the matches of a `state_dict` by replaying them, whatever the number of workers.
 
-        A match of a game that plays otherwise than before begins again, and `unsaved` says so. Raises `ContentError`,
-        before any change, for a state of another game or other sizes.
+        A match that does not replay identically restarts, and `unsaved` reports it. Raises `ContentError`, before any
+        change, for a state of another game or other sizes.
         """
         require(state["id"] == self.contract["id"], f"id: is {state['id']}; must be {self.contract['id']}")
         counts = torch.zeros(self.num_envs, dtype=torch.int64)
@@ -124,14 +123,14 @@ class MatchBatch:
         matches = StoredMatches(episodes.numpy(), moves.numpy(), actions.numpy(), state["digests"])
         lost = sum(self._stepper.load(self._seed, self._first, matches))
         self.unsaved = (
-            f"{self.rows.name}: {lost} of {self.num_envs} matches do not repeat from their seeds and decisions, so "
-            "they start again"
+            f"{self.rows.name}: {lost} of {self.num_envs} matches could not be replayed from their seeds and "
+            "decisions, so they restart"
             if lost
             else ""
         )
 
     def close(self) -> None:
-        """Close the games, and stop the worker processes."""
+        """Close the games and stop the worker processes."""
         self._stepper.close()
 
 
@@ -149,11 +148,11 @@ def make_batch(
     roles: Sequence[str] = (),
     twin: bool = False,
 ) -> MatchBatch:
-    """Create N matches of a game (`match.make_match`), stepped by `workers` processes, or by this one if 0.
+    """Create N matches of a game (`match.make_match`), stepped by `workers` processes, or by this process if 0.
 
-    `first` is the number of the first match among those of all training processes. `outcome`, "module:function",
-    returns the scores [S] by which seats lead, for the sums of their rewards, float64 [S]; `roles` are as in
-    `rows.SeatRows`. With `twin`, OpenSpiel plays a game of PettingZoo (`twins.py`). Raises `InputError`.
+    `first` is the index of the first match across all training processes. `outcome`, "module:function", maps the seats'
+    total rewards, float64 [S], to the scores [S] that rank them. `roles` are as in `rows.SeatRows`. With `twin`,
+    OpenSpiel plays a PettingZoo game (`twins.py`). Raises `InputError`.
     """
     plan = BatchPlan(package, game_id, dict(kwargs), num_envs, seed, first, observation, outcome, tuple(roles), twin)
     if not 0 <= workers <= num_envs:
@@ -174,12 +173,12 @@ def _batch_of(plan: BatchPlan, workers: int) -> MatchBatch:
 
 
 def _repeated(plan: BatchPlan, workers: int, state: Mapping[str, Any], arrays: Sequence[np.ndarray]) -> MatchBatch:
-    """Return a copy of a batch; raises `InputError` for a game that plays otherwise than before."""
+    """Return a copy of a batch; raises `InputError` if the matches do not replay identically."""
     batch = _batch_of(plan, workers)
     batch.load_state_dict(state)
     if batch.unsaved:
         batch.close()
-        raise InputError(f"{batch.unsaved}: they cannot be copied; make another batch, and reset it")
+        raise InputError(f"{batch.unsaved}: they cannot be copied; create and reset a new batch")
     for rows, copied in zip(batch._stepper.arrays, arrays, strict=True):
         rows[:] = copied  # the results of the last step, too
     return batch

@@ -1,8 +1,8 @@
-"""Whether a game of PettingZoo and its twin in OpenSpiel are equal: both play the same games, move by move.
+"""Test whether a PettingZoo game and its OpenSpiel twin are equal by playing the same games, move by move.
 
-Both must agree on who decides, what is legal, how the game ends, what it pays and what a deciding seat observes. They
-must agree in games of random legal actions, and in games that the twin adds for rules that random play seldom meets.
-The first difference rejects the twin.
+Both must agree on who decides, the legal actions, how the game ends, its rewards and the deciding seat's observation.
+They are compared in games of random legal actions and in fixed games for rules that random play seldom reaches. The
+first difference rejects the twin.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from sparring.envs.imported.rows import SeatRows
 from sparring.envs.imported.twins import Twin, TwinMatch, find_twin
 
 GAMES = 200
-"""Random games that are replayed."""
+"""Number of random games to replay."""
 NAMED = 4
-"""Actions that a difference names, at most."""
+"""Maximum number of actions listed in a difference."""
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,15 @@ class Equality:
     difference: str
     """The first difference, empty for equal games."""
     games: int
-    """Random games that were equal."""
+    """Number of equal random games."""
     faster: float
-    """Time of PettingZoo's game in parts of the twin's."""
+    """Time of PettingZoo's game divided by the twin's."""
 
 
 def equality(game_id: str, kwargs: Mapping[str, Any]) -> Equality:
-    """Test the twin of a game of PettingZoo with its options `kwargs`; a process tests each once.
+    """Test the twin of a PettingZoo game with options `kwargs`; the result is cached per process.
 
-    Raises `ConfigError` without a twin, without OpenSpiel, and for an option that the twin lacks.
+    Raises `ConfigError` without a twin, without OpenSpiel, or for an option that the twin lacks.
     """
     return _tested(game_id, tuple(sorted(kwargs.items())))
 
@@ -68,22 +68,22 @@ def _tested(game_id: str, options: tuple[tuple[str, Any], ...]) -> Equality:
             games += not line
         kind = twin_match.game.get_type()
         if not difference and kind.chance_mode.name != "DETERMINISTIC":
-            difference = "its chance is drawn otherwise, so that games cannot be compared"
+            difference = "it samples chance differently, so the games cannot be compared"
         if not difference and not twin_match.twin.columns:
-            difference = "what PettingZoo's players observe is not put together from its tensor"
+            difference = "PettingZoo's observations cannot be built from its tensor"
     finally:
         match.close()
     return Equality(twin_match.twin, difference, games, replay.seconds[0] / max(replay.seconds[1], 1e-9))
 
 
 def _games(twin: Twin, kwargs: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[int]]]:
-    """Yield the games to replay: how a report names them, and their actions, none for random ones."""
+    """Yield the label and the actions of each game to replay; random games have no actions."""
     yield from (("a known game", line) for line in twin.lines(kwargs))
     yield from ((f"random game {number + 1}", ()) for number in range(GAMES))
 
 
 class _Replay:
-    """Both games, played by the same actions."""
+    """Both games, played with the same actions."""
 
     def __init__(self, match: ImportedMatch, twin: TwinMatch, rows: SeatRows) -> None:
         self._match, self._twin, self._rows = match, twin, rows
@@ -91,7 +91,7 @@ class _Replay:
         self.moves, self.seconds = 0, [0.0, 0.0]
 
     def difference(self, seed: int, line: Sequence[int]) -> str:
-        """Play a game by `line`, and by random legal actions without one; return the first difference, or nothing."""
+        """Play a game along `line`, or with random legal actions without one; return the first difference, or ""."""
         match, twin = self._match, self._twin
         try:
             match.reset(seed)
@@ -118,26 +118,26 @@ class _Replay:
             return raised(error)
 
     def _unequal(self) -> str:
-        """Return what differs in the current position, or nothing."""
+        """Return the difference in the current position, or ""."""
         match, twin, name = self._match, self._twin, self._twin.twin.name
         if match.over != twin.over:
             ends, goes_on = ("PettingZoo", name) if match.over else (name, "PettingZoo")
-            return f"the game ends in {ends}, and goes on in {goes_on}"
+            return f"the game ends in {ends} but continues in {goes_on}"
         for what in ("rewards", "terminated", "truncated"):
             values, others = getattr(match, what), getattr(twin, what)
             if (values != others).any():
                 seat = int((values != others).argmax())
-                return f"{what} of {match.seats[seat]} is {values[seat]:g}, and {others[seat]:g} in {name}"
+                return f"{what} of {match.seats[seat]} is {values[seat]:g}, but {others[seat]:g} in {name}"
         if match.deciding() != twin.deciding():
             deciding, others = (", ".join(match.seats[seat] for seat in m.deciding()) for m in (match, twin))
-            return f"{deciding} decides, and {others} in {name}"
+            return f"{deciding} decides, but {others} in {name}"
         for seat in match.deciding():
             if what := self._unequal_rows(seat):
                 return what
         return ""
 
     def _unequal_rows(self, seat: int) -> str:
-        """Return what differs in the legal actions and the observation of a deciding seat, or nothing."""
+        """Return the difference in a deciding seat's legal actions or observation, or ""."""
         match, twin, rows, name = self._match, self._twin, self._rows, self._twin.twin.name
         mask = match.mask(seat)
         legal = np.ones(len(twin.mask(seat)), dtype=bool) if mask is None else np.asarray(mask) == 1
@@ -147,7 +147,7 @@ class _Replay:
             only, others = (np.flatnonzero(side).tolist() for side in (legal & ~other, other & ~legal))
             actions = ", ".join(map(str, (only or others)[:NAMED]))
             where = ("PettingZoo", name) if only else (name, "PettingZoo")
-            return f"{who} may take {actions} in {where[0]}, and may not in {where[1]}"
+            return f"{who} may take {actions} in {where[0]} but not in {where[1]}"
         if not twin.twin.columns:
             return ""
         row, rebuilt = rows.blank[seat], rows.blank[seat]
@@ -159,7 +159,7 @@ class _Replay:
         self._spend(middle - started, time.perf_counter() - middle)
         if (row != rebuilt).any():
             column = int((row != rebuilt).argmax())
-            return f"{who} observes {row[column]:g} in column {column}, and {rebuilt[column]:g} in {name}"
+            return f"{who} observes {row[column]:g} in column {column}, but {rebuilt[column]:g} in {name}"
         return ""
 
     def _spend(self, seconds: float, of_twin: float) -> None:
@@ -168,10 +168,10 @@ class _Replay:
 
 
 def chosen(env: ImportedEnvConfig, opponents: Sequence[str]) -> tuple[bool, str]:
-    """Return whether a run plays the twin of its game, as `env.twin` says, and a line that tells which it plays.
+    """Return whether a run plays the twin of its game under `env.twin`, and a line that reports the choice.
 
-    `auto` plays PettingZoo's own game for an opponent that is a Python object, which may read the match. The line is
-    empty where there is nothing to choose. Raises `ConfigError` for `on` without an equal twin.
+    `auto` plays PettingZoo's own game if an opponent is a Python object, since it may read the match. The line is empty
+    if there is nothing to choose. Raises `ConfigError` for `on` without an equal twin.
     """
     if env.package != "pettingzoo" or env.twin == "off":
         return False, ""
@@ -183,10 +183,11 @@ def chosen(env: ImportedEnvConfig, opponents: Sequence[str]) -> tuple[bool, str]
     start = f"env.twin={env.twin}"
     objects = [text for text in opponents if is_code(text)]
     if env.twin == "auto" and objects:
-        return False, f"{start}: PettingZoo's own matches, for {objects[0]} is a Python object, which may read them"
+        return False, f"{start}: playing PettingZoo's own matches, since {objects[0]} is a Python object that may "
+        "read them"
     if env.twin == "auto" and find_spec("pyspiel") is None:
         how = "run `sparring install open-spiel`"
-        return False, f"{start}: PettingZoo's own matches; those of OpenSpiel's {twin.name} are faster: {how}"
+        return False, f"{start}: playing PettingZoo's own matches; OpenSpiel's {twin.name} is faster: {how}"
     try:
         tested = equality(env.id, env.kwargs)
         difference = tested.difference
@@ -197,11 +198,11 @@ def chosen(env: ImportedEnvConfig, opponents: Sequence[str]) -> tuple[bool, str]
     if not difference:
         return True, f"{start}: {described(tested)}"
     if env.twin == "on":
-        raise ConfigError(f"{start}: OpenSpiel's {twin.name} differs from {env.id}: {difference}; give env.twin=off")
-    return False, f"{start}: PettingZoo's own matches, for OpenSpiel's {twin.name} differs: {difference}"
+        raise ConfigError(f"{start}: OpenSpiel's {twin.name} differs from {env.id}: {difference}; set env.twin=off")
+    return False, f"{start}: playing PettingZoo's own matches, since OpenSpiel's {twin.name} differs: {difference}"
 
 
 def described(tested: Equality) -> str:
-    """Return what a passed test showed."""
+    """Describe a passed test."""
     same = "decisions, legal actions, observations, rewards and ends"
-    return f"the matches are those of OpenSpiel's {tested.twin.name}: equal {same} in {tested.games} random games"
+    return f"playing OpenSpiel's {tested.twin.name}: {same} were equal in {tested.games} random games"

@@ -1,4 +1,4 @@
-"""Masks of legal actions as games of other packages give them: their form, and where they are.
+"""Read masks of legal actions in imported games: their format and location.
 
 `action_mask` at the top of an observation or of the infos is read. A mask holds 1 for every legal action and 0 for the
 others: K values, the alternatives of all choices one after the other, or one array for each choice. Entries that look
@@ -21,15 +21,15 @@ METHODS = (
     *("action_masks", "action_mask", "valid_action_mask", "valid_action_masks", "legal_action_mask"),
     *("legal_actions_mask", "get_action_mask", "get_action_masks", "get_valid_actions", "get_legal_actions"),
 )
-"""Methods under which environments give masks to other trainers; these are not read either."""
+"""Methods through which environments provide masks to other trainers; these are not read either."""
 NAMES = re.compile(r"mask|legal|valid|avail|allowed|feasible|permitted", re.IGNORECASE)
-"""Parts of the names under which games keep masks."""
+"""Parts of names that games use for masks."""
 LISTS = re.compile(r"(legal|valid|avail\w*|allowed|feasible|permitted)_?(actions?|moves?)", re.IGNORECASE)
 """Names that say the same whatever the form of their values, such as indices of the legal actions."""
 
 
 def alternatives_of(space: Space[Any]) -> list[int]:
-    """Return the alternatives of each choice of an action space; none of numbers and switches."""
+    """Return the number of alternatives of each choice of an action space; none for numbers and switches."""
     if isinstance(space, Discrete):
         return [int(space.n)]
     return space.nvec.ravel().tolist() if isinstance(space, MultiDiscrete) else []
@@ -43,7 +43,7 @@ def flat_mask(mask: Any, sizes: Sequence[int], owner: str) -> np.ndarray:
     """
     count = sum(sizes)
     if type(mask) is np.ndarray and mask.shape == (count,) and mask.dtype.kind in "biuf":
-        return mask  # as nearly always
+        return mask  # the usual case
     if isinstance(mask, np.ndarray) and mask.dtype == object:
         mask = mask.tolist()
     if isinstance(mask, list | tuple) and 1 < len(mask) == len(sizes) and (len(sizes) != count or np.ndim(mask[0])):

@@ -1,7 +1,7 @@
-"""One match of a game of another package, whatever its rules on turns: the interface of the adapters.
+"""One match of an imported game, turn-based or simultaneous: the interface of the adapters.
 
-A match asks some of its seats for decisions: one in a turn-based game, every live seat in a simultaneous one, and any
-set between these, as the game wants. S is the number of seats, K the number of alternatives of an action.
+At each move some seats decide: one in a turn-based game, every live seat in a simultaneous one, or any subset. S is the
+number of seats, K the number of alternatives of an action.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from sparring.envs.imported.config import ImportedEnvConfig
 class ImportedMatch(Protocol):
     """A match, undefined before the first `reset`.
 
-    The arrays are written in place: their owner may be a batch, which replaces them by rows of larger ones.
+    The arrays are written in place: a batch may own them and replace them with rows of larger arrays.
     """
 
     seats: tuple[str, ...]
     """Names of the players, by seat."""
     observation_spaces: list[Space[Any]]
-    """What each seat observes, without its mask."""
+    """Observation space of each seat, without its mask."""
     action_spaces: list[Space[Any]]
-    """How each seat acts."""
+    """Action space of each seat."""
     masked: bool
     """Whether `mask` says which actions are legal."""
     longest: int | None
     """Maximum number of moves of a match, None if unknown."""
     remarks: tuple[str, ...]
-    """Lines to say before the game is learned."""
+    """Notes to print before training."""
     rewards: np.ndarray
-    """Rewards that arrived in the last move, float64 [S]."""
+    """Rewards received in the last move, float64 [S]."""
     terminated: np.ndarray
     """Seats for which the match is over by its rules, bool [S]; set until the next `reset`."""
     truncated: np.ndarray
@@ -48,18 +48,18 @@ class ImportedMatch(Protocol):
     """Whether the match has ended for all seats."""
 
     def reset(self, seed: int) -> None:
-        """Begin a match, in which chance is determined by `seed`, an integer from 0 to 2^31 - 1."""
+        """Start a match; `seed`, an integer from 0 to 2^31 - 1, determines chance."""
 
     def deciding(self) -> list[int]:
         """Return the seats that act in the next move, in ascending order; none if and only if the match is over."""
 
     def observe(self, seat: int) -> Any:
-        """Return what a deciding seat observes, or a seat that ended last; the next move may overwrite it."""
+        """Return the observation of a deciding or just-ended seat; the next move may overwrite it."""
 
     def mask(self, seat: int) -> np.ndarray | None:
-        """Return the legal actions of a deciding seat, 1 or true, of K; None if all are.
+        """Return the mask [K] of a deciding seat, 1 or true for legal actions; None if all are legal.
 
-        Raises `InputError` for a mask that comes late, is missing or has another form.
+        Raises `InputError` for a late, missing or malformed mask.
         """
 
     def step(self, actions: Mapping[int, Any]) -> None:
@@ -69,7 +69,7 @@ class ImportedMatch(Protocol):
         """Return a picture, uint8 [H, W, 3], or a text, as the game's render mode says."""
 
     def close(self) -> None:
-        """Release what the game holds."""
+        """Release the game's resources."""
 
 
 def make_match(
@@ -97,7 +97,7 @@ def make_match(
 
 
 def check_promotion(env: ImportedEnvConfig, games: int) -> None:
-    """Raise `ConfigError` for a game of other than two seats, which a sequential test cannot compare."""
+    """Raise `ConfigError` unless the game has two seats, as a sequential test requires."""
     match = make_match(env.package, env.id, env.kwargs, observation=env.observation)
     seats = len(match.seats)
     match.close()
@@ -113,7 +113,7 @@ def raised(error: BaseException) -> str:
 
 
 def raised_where(error: BaseException) -> str:
-    """Return the same with the line of the game's own file, not of a package that it uses, from which it came."""
+    """Return the same with the line in the game's own file, not in a package that it uses."""
     frames = [
         (frame.f_globals.get("__name__", ""), frame.f_code.co_filename, n) for frame, n in walk_tb(error.__traceback__)
     ]

@@ -1,4 +1,4 @@
-"""Modules of games, and names of the games of all packages, to find one without its package or misspelled."""
+"""Look up game modules and names in all packages, given a misspelled name or one without its package."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sparring.envs.imported.config import KNOWN_GAME
 from sparring.envs.imported.match import raised, raised_where
 
 ALIKE = 0.75
-"""Least likeness of a name to the one that was meant."""
+"""Minimum similarity of a suggested name."""
 TOPS = ("pettingzoo", "mpe2")
 VERSION = re.compile(r"[_-]v\d+$")
 HOW = {
@@ -28,7 +28,7 @@ HOW = {
 
 
 def found_elsewhere(name: str) -> str:
-    """Return "; OpenSpiel has NAME: check it as ..." for the game of any package that `name` means, or nothing."""
+    """Return "; OpenSpiel has NAME: check it as ..." for the game that `name` matches in any package, or ""."""
     games = list(_names())
     names = {alias.lower(): game for game in games for alias in _aliases(game[1])}
     names |= {game[1].lower(): game for game in games}
@@ -41,7 +41,7 @@ def found_elsewhere(name: str) -> str:
 
 
 def _names() -> Iterator[tuple[str, str]]:
-    """Yield package and id of every game that is installed; where short names are equal, the last counts."""
+    """Yield package and id of every installed game; of equal short names the last one counts."""
     yield from (("gymnasium", name) for name in sorted(gymnasium.registry, key=lambda name: ("/" not in name, name)))
     for top in TOPS:
         spec = find_spec(top)
@@ -60,7 +60,7 @@ def _aliases(name: str) -> list[str]:
 
 
 def module_of(game_id: str, name: str) -> ModuleType:
-    """Import the module `name` of a game. Raises `ConfigError` for whatever its code raises."""
+    """Import the module `name` of a game. Raises `ConfigError` for any exception."""
     try:
         return import_module(name)
     except Exception as error:
@@ -70,7 +70,7 @@ def module_of(game_id: str, name: str) -> ModuleType:
 
 
 def _similar(module_name: str, error: ModuleNotFoundError) -> str:
-    """Return where to look for the module that is missing, or what installs the packages of a game."""
+    """Return a hint on where to look for the missing module, or how to install a game's packages."""
     if not module_name.startswith(str(error.name)):
         group = module_name.split(".")[1:2]
         packaged = module_name.startswith("pettingzoo.") and group

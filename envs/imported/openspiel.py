@@ -1,8 +1,8 @@
 """Matches of OpenSpiel's games (`pyspiel`): turn-based and simultaneous ones, with chance sampled here.
 
-Players see the tensor of their information state, which holds all that they remember. Without one they see the tensor
-of their current observation. Both have the same shape and meaning for every player. Rewards are differences of
-`State.returns`. In some games, such as 2048, `State.rewards` does not change before a chance node.
+Players observe the tensor of their information state, which contains everything they remember, or else the tensor of
+their current observation. Both have the same shape and meaning for every player. Rewards are differences of
+`State.returns`, since in some games, such as 2048, `State.rewards` does not change before a chance node.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from sparring.envs.imported.match import ImportedMatch, raised
 from sparring.envs.imported.names import found_elsewhere, module_of
 
 CHANCE, SIMULTANEOUS = -1, -2
-"""Values of `State.current_player` beside the players; others mean the end."""
+"""Special values of `State.current_player`; other negative values mean the end."""
 PLACE = re.compile(r"^/\S+:\d+ ")
-"""Of OpenSpiel's source, before a message."""
+"""Source location that OpenSpiel puts before a message."""
 
 
 def make(
@@ -46,7 +46,7 @@ def make(
 
 
 def open_parts(game_id: str, kwargs: Mapping[str, Any], observation: str) -> tuple[Any, list[Any], list[int], bool]:
-    """Return the game, what writes the tensor of each player, its shape, and whether rewards come on the way.
+    """Return the game, each player's tensor writer, its shape, and whether rewards arrive before the end.
 
     Raises `ConfigError` as `make` does.
     """
@@ -86,7 +86,7 @@ def open_game(game_id: str, kwargs: Mapping[str, Any]) -> Any:
 
 
 def is_constant_sum(game_id: str, kwargs: Mapping[str, Any]) -> bool:
-    """Return whether the package says of a game that its players' returns add up to the same number in every match."""
+    """Return whether a game is registered as constant-sum."""
     import pyspiel
 
     kinds, utility = pyspiel.GameType.Utility, _load(pyspiel, game_id, dict(kwargs)).get_type().utility
@@ -94,14 +94,14 @@ def is_constant_sum(game_id: str, kwargs: Mapping[str, Any]) -> bool:
 
 
 def is_zero_sum(game_id: str, kwargs: Mapping[str, Any]) -> bool:
-    """Return whether the package says of a game that its players' returns add up to 0 in every match."""
+    """Return whether a game is registered as zero-sum."""
     import pyspiel
 
     return bool(_load(pyspiel, game_id, dict(kwargs)).get_type().utility == pyspiel.GameType.Utility.ZERO_SUM)
 
 
 def _load(pyspiel: Any, game_id: str, kwargs: dict[str, Any]) -> Any:
-    """Return the game; its name is looked up first, for the package's own message lists all names on many lines.
+    """Return the game; its name is checked first, because the package's own message lists all names on many lines.
 
     `module:name` imports the module first, which registers the game.
     """
@@ -127,7 +127,7 @@ def _load(pyspiel: Any, game_id: str, kwargs: dict[str, Any]) -> Any:
 
 
 def stated_options(game_id: str) -> tuple[str, dict[str, Any]]:
-    """Return a game without the options that stand in its name, and these: goofspiel(num_cards=4)."""
+    """Split a game such as goofspiel(num_cards=4) into its name and its options."""
     import pyspiel
 
     module = module_of_game("openspiel", game_id)
@@ -138,14 +138,14 @@ def stated_options(game_id: str) -> tuple[str, dict[str, Any]]:
 
 
 def _spoken(error: Exception) -> str:
-    """Return an exception in one line without the place in OpenSpiel's own source, and with the values it compared."""
+    """Return an exception in one line, without the location in OpenSpiel's source but with the compared values."""
     lines = [PLACE.sub("", line) for line in str(error).strip().splitlines()]
     return f"{type(error).__name__}: {', but '.join(lines[:2])}" if lines else type(error).__name__
 
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Keep what OpenSpiel writes to stderr before it raises: the exception says the same."""
+    """Capture what OpenSpiel writes to stderr before it raises: the exception says the same."""
     sys.stderr.flush()
     stderr, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
@@ -158,7 +158,7 @@ def _silent() -> Iterator[None]:
 
 
 def seat_rows(asked: Sequence[tuple[SpielMatch, int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Return what deciding seats observe, float32 [R, F], and what they may do, bool [R, K].
+    """Return the observations, float32 [R, F], and legal actions, bool [R, K], of deciding seats.
 
     `asked` are R pairs of a match, all of one game, and a seat. All are written at once, which is faster than one by
     one. R is at least 1.
@@ -180,14 +180,14 @@ def seat_rows(asked: Sequence[tuple[SpielMatch, int]]) -> tuple[np.ndarray, np.n
 class SpielMatch:
     """A match of a `pyspiel.Game`; `state` is its current state, for players that need the game itself.
 
-    Each of `observers` writes what its player sees to its own array, which is faster than the lists of `State`. The
-    game pays `on_the_way`, or at the end.
+    Each of `observers` writes its player's observation to its own array, which is faster than the lists of `State`.
+    Rewards arrive `on_the_way` or only at the end.
     """
 
     masked = True
     remarks: tuple[str, ...] = ()
     columns: np.ndarray | None = None
-    """Where what a seat observes is in its tensor, int64 [S, F]; None if it is the tensor."""
+    """Indices of a seat's observation in its tensor, int64 [S, F]; None for the whole tensor."""
 
     def __init__(self, game: Any, observers: list[Any], shape: list[int], on_the_way: bool) -> None:
         self.game, self.over = game, False
@@ -200,12 +200,12 @@ class SpielMatch:
         self.rewards = np.zeros(count)
         self.terminated, self.truncated = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
         self._tensors, self._shape = [observer.tensor for observer in observers], box.shape
-        # the method of the C++ object, where there is one, without the package's wrapper
+        # the C++ method, if there is one, without the package's wrapper
         self._writers = [getattr(observer, "_observation", observer).set_from for observer in observers]
         self._on_the_way, self._random = on_the_way, random.Random()
         self._seed: int | None = None
         self._turn: list[int] = []
-        self._sequential = True  # whether the next decision is that of one player
+        self._sequential = True  # whether a single player decides next
 
     def reset(self, seed: int) -> None:
         """See `ImportedMatch.reset`."""
@@ -231,7 +231,7 @@ class SpielMatch:
         return np.array(self.state.legal_actions_mask(seat), dtype=bool)
 
     def tensor(self, seat: int) -> np.ndarray:
-        """Return what a seat sees as OpenSpiel writes it, float32 [T]; the next call for the seat overwrites it."""
+        """Return a seat's tensor as OpenSpiel writes it, float32 [T]; the next call for the seat overwrites it."""
         self._writers[seat](self.state, seat)
         tensor: np.ndarray = self._tensors[seat]
         return tensor
@@ -250,7 +250,7 @@ class SpielMatch:
         else:  # a player without a choice has the action 0
             state.apply_actions([actions.get(seat, 0) for seat in range(len(self.seats))])
             player = SIMULTANEOUS
-        if player >= 0:  # as nearly always
+        if player >= 0:  # the usual case
             self._turn = [player]
         else:
             self._advance()
@@ -266,7 +266,7 @@ class SpielMatch:
         return str(self.state)
 
     def close(self) -> None:
-        """Do nothing: the game holds memory only."""
+        """Do nothing: the game holds only memory."""
 
     def _advance(self) -> None:
         """Sample chance up to the next decision or the end."""

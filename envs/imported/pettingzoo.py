@@ -1,9 +1,9 @@
 """Matches of PettingZoo's games: its AEC interface, whose agents act in turn, and its parallel one.
 
 In the AEC interface `rewards` holds what each agent got in the last step, and `last()` pays an agent the sum since
-its last turn. Here the reader of `ImportedMatch.rewards` sums them, and a game whose `last()` pays another sum is
-refused. An agent that has ended takes one more step, None, which removes it; that is not a move. Agents may end at
-different times, and none returns.
+its last turn. Here the reader of `ImportedMatch.rewards` sums them, and a game is refused if its `last()` pays another
+sum. An agent that has ended takes one more step, None, which removes it; this is not counted as a move. Agents may end
+at different times, and none returns.
 
 A mask of legal actions is in the observation or in the infos, each under `action_mask` (`masks.py`). Infos need
 not hold one from the start. Until a seat's first mask of a match all its actions are legal; from then on each of its
@@ -30,7 +30,7 @@ from sparring.envs.imported.match import ImportedMatch, raised_where
 from sparring.envs.imported.names import module_of
 
 CHECKS = (OrderEnforcingWrapper, AssertOutOfBoundsWrapper, TerminateIllegalWrapper)
-"""Wrappers that leave agents, rewards and ends to the game; reading these from it directly is faster."""
+"""Wrappers that do not change agents, rewards and ends; reading these from the game directly is faster."""
 SAME_REWARD = 1e-6
 """Largest share by which sums of the same rewards differ."""
 ROUNDS = 8
@@ -39,7 +39,7 @@ ROUNDS = 8
 
 @dataclass(frozen=True)
 class FirstLook:
-    """What the first moves of a game showed."""
+    """Masks seen in the first moves of a game."""
 
     masked: bool
     """Whether any observation or info held a mask."""
@@ -49,7 +49,7 @@ class FirstLook:
 
 
 _looks: dict[tuple[Any, str], FirstLook] = {}
-"""First looks by the function that makes the game, and its options."""
+"""Cache of first looks by the game's factory function and options."""
 
 
 def make(
@@ -105,7 +105,7 @@ def _function(game_id: str) -> Any:
 
 
 class AgentSeats(ABC):
-    """What both interfaces share: agents as seats, spaces without masks, ends and rewards by seat."""
+    """Shared code of both interfaces: agents as seats, spaces without masks, ends and rewards by seat."""
 
     longest: int | None = None
 
@@ -193,13 +193,13 @@ class AgentSeats(ABC):
                 actions = {seat: draw_legal(self.action_spaces[seat], self.mask(seat), random) for seat in self._turn}
                 decisions += len(actions)
                 self.step(actions)
-            except Exception:  # the matches that count meet it too, and say where
+            except Exception:  # the real matches meet it too, and report where
                 break
             self.masked = self.masked or any(map(self._has_info_mask, seats))
         return FirstLook(self.masked, promised, tuple(self._remarks(unread)))
 
     def _remarks(self, unread: Mapping[str, str]) -> Iterator[str]:
-        """Yield what to say of masks that are not read, each key with where it is."""
+        """Yield a note on each mask that is not read, by key and location."""
         for key, owner in unread.items():
             if key.endswith(f".{MASK}"):
                 raise ConfigError(f"{self._name}: {owner} has a mask inside, {key}; give it at the top, as {MASK!r}")
@@ -313,7 +313,7 @@ class TurnMatch(AgentSeats):
                 self._due[seat] += reward
 
     def _check_paid(self, agent: Any) -> None:
-        """Raise `InputError` if the agent whose turn it is gets another reward than its sum, which is learned from."""
+        """Raise `InputError` if the agent to move gets a reward that differs from its sum, which training uses."""
         paid, due = self._game.last(observe=False)[1], self._due[self._seat_of(agent)]
         if abs(paid - due) > SAME_REWARD * max(1.0, abs(due)):
             raise InputError(
@@ -404,7 +404,7 @@ class ParallelMatch(AgentSeats):
             self._finish()
 
     def _values(self, name: str, count: int, values: Any) -> Any:
-        """Return what the game's `name` gave; raise `InputError` unless it is `count` mappings."""
+        """Return the result of the game's `name`; raise `InputError` unless it is `count` mappings."""
         if not isinstance(values, tuple | list) or [isinstance(value, Mapping) for value in values] != [True] * count:
             raise InputError(
                 f"{self._name}: its {name} does not fit PettingZoo's parallel interface; return {count} mappings of "

@@ -1,11 +1,11 @@
-"""Rows of numbers for the seats of a game: observation, mask of legal actions and role, and actions read from a row.
+"""Numeric rows for the seats of a game: observation, mask of legal actions and role; actions are read from rows too.
 
 An observation row is `[features F][mask K, if masked][number of the role, if several]`, D columns. Features are
 flattened as by `gymnasium.wrappers.FlattenObservation`: Discrete and MultiDiscrete become one-hot, Dict and Tuple are
 concatenated. Boxes of uint8 are scaled from their bounds to [0, 1] afterwards, because 255 would saturate a network.
-An observation outside of its space is refused, except for numbers outside the bounds of a Box. Seats share a role, and
-so a policy, if they are named together. By default they do if they have equal spaces and names that differ by a number
-only, such as adversary_0 and adversary_1. Roles may differ in what they observe and in the alternatives of their
+An observation outside of its space is refused, except for numbers outside the bounds of a Box. Seats named together
+share a role, and so a policy. By default seats share one if they have equal spaces and names that differ only by a
+number, such as adversary_0 and adversary_1. Roles may differ in what they observe and in the alternatives of their
 choices: features are padded by zeros, and the mask forbids alternatives that a role does not have.
 
 An action row has A columns: the index of each choice, or the numbers or switches of a Box or MultiBinary.
@@ -31,7 +31,7 @@ from sparring.envs.spaces import action_sizes, to_actions
 IMAGE_SIDE = 16
 """A uint8 Box with two axes of at least this length is an image; a smaller one, such as a 7 x 7 view, is flattened."""
 ENCODED = 2
-"""Version of the contracts with spaces that version 1 showed otherwise: Discrete as equal columns, uint8 unscaled."""
+"""Version of contracts whose spaces version 1 encoded differently: Discrete as equal columns, uint8 unscaled."""
 BOARD_SIDE = 5
 """A Box of three axes, two of them at least this long, is a picture: a board with planes, or a small view."""
 MOST_SEATS = 62
@@ -115,7 +115,7 @@ class FlatObservations:
         return [np.asarray(flatten(space, value))]
 
     def _numbers(self, space: Box, value: Any, shape: tuple[int, ...]) -> np.ndarray:
-        """Return a copy of `value` in the type of a Box; what does not fit it, such as 0.5 in uint8, is refused."""
+        """Return a copy of `value` in the dtype of a Box; values that do not fit, such as 0.5 in uint8, are refused."""
         try:
             array = np.asarray(value)
         except ValueError:  # lists of unequal lengths
@@ -213,12 +213,12 @@ class SeatRows:
                 else:
                     return
             except (KeyError, IndexError, TypeError):
-                pass  # the general way refuses it
+                pass  # the general path raises the error
         flat = self._flat[seat]
         row[: flat.size] = flat.rows(flat.flatten(observation)[None])[0]
 
     def write_mask(self, seat: int, mask: Any, row: np.ndarray) -> None:
-        """Write a seat's mask to its row; without one, all is legal. Raises `InputError` as `masks.flat_mask` does."""
+        """Write a seat's mask to its row; without one, all actions are legal. Raises as `masks.flat_mask` does."""
         if not self._game_masks:
             return
         if mask is None:
@@ -400,14 +400,14 @@ def _plan(flat: FlatObservations) -> list[tuple[Any, ...]] | None:
 
 
 def _single(numbers: np.ndarray) -> np.ndarray:
-    """Return one number, float32 [1], if all are equal, as for most pictures: that is faster."""
+    """Return one number, float32 [1], if all are equal, as for most pictures; this is faster."""
     return numbers[:1] if (numbers == numbers[0]).all() else numbers
 
 
 def _picture(name: str, space: Space[Any]) -> list[int]:
     """Return [start column, height, width, channels, channels first] of the picture in an observation, if any.
 
-    That is the only large one, else the only board.
+    This is the only large one, else the only board.
     """
     boards: list[list[int]] = []
     start = 0

@@ -1,4 +1,4 @@
-"""States of OpenSpiel's games in which one player decides at a time, for searches that copy them."""
+"""OpenSpiel states with one deciding player at a time, for searches that copy them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TurnState:
         self.action_to_string = whole.action_to_string
 
     def information_state_string(self, player: int) -> str:
-        """Return what `player` remembers: OpenSpiel's text, or all moves in a game without hidden information."""
+        """Return the information state of `player`: OpenSpiel's text, or all moves in a game of perfect information."""
         described = has_text(self.whole.get_game())
         return str(self.whole.information_state_string(player) if described else self.whole.history_str())
 
@@ -37,7 +37,7 @@ class TurnState:
         return len(self.chosen) if self.whole.is_simultaneous_node() else int(self.whole.current_player())
 
     def legal_actions(self) -> list[int]:
-        """Return what the player who decides can do."""
+        """Return the legal actions of the deciding player."""
         return self.whole.legal_actions(self.current_player()) or [0]
 
     def child(self, action: int) -> TurnState:
@@ -53,7 +53,7 @@ class TurnState:
 
 
 def check_copies(game: Any, label: str = "") -> None:
-    """Raise `InputError`, which begins with `label`, for a game that attacks on copies of states do not take.
+    """Raise `InputError`, with `label` first, for a game that attacks on copied states do not support.
 
     It has one player, or hidden information without texts of information states.
     """
@@ -62,7 +62,7 @@ def check_copies(game: Any, label: str = "") -> None:
         raise InputError(f"{begin}: the game has one player; exploiting needs a game with two or more")
     if not has_text(game) and not is_open(game):
         raise InputError(
-            f"{begin}: the game gives no text of an information state, which attacks on copies of states need"
+            f"{begin}: attacks on copied states need the text of information states, which the game does not provide"
         )
 
 
@@ -72,18 +72,18 @@ def has_text(game: Any) -> bool:
 
 
 def is_open(game: Any) -> bool:
-    """Return whether nothing is hidden in a game of OpenSpiel, in which one player decides at a time."""
+    """Return whether an OpenSpiel game has perfect information and one deciding player at a time."""
     kind = game.get_type()
     return bool(kind.information.name == "PERFECT_INFORMATION" and kind.dynamics.name == "SEQUENTIAL")
 
 
 def passive_actions(game: Any) -> Callable[[Any], tuple[int, int]] | None:
-    """Return what gives fold, and check or call, in a state of a poker, -1 for a fold of nothing; None elsewhere."""
+    """Return the actions for fold and for check or call in a poker state, -1 without a fold; None in other games."""
     return POKERS.get(game.get_type().short_name)
 
 
 def _kuhn_actions(state: Any) -> tuple[int, int]:
-    """Return them in Kuhn poker, where a pass is a check before a bet and a fold behind it."""
+    """Return them in Kuhn poker: a pass is a check before a bet and a fold after it."""
     passed, bet = 0, 1
     return (passed, bet) if bet in state.history()[state.num_players() :] else (-1, passed)
 
@@ -129,7 +129,7 @@ def own_path(state: Any) -> list[tuple[tuple[int, str], Any, int]]:
 
 
 def rows_of(match: Any, encoder: SeatRows, states: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Return what the players who decide in `states` [B] see, float32 [B, D], and what they can do, bool [B, K]."""
+    """Return observations float32 [B, D] and legal actions bool [B, K] of the deciding players in `states` [B]."""
     rows, legal = [], np.zeros((len(states), match.game.num_distinct_actions()), dtype=bool)
     for number, state in enumerate(states):
         player = state.current_player()

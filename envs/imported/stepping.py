@@ -1,10 +1,10 @@
-"""N matches of a game of another package, stepped one after the other in this process, in NumPy alone.
+"""N matches of an imported game, stepped one after the other in this process with NumPy.
 
-A match that ends begins again within the step. The e-th episode of match i has a seed that depends on (seed, i, e)
-only. Several processes that share the matches therefore play the same episodes.
+A match that ends restarts within the step. The e-th episode of match i has a seed that depends on (seed, i, e) only.
+Several processes that share the matches therefore play the same episodes.
 
-Games of other packages cannot be saved. A match is restored from its seed and its decisions so far, which are replayed.
-Its state holds a digest of the deciding seats' observations, which detects a game that replays differently.
+Imported games cannot be saved. A match is restored by replaying its decisions from its seed. Its state holds a digest
+of the deciding seats' observations, which detects a game that replays differently.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from sparring.envs.imported.openspiel import SpielMatch, seat_rows
 from sparring.envs.imported.rows import SeatRows
 
 SEEDS = 64
-"""Seeds of a match that are drawn together."""
+"""Number of seeds drawn at a time for a match."""
 EQUAL = 1e-9
-"""Sums of rewards that differ by this share are equal: they may have been added in another order."""
+"""Relative tolerance for equal reward totals, since the order of addition may differ."""
 Outcome = Callable[[np.ndarray], Any]
 
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """Which matches to play: `num_envs` of a game, `first` being the number of the first among those of all processes.
+    """Plan of the matches: `num_envs` of a game; `first` is the index of the first one across all processes.
 
-    `outcome`, "module:function", returns the scores [S] by which seats lead, for the sums of their rewards [S]; `roles`
-    are as in `rows.SeatRows`. With `twin`, OpenSpiel plays a game of PettingZoo (`twins.py`).
+    `outcome`, "module:function", maps the seats' total rewards [S] to the scores [S] that rank them; `roles` are as in
+    `rows.SeatRows`. With `twin`, OpenSpiel plays a PettingZoo game (`twins.py`).
     """
 
     package: str
@@ -60,7 +60,7 @@ class BatchPlan:
 
 
 class BatchArrays(NamedTuple):
-    """What N matches of S seats show after a step; see `batch.MatchBatch`."""
+    """Results of a step in N matches of S seats; see `batch.MatchBatch`."""
 
     obs: np.ndarray
     final_obs: np.ndarray
@@ -75,7 +75,7 @@ class BatchArrays(NamedTuple):
     def of(
         cls, rows: SeatRows, num_envs: int, make: Callable[[tuple[int, ...], Any], np.ndarray] = np.zeros
     ) -> BatchArrays:
-        """Return arrays of zeros; `make` returns one of a shape and a type."""
+        """Return arrays of zeros; `make` creates one from a shape and a dtype."""
         n, s = num_envs, len(rows.seats)
         obs, final_obs = (make((n, s, rows.size), np.float32) for _ in range(2))
         deciding, reward = make((n, s), np.bool_), make((n, s), np.float32)
@@ -88,7 +88,7 @@ class BatchArrays(NamedTuple):
 
 
 class StoredMatches(NamedTuple):
-    """The matches that are running: numbers of their episodes and moves [N], decisions, digests of what is observed.
+    """The running matches: episode and move numbers [N], decisions, and digests of observations.
 
     `actions` float32 [sum of moves, S, A] holds the moves of the first match, then those of the second, and so on.
     """
@@ -100,7 +100,7 @@ class StoredMatches(NamedTuple):
 
 
 class MatchStepper:
-    """The matches of a plan; writes to `arrays`, if given, and to its own otherwise."""
+    """The matches of a plan; writes to `arrays` if given, else to its own."""
 
     def __init__(self, plan: BatchPlan, arrays: BatchArrays | None = None) -> None:
         n, self.plan = plan.num_envs, plan
@@ -139,7 +139,7 @@ class MatchStepper:
         over = []
         for i, (match, turn) in enumerate(zip(self.matches, self._turns, strict=True)):
             try:
-                if len(turn) == 1:  # nearly always, and faster
+                if len(turn) == 1:  # the usual case, and faster
                     match.step({turn[0]: by_seat[turn[0]][i]})
                 else:
                     match.step({seat: by_seat[seat][i] for seat in turn})
@@ -167,7 +167,7 @@ class MatchStepper:
         self._forget()
 
     def restart(self, mask: np.ndarray) -> None:
-        """Begin new matches in `mask` [N], without a result of those before."""
+        """Start new matches where `mask` [N] is set, discarding the results of the previous ones."""
         chosen = np.flatnonzero(mask).tolist()
         for i in chosen:
             self._begin(i)
@@ -175,7 +175,7 @@ class MatchStepper:
         self._forget()
 
     def store(self) -> StoredMatches:
-        """Return what `load` continues from."""
+        """Return the input of `load`."""
         n = len(self.matches)
         empty = np.zeros((0, *self.arrays.deciding.shape, self.rows.action_size), dtype=np.float32)
         decisions = np.stack(self._decisions) if self._decisions else empty
@@ -184,9 +184,9 @@ class MatchStepper:
         return StoredMatches(episodes, self._moves.copy(), actions, [self._digest(i) for i in range(n)])
 
     def load(self, seed: int, first: int, stored: StoredMatches) -> list[bool]:
-        """Play the stored matches again, of a plan with `seed` and `first`; return which played otherwise [N].
+        """Replay the stored matches of a plan with `seed` and `first`; return which ones diverged [N].
 
-        Those begin again, without a result.
+        Diverged matches restart without a result.
         """
         n = len(self.matches)
         self._seed, self._first = seed, first
@@ -229,7 +229,7 @@ class MatchStepper:
                 self._totals[i] += self._rewards[i]
                 self._moves[i] += 1
             self._write([i])
-        except Exception:  # of a game that plays otherwise, to which these decisions need not belong
+        except Exception:  # the game diverged, so these decisions may be illegal
             return False
         return self._digest(i) == digest
 
@@ -251,7 +251,7 @@ class MatchStepper:
             raise InputError(f"{self._where(i)}: the match is over before a player decides; let one decide first")
 
     def _seed_of(self, i: int) -> int:
-        """Return the seed of the current episode of match i; most games take 31 bits."""
+        """Return the seed of the current episode of match i; most games accept 31 bits."""
         block, index = divmod(self._episodes[i], SEEDS)
         if index == 0 or not self._seeds[i]:
             sequence = np.random.SeedSequence((self._seed, self._first + i, block))
@@ -275,7 +275,7 @@ class MatchStepper:
             self.rows.write_mask(seat, match.mask(seat), row)
 
     def _read(self, chosen: Sequence[int]) -> None:
-        """Write the rows of the seats that decide now in the `chosen` matches, and check those of all."""
+        """Write the rows of the seats that decide now in the `chosen` matches, and check all rows."""
         for part in [chosen] if self._spiel else [[i] for i in chosen]:
             try:
                 self._write(part)
@@ -302,7 +302,7 @@ class MatchStepper:
             self._refuse_obs(self.arrays.final_obs, "last observes")
 
     def _leaders(self, over: Sequence[int]) -> np.ndarray:
-        """Return bits of the seats in the lead of the matches `over`, 0 where all are equal."""
+        """Return the leading seats of the matches `over` as bits, 0 if all seats tie."""
         scores = self._totals[over]
         if self._scores:
             scores = np.stack([self._scored(self._scores, totals) for totals in scores])
@@ -334,7 +334,7 @@ class MatchStepper:
         return f"{self.rows.name}: match {self._first + i} ({about})"
 
     def _fail(self, i: int, error: Exception) -> NoReturn:
-        """Raise the error of a game with where it happened; lines of the adapters keep their words."""
+        """Raise a game's error with its location; messages of the adapters are kept."""
         if isinstance(error, InputError):
             text = str(error).removeprefix(f"{self.rows.name}: ")
             raise type(error)(f"{self._where(i)}: {text}") from error
@@ -357,7 +357,7 @@ class MatchStepper:
 
 
 def _function(reference: str) -> Outcome:
-    """Return the function "module:function" of the user that gives scores."""
+    """Return the user's scoring function "module:function"."""
     module, _, name = reference.partition(":")
     try:
         function: Outcome = getattr(import_module(module), name)

@@ -1,4 +1,4 @@
-"""A game of OpenSpiel as a whole tree in arrays: values, best responses and exploitability, exactly.
+"""The full tree of an OpenSpiel game in arrays: exact values, best responses and exploitability.
 
 The tree is built once, breadth first. Nodes of a level are contiguous, so a policy's values take a few NumPy operations
 per level. At a simultaneous move the players decide one after the other, without seeing each other's choices. H nodes,
@@ -30,10 +30,10 @@ from sparring.envs.imported.rows import SeatRows
 from sparring.envs.imported.states import first_state
 
 MOST_NODES = 400_000
-"""Liar's dice with a die of six sides for each of two players has 294,883."""
+"""Liar's dice with one six-sided die for each of two players has 294,883."""
 PLAYOUTS = 200
 SLACK = 1.25
-"""Factor of `MOST_NODES` above which an estimate from `PLAYOUTS` random games saves the attempt."""
+"""Multiple of `MOST_NODES` above which an estimate from `PLAYOUTS` random games skips the build."""
 CHANCE, END = -1, -2
 """Players of nodes at which no player decides."""
 
@@ -49,7 +49,7 @@ class GameTree:
     action: np.ndarray
     """Action that led to the node, int64 [H]; 0 after chance."""
     chance: np.ndarray
-    """Probability of the edge from the parent where that is chance's, else 1, float64 [H]."""
+    """Probability of the edge from the parent if that is a chance node, else 1, float64 [H]."""
     infoset: np.ndarray
     """Information state of a decision, int64 [H]; 0 for others."""
     levels: list[slice]
@@ -81,7 +81,7 @@ class GameTree:
         return self._respond(table, player)[0]
 
     def losses(self, table: np.ndarray) -> np.ndarray:
-        """Return what its player loses at each information state by not responding best there, float64 [I].
+        """Return what the player loses at each information state by not playing a best response there, float64 [I].
 
             own(s) (max_a Q(s, a) - sum_a pi(a | s) Q(s, a))
 
@@ -182,7 +182,7 @@ def _tree(name: str, options: str, observation: str, roles: tuple[str, ...]) -> 
     if sampled or not kind.provides_information_state_string or _estimated_nodes(match.game) > SLACK * MOST_NODES:
         return None
     collecting = gc.isenabled()
-    gc.disable()  # the collector would look through all nodes again and again: half of the time
+    gc.disable()  # repeated garbage collection over all nodes would take half of the time
     try:
         return _Builder(match, SeatRows("openspiel", name, match, kwargs, roles=roles)).build()
     finally:
@@ -216,7 +216,7 @@ def _weight(game: Any, random: np.random.Generator) -> float:
 
 
 class _Open(NamedTuple):
-    """A node without its children yet."""
+    """A node whose children are not built yet."""
 
     state: Any
     last: tuple[tuple[int, int], ...]

@@ -1,8 +1,8 @@
-"""Twins: games of OpenSpiel, in C++, that play by the rules of a game of PettingZoo, in Python.
+"""Twins: OpenSpiel games in C++ with the rules of a PettingZoo game in Python.
 
-A twin's match has PettingZoo's seats, spaces, numbers of actions, masks and observations, which are assembled from
-OpenSpiel's tensor. A policy cannot distinguish them and plays both. This file does not state whether the rules are
-equal: `equality.py` replays games. A twin without `columns` has different rules; the test names them.
+A twin's match has PettingZoo's seats, spaces, action numbers, masks and observations, assembled from OpenSpiel's
+tensor. A policy cannot distinguish the two and plays both. `equality.py` tests by replay whether the rules are equal. A
+twin without `columns` has different rules; the test names them.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from sparring.envs.imported import openspiel, pettingzoo
 from sparring.envs.imported.match import ImportedMatch
 
 CLASSIC = re.compile(r"pettingzoo\.classic\.(?P<name>[a-z]\w*)_v\d+(:(raw_)?env)?")
-"""Games that may have a twin. Any version: the test of equality tells whether it still is one."""
+"""Games that may have a twin, in any version: the equality test decides."""
 DRAWING = ("render_mode", "screen_height", "screen_scaling")
-"""Options that do not change what is played."""
+"""Options that do not change the rules."""
 
 
 def _same(state: Any, seat: int) -> dict[int, int]:
@@ -83,7 +83,7 @@ def _knights_return(kwargs: Mapping[str, Any]) -> list[list[int]]:
 
 @dataclass(frozen=True)
 class Twin:
-    """A game of OpenSpiel, and how its numbers are those of PettingZoo's."""
+    """An OpenSpiel game and its mapping to PettingZoo's numbering."""
 
     game: str
     """Its name in OpenSpiel, with parameters in parentheses."""
@@ -93,13 +93,13 @@ class Twin:
     first: int = 0
     """OpenSpiel's number of the player in seat 0; seat 1 has the other of 0 and 1."""
     scale: float = 1.0
-    """PettingZoo's rewards in parts of OpenSpiel's: 0.5 where these are chips, and those big blinds of two chips."""
+    """PettingZoo's rewards divided by OpenSpiel's: 0.5 for chips against big blinds of two chips."""
     actions: Callable[[Any, int], dict[int, int]] = _same
     """OpenSpiel's number of each legal action of a player in a state, by PettingZoo's."""
     columns: Callable[[int], np.ndarray] | None = None
-    """Where PettingZoo's observation of a seat is in OpenSpiel's tensor, int64 [F]; None: it is not put together."""
+    """Indices of PettingZoo's observation of a seat in OpenSpiel's tensor, int64 [F]; None if it cannot be built."""
     lines: Callable[[Mapping[str, Any]], list[list[int]]] = lambda kwargs: []
-    """Games, as PettingZoo's actions, for rules that random play seldom meets."""
+    """Games, as PettingZoo actions, for rules that random play seldom reaches."""
 
     @property
     def name(self) -> str:
@@ -144,7 +144,7 @@ def make(game_id: str, kwargs: Mapping[str, Any]) -> TwinMatch:
     """
     twin = find_twin(game_id)
     if twin is None:
-        raise ConfigError(f"env.id={game_id}: has no twin in OpenSpiel; its twins are those of {', '.join(TWINS)}")
+        raise ConfigError(f"env.id={game_id}: has no twin in OpenSpiel; games with a twin: {', '.join(TWINS)}")
     match = pettingzoo.make(game_id, dict(kwargs))
     match.close()
     renumbered = twin.first or twin.scale != 1.0 or twin.actions is not _same
@@ -159,9 +159,7 @@ def _parameters(twin: Twin, kwargs: Mapping[str, Any]) -> dict[str, Any]:
         if name in twin.shared:
             parameters[name] = twin.shared[name](value)
         elif name not in DRAWING:
-            raise ConfigError(
-                f"env.kwargs.{name}={value}: OpenSpiel's {twin.name} lacks this option; give env.twin=off"
-            )
+            raise ConfigError(f"env.kwargs.{name}={value}: OpenSpiel's {twin.name} lacks this option; set env.twin=off")
     return parameters
 
 

@@ -1,7 +1,8 @@
 """Worker processes that each step a share of the matches, and write to arrays in shared memory.
 
-They are spawned, not forked: a game may hold threads or a window, and this process a GPU. A step sends one message to
-each worker and waits for all. Matches depend on their numbers only, so the results are those of a single process.
+They are spawned, not forked, because a game may hold threads or a window, and this process a GPU. A step sends one
+message to each worker and waits for all. Matches depend only on their index, so the results equal those of a single
+process.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ STOP_S = 5.0
 class StepperWorkers:
     """The matches of a plan, stepped by `workers` processes, with the methods of `MatchStepper`.
 
-    Raises `InputError` for what their games do wrong, and for a worker that was killed; it cannot be used after that.
+    Raises `InputError` for invalid game output and for a killed worker; it cannot be used afterwards.
     """
 
     def __init__(self, plan: BatchPlan, rows: SeatRows, workers: int) -> None:
@@ -87,7 +88,7 @@ class StepperWorkers:
     def close(self) -> None:
         """Stop the workers."""
         for pipe in self._pipes:
-            pipe.close()  # the end of its pipe ends a worker
+            pipe.close()  # closing its pipe ends a worker
         for process in self._processes:
             process.join(STOP_S)
             if process.is_alive():

@@ -1,4 +1,4 @@
-"""Games of OpenSpiel as text for language models: prompts, menus of legal actions, exact policies.
+"""OpenSpiel games as text for language models: prompts, menus of legal actions, exact policies.
 
 Importing this package needs neither pyspiel nor torch.
 """
@@ -6,7 +6,7 @@ Importing this package needs neither pyspiel nor torch.
 from sparring.envs.game import Game, TextMatchPlace
 
 ENV_ID = "sparring/OpenSpielText-v0"
-"""Id of all of them; `env.id` of a run names the game, as kuhn_poker."""
+"""Common id; `env.id` of a run names the game, such as kuhn_poker."""
 NAME = "openspiel_text"
 """The game in commands, and `env.package` of its runs."""
 
@@ -14,7 +14,7 @@ GAME = Game(
     order=5,
     name=NAME,
     id=ENV_ID,
-    title="OpenSpiel's games in text",
+    title="OpenSpiel games as text",
     seats=2,
     bots=("random",),
     first_run="openspiel_text_grpo",

@@ -1,7 +1,7 @@
-"""Answers in games of OpenSpiel: the names of their actions, and what an answer to the prompt of a state says.
+"""Parse answers in OpenSpiel games: action names, and the action that an answer selects.
 
-A random legal action is played in place of an answer that is not legal, each equally likely. That is part of the
-player's policy, and exact figures say so.
+An illegal answer is replaced by a uniformly random legal action. This is part of the player's policy and included in
+exact figures.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sparring.envs.text_moves import ReadAnswer, move_format
 
 
 def read_decision(prompt: Prompt, answer: TextAnswer) -> ReadAnswer:
-    """Return what an answer to a prompt of a state says."""
+    """Return the action selected by an answer to a state's prompt."""
     return text_moves.read_decision(prompt.menu, answer, action_menu(prompt.position))  # type: ignore[arg-type]
 
 

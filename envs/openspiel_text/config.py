@@ -1,4 +1,4 @@
-"""Options of OpenSpiel's games as text, and their kind of run."""
+"""Options of OpenSpiel games as text, and their run types."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sparring.configs.language.runs import CloneRunConfig, GRPORunConfig
 from sparring.envs.imported.config import KWARGS
 from sparring.envs.openspiel_text import ENV_ID, NAME
 
-SHORT_NAME = Form(r"[A-Za-z_][A-Za-z0-9_]{0,199}", "the short name of a game of OpenSpiel, such as kuhn_poker")
+SHORT_NAME = Form(r"[A-Za-z_][A-Za-z0-9_]{0,199}", "the short name of an OpenSpiel game, such as kuhn_poker")
 MENU, REASONING = "menu", "reasoning"
 NOT_IN_TEXT = (
     "model.compact", "model.show_valid_moves", "model.show_board_context", "model.show_map_windows",
@@ -28,25 +28,25 @@ GROUPED = ("grpo.play", "grpo.use_state_stratified_groups", "grpo.baseline")
 
 @dataclass
 class OpenSpielAnswerConfig:
-    """How actions are chosen."""
+    """Form of the answers."""
 
     form: str = option(MENU, (MENU, REASONING))
-    """menu: a legal action, by an exact constraint. reasoning: free text, whose last line is the action; a random legal
-    action replaces one that is illegal, missing or cut off."""
+    """menu: a legal action, by an exact constraint. reasoning: free text with the action in its last line; a random
+    legal action replaces an illegal, missing or truncated one."""
     max_tokens: int = option(256, "[1, 100000]", needs=["env.answer.form=reasoning"])
-    """Most tokens of free text."""
+    """Maximum tokens of free text."""
 
 
 @dataclass
 class OpenSpielTextEnvConfig(EnvConfig):
-    """A game of OpenSpiel in text."""
+    """An OpenSpiel game as text."""
 
     package: str = option(NAME, (NAME,))
-    """openspiel_text: a game of OpenSpiel (extra open-spiel) that language models play in text."""
+    """openspiel_text: an OpenSpiel game (extra open-spiel) as text for language models."""
     id: str = option("kuhn_poker", SHORT_NAME)
     """Short name of the game, such as kuhn_poker or leduc_poker."""
     kwargs: dict[str, Any] = field(default_factory=dict, metadata={"allowed": KWARGS})
-    """Options of the game itself: numbers, truth values and texts by name."""
+    """Options of the game itself: numbers, booleans and strings by name."""
     answer: OpenSpielAnswerConfig = field(default_factory=OpenSpielAnswerConfig)
 
 
@@ -60,7 +60,7 @@ class OpenSpielLeagueConfig(LeagueConfig):
 
 @dataclass
 class OpenSpielGRPORunConfig(GRPORunConfig):
-    """GRPO trains a language model in a game of OpenSpiel: in all seats, or in one seat of a game in turn."""
+    """GRPO trains a language model in an OpenSpiel game: in all seats, or in one seat at a time."""
 
     game, title, seats = ENV_ID, "OpenSpiel's games in text", 2
     lacks = (
@@ -91,9 +91,9 @@ class OpenSpielCloneConfig(CloneConfig):
     """Behaviour cloning of random play, or of a teacher (`trainer=clone`)."""
 
     bot: str = option("random", ("random",))
-    """Player of all seats, whose moves are imitated."""
+    """Bot in all seats whose moves are imitated."""
     teacher: str = option("", TEACHER)
-    """Player of all seats in its place, such as openspiel:cfr:1000 or a PPO run in the game; empty: the bot."""
+    """Player in all seats instead of the bot, such as openspiel:cfr:1000 or a PPO run; empty: the bot."""
 
 
 @dataclass
@@ -108,4 +108,4 @@ class OpenSpielCloneRunConfig(CloneRunConfig):
 
 
 RUNS = (OpenSpielGRPORunConfig, OpenSpielCloneRunConfig)
-"""Kinds of run of OpenSpiel's games in text."""
+"""Run types of OpenSpiel games as text."""

@@ -1,7 +1,7 @@
-"""Decisions in games of OpenSpiel by the names of actions: which games have them, menus, and draws of chance.
+"""Decisions in OpenSpiel games by action name: supported games, menus, and chance.
 
 One player decides at a time; players of a simultaneous move choose one after the other, without seeing the others'
-choices (`envs.imported.states`). States are never changed: `child` returns another.
+choices (`envs.imported.states`). States are never modified: `child` returns a copy.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def open_text_game(game_id: str, kwargs: Mapping[str, Any] | None = None) -> Any
     """Return a `pyspiel.Game` that can be played in text. Raises `ConfigError`, in one line, for another."""
     refused = f"env.id={game_id}"
     if module := module_of_game("openspiel", game_id):
-        raise ConfigError(f"{refused}: runs the code of the module {module}; choose a game of OpenSpiel's own")
+        raise ConfigError(f"{refused}: runs the code of the module {module}; choose one of OpenSpiel's own games")
     game = open_game(game_id, kwargs or {})
     kind = game.get_type()
     if kind.chance_mode == type(kind.chance_mode).SAMPLED_STOCHASTIC:
@@ -36,7 +36,7 @@ def open_text_game(game_id: str, kwargs: Mapping[str, Any] | None = None) -> Any
             "turns of its own"
         )
     if not (has_text(game) or is_open(game)):
-        raise ConfigError(f"{refused}: has no text of what a player knows; choose a game with information states")
+        raise ConfigError(f"{refused}: has no information-state text; choose a game with information states")
     try:
         _look_at_names(game)
     except ValueError as error:
@@ -54,7 +54,7 @@ def action_menu(state: Any, name: str = "") -> ActionMenu:
     for action in state.legal_actions():
         try:
             text = " ".join(str(state.action_to_string(player, action)).split())
-        except Exception as error:  # whatever a game in Python raises
+        except Exception as error:  # any exception of a Python game
             raise ValueError(f"action {action} has no name ({raised(error)})") from error
         if not text:
             raise ValueError(f"action {action} has no name")
@@ -84,7 +84,7 @@ def random_option(state: Any, seed: int) -> Option:
 
 
 def drawn_option(state: Any, choices: Sequence[tuple[int, float]], seed: int) -> Option:
-    """Return a legal action drawn by `choices`, pairs of actions and probabilities."""
+    """Sample a legal action from `choices`, pairs of actions and probabilities."""
     random = np.random.default_rng(seed)
     number = int(np.searchsorted(np.cumsum([share for _, share in choices]), random.random(), side="right"))
     action = choices[min(number, len(choices) - 1)][0]

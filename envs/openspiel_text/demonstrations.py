@@ -1,4 +1,4 @@
-"""Demonstrations of OpenSpiel's games in text: whole games in which one player has all seats, and its moves."""
+"""Demonstrations of OpenSpiel games as text: the moves of whole games with one player in all seats."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sparring.envs.text import Option, Prompt, mix
 CHANCE, MOVE, AGAIN = 1, 2, 3
 """Streams of random numbers."""
 Choose = Callable[[Sequence[Any], Sequence[int]], Sequence[Option]]
-"""From states and seeds to the actions of a player."""
+"""Function from states and seeds to a player's actions."""
 
 
 @dataclass(frozen=True)

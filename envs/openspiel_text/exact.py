@@ -1,10 +1,10 @@
-"""Exact policy of a language model: its probabilities at every information state, and how much it can be exploited.
+"""Exact policy of a language model: its probabilities at every information state, and its exploitability.
 
 From a menu the probability of an action is exact, the product over its tokens, each normalized over the allowed ones.
 A free text is sampled K times at each state; its interval is a bootstrap. Exploitability is convex in the policy's
 strategy, so the estimate from samples is too high on average; the interval is reflected about it, which corrects this.
 
-Values, best responses and losses are those of `envs.imported.tree`. Equal prompts are asked once.
+Values, best responses and losses are those of `envs.imported.tree`. Equal prompts are queried once.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class SampledAnswers:
 
 @dataclass(frozen=True)
 class LostDecision:
-    """An information state at which a policy loses, in text."""
+    """An information state at which a policy loses, as text."""
 
     state: str
     player: int
@@ -124,7 +124,7 @@ class LostDecision:
 
 
 def worst_decisions(decisions: TextDecisions, table: np.ndarray, count: int = WORST) -> list[LostDecision]:
-    """Return the information states at which most is lost, those of equal prompts as one."""
+    """Return the information states with the largest losses, merged by equal prompts."""
     tree, losses = decisions.tree, np.zeros(len(decisions.prompts))
     np.add.at(losses, decisions.asked, tree.losses(table))
     rows = []

@@ -1,8 +1,8 @@
-"""Prompts of decisions: the rules in a few words, what the player knows, and its legal actions.
+"""Prompts of decisions: short rules, the player's knowledge, and its legal actions.
 
-`VIEWS` has the games that are described in the project's own words. All others show OpenSpiel's text of the information
-state, or of the whole position where nothing is hidden. A prompt is a function of the information state alone. Players
-are counted from 0, as in OpenSpiel. Suits of Leduc poker are left out, since they never matter.
+`VIEWS` has games with custom descriptions. All others show OpenSpiel's information-state text, or the whole position in
+games of perfect information. A prompt is a function of the information state alone. Players are counted from 0, as in
+OpenSpiel. Suits of Leduc poker are left out, since they never matter.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sparring.envs.text_moves import OPENING, THINK, ActionMenu
 
 RANKS = ("Jack", "Queen", "King")
 View = Callable[[str, Any, Mapping[str, Any]], str]
-"""From the information state, the position and the game's parameters to the rules and what the player knows."""
+"""Function from information state, position and parameters to the rules and the player's knowledge."""
 
 
 def prompt_text(state: Any, menu: ActionMenu, form: str = MENU) -> str:
@@ -131,4 +131,4 @@ VIEWS: dict[str, View] = {
     "breakthrough": _breakthrough,
     "goofspiel": _goofspiel,
 }
-"""Games in the project's words, by short name."""
+"""Games with custom descriptions, by short name."""

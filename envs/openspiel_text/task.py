@@ -1,7 +1,7 @@
-"""Games of OpenSpiel as a `TextTask`: a seat is a language model's, random or a fixed player's, paid its return.
+"""OpenSpiel games as a `TextTask`: each seat is a language model, random or a fixed player; the reward is its return.
 
-The games of a group begin after the same draws of chance, so all players hold the same cards. Where they come to the
-same move, later draws are the same, too. Every decision of a seat has the game's return as its reward.
+The games of a group start after the same chance outcomes, so all players hold the same cards. As long as they make the
+same moves, later chance outcomes are also equal. Every decision of a seat has the game's return as its reward.
 
 `OPENSPIEL` is the text interface that the descriptor in `envs/openspiel_text/__init__.py` names.
 """
@@ -80,7 +80,7 @@ class OpenSpielTask:
         return [self._prompt(game) for game in self._playing()]
 
     def apply(self, answered: Answered) -> None:
-        """Make the moves; a random legal one where an answer is not legal."""
+        """Make the moves; a random legal move replaces an illegal answer."""
         for prompt, answer in answered:
             read = read_decision(prompt, answer)
             self._kinds[read.kind] += 1
@@ -152,7 +152,7 @@ class OpenSpielTask:
         self._states[game] = past_chance(self._states[game].child(option.value), seed)
 
     def _play_others(self, games: Iterable[int]) -> None:
-        """Make the moves of bots and fixed players until a language model decides; each is asked for all its games."""
+        """Make the moves of bots and fixed players until a language model decides, batched by player."""
         while waiting := self._waiting(games):
             for name, numbers in waiting.items():
                 states = [self._states[game] for game in numbers]
@@ -182,7 +182,7 @@ def league_players(config: OpenSpielGRPORunConfig) -> dict[str, Choose]:
 
 
 def _players(game: Any, names: Sequence[str], option: str) -> dict[str, Choose]:
-    """Open the players of states that an option names, such as policies of PPO; they draw their actions by seeds."""
+    """Open the state players named by an option, such as PPO policies; they sample their actions by seed."""
     bots = {*GAME.bots, *(f"bot:{name}" for name in GAME.bots)}
 
     def open_player(name: str) -> Choose | str:

@@ -1,8 +1,8 @@
-"""A game of OpenSpiel in text as a match for the hubs of environments, and the exploitability of a model there.
+"""An OpenSpiel text game as a match for environment hubs, and a model's exploitability in it.
 
-In a match the caller has one seat or all, and bots have the others. A survey asks a model at every information state,
-several times: the shares of its answers are a policy, whose exploitability is computed exactly. Answers are free text
-or a menu's, and are read as in training; a random legal action, each equally likely, replaces one that is not legal.
+In a match the caller plays one seat or all, and bots play the others. A survey queries a model several times at every
+information state. The shares of its answers form a policy with an exact exploitability. Answers are free text or from a
+menu, parsed as in training; a uniformly random legal action replaces an illegal one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from sparring.envs.text_moves import CLOSING, CUT, KINDS, LEGAL, STOP, read_free
 
 DEFAULT_GAME = "kuhn_poker"
 STATUSES = dict(zip((LEGAL, *KINDS), (READ, ILLEGAL, TRUNCATED, INCOMPLETE), strict=True))
-"""What hubs call the kinds of answers."""
+"""Names of the kinds of answers in hubs."""
 SAMPLES, MOST_SAMPLES, MOST_QUESTIONS = 8, 10_000, 1_000_000
 """Answers at each information state, and in all."""
 SEAT = re.compile(r"\d{1,4}")
@@ -67,7 +67,7 @@ class OpenSpielMatch(CancellableMatch):
         self._prompt: Prompt | None = None
 
     def start(self, seed: int) -> MatchTurn:
-        """Begin a game after the draws of chance of a seed."""
+        """Begin a game after the seed's chance outcomes."""
         self._seed, self._moves = check_seed(seed), 0
         count = int(self._game.num_players())
         self.seats = tuple(range(count)) if self._seat == ALL else (int(self._seat or seed % count),)
@@ -75,7 +75,7 @@ class OpenSpielMatch(CancellableMatch):
         return self._turn("", ())
 
     def answer(self, text: str, *, cut: bool | None = None) -> MatchTurn:
-        """Make the move of the caller's seat that was asked, then those of the bots."""
+        """Make the move of the caller's current seat, then the bots' moves."""
         if self._prompt is None:
             raise InputError("the match is over, or has not started: start it with a seed")
         kind, option = read_hub_answer(text, self._prompt, self._answer.form, cut=cut)
@@ -128,7 +128,7 @@ class SurveyedText:
 class ExploitabilitySurvey(SurveyMatch):
     """Exploitability of a model that answers in free text, from `samples` answers at every information state.
 
-    The rewards are what each seat loses to a best response of its own, negative; their mean is minus exploitability.
+    Each seat's reward is minus its loss to a best response; the mean is minus exploitability.
 
     Args:
         id: short name of the game, with its options.
@@ -156,12 +156,12 @@ class ExploitabilitySurvey(SurveyMatch):
         return self._first()
 
     def status(self, number: int, answer: SurveyAnswer) -> str:
-        """Return what became of an answer."""
+        """Return the status of an answer."""
         prompt = self._decisions.prompts[number // self._samples]
         return read_hub_answer(answer.text, prompt, REASONING, cut=answer.cut)[0]
 
     def conclude(self, answers: Sequence[SurveyAnswer]) -> MatchTurn:
-        """Return exploitability with its 95 % interval, values and best responses by seat, and where most is lost."""
+        """Return exploitability with its 95 % interval, values and best responses by seat, and the largest losses."""
         texts = [SurveyedText(answer.text, CUT if answer.cut else STOP) for answer in answers]
         sampled = self._decisions.sampled(lambda requests: texts, self._samples, self._seed)
         table, tree = sampled.table(), self._decisions.tree

@@ -226,7 +226,10 @@ def test_list_items_keep_number_and_text_types():
         ("defaults: [quikstart]", "run={path}: defaults=['quikstart']: must be a list of one run"),
         ("defaults: [./nine.yaml]", "run={path}: defaults=['./nine.yaml']: must be a list of one run"),
         ("!!python/object/apply:os.system ['exit 3']", "run={path}: not YAML of plain data"),
-        ("env: {id: 'evil:X-v0'}", "run=mine: its environment is evil:X-v0, and making that runs the code"),
+        (
+            "env: {id: 'evil:X-v0'}",
+            "run=mine: its environment is evil:X-v0, and creating that environment runs the code",
+        ),
         ("against: evil:Bot", "run=mine: its opponent evil:Bot runs the code"),
         (
             "trainer: clone\nenv: {id: sparring/Chess-v0, engine: {path: ./evil}}",

@@ -257,7 +257,7 @@ def test_copy_continues_identically_and_independently(case, moves, way):
 
 def test_copy_of_non_reproducible_game_is_rejected():
     batch = make_batch("pettingzoo", "tests.envs.imported.games:Faulty", {"fault": "unrepeatable"}, 2, 5)
-    with pytest.raises(InputError, match=r"2 of 2 matches do not repeat .*cannot be copied"):
+    with pytest.raises(InputError, match=r"2 of 2 matches could not be replayed .*cannot be copied"):
         copy.deepcopy(batch)
 
 

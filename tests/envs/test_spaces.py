@@ -255,6 +255,6 @@ def test_policy_of_older_observation_version_is_rejected(tmp_path):
     assert checkpoint.contract["version"] == 2
     checkpoint.contract["version"] = 1
     with pytest.raises(
-        InputError, match=r"env\.id=FrozenLake-v1: .* learned from observations of version 1.*train a new"
+        InputError, match=r"env\.id=FrozenLake-v1: .* trained on observations of version 1.*train a new"
     ):
         episodes.play(checkpoint, 2, 1)

@@ -42,11 +42,11 @@ ALPHA_LIMITS = (-10.0, 45.0)
 """Degrees that the tables cover."""
 BETA_LIMIT = 30.0
 MACH_LIMITS = (0.1, 2.0)
-"""Within which the thrust is known, with the rows of `high_speed.py`."""
+"""Range of the thrust tables, with the rows of `high_speed.py`."""
 HEIGHT_LIMITS = (0.0, 50_000.0)
 """ft."""
 LEAST_SPEED = 60.0
-"""Speed, ft/s, below which the aerodynamics are those at this speed: coefficients of rates divide by it."""
+"""Minimum speed, ft/s, for the aerodynamics: rate coefficients divide by the speed."""
 
 Row = tuple[float, ...]
 Table = tuple[Row, ...]

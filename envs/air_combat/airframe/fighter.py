@@ -1,4 +1,4 @@
-"""Airframes of the point-mass model as a few numbers in SI units: what each has, and the F-16's polar and lift.
+"""Airframes of the point-mass model as a few numbers in SI units, with the F-16's polar and lift.
 
 The polar and the lift curve are fits to the trimmed tables of `f16.py` (centre of gravity at 0.35 chords). The
 quadratic holds from -2.5 to 15 degrees, the quartic at high lift. Lags and limits are typical of a fly-by-wire fighter.
@@ -44,7 +44,7 @@ Rows = Sequence[tuple[float, ...]]
 
 @dataclass(frozen=True)
 class Airframe:
-    """An airframe of the point mass. Lags, roll and the engine's delay are the F-16's for each of them."""
+    """An airframe of the point-mass model. All use the F-16's lags, roll and engine delay."""
 
     thrust: tuple[Rows, Rows, Rows]
     """Idle, military and maximum thrust in lbf, by Mach (0 to 2 by 0.2) and height (0 to 50,000 ft by 10,000)."""
@@ -56,8 +56,7 @@ class Airframe:
     by_mach: Rows = ()
     """Lift slope a (1/rad), zero-lift drag C0 and factor e of the drag C0 + e a alpha^2, by Mach number, 0 to 2 by 0.1.
 
-    Without any, lift and drag are `POLAR` and `POLAR_HIGH` of this file with the drag rise of `high_speed.py`.
-    """
+    Without any, lift and drag are `POLAR` and `POLAR_HIGH` of this file with the drag rise of `high_speed.py`."""
 
     @property
     def weight(self) -> float:

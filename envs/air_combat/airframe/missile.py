@@ -1,7 +1,7 @@
 """The infrared missile, the flare and the seeker as numbers, in SI units.
 
 Rounded figures of the AIM-9 class. Mass, diameter and burn time are as published; the rest is chosen to give the boost
-(about 850 m/s), load factor and ranges of the class. The figures are not measurements.
+(about 850 m/s), load factor and ranges of the class. They are not measurements.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class MissileData:
     navigation: float = 4.0
     """N of proportional navigation, a = N closing speed x rate of the line of sight."""
     life_s: float = 40.0
-    """Time for which it is powered; it then ends."""
+    """Time for which it is powered, after which it ends."""
     least_speed: float = 150.0
     """m/s; slower than this after the burn it ends."""
 
@@ -59,7 +59,7 @@ GIMBAL_ANGLE = math.radians(45.0)
 VIEW_ANGLE = math.radians(2.5)
 """Half angle of the seeker's field of view about its line of sight: what it may switch to."""
 LOCK_RANGE = 9000.0
-"""m at which a source of intensity 1 is just seen; in proportion to the square root of the intensity."""
+"""Detection range in m of a source of intensity 1; proportional to the square root of the intensity."""
 
 FRONT = 0.12
 """Part of the intensity that is seen from ahead: J = J(power) (FRONT + (1 - FRONT) ((1 + cos tail angle) / 2)^2)."""
@@ -78,7 +78,7 @@ FLARE_EJECTION = 30.0
 """m/s out of the aircraft's belly."""
 FLARE_INTERVAL_S = 0.4
 FLARE_SLOTS = math.ceil(FLARE_BURN_S / FLARE_INTERVAL_S)
-"""Flares of an aircraft in the air at once."""
+"""Maximum number of an aircraft's flares in the air at once."""
 
 LAUNCH_INTERVAL_S = 1.0
 ARMING_S = 0.8

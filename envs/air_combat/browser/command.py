@@ -29,7 +29,7 @@ examples:
 
 @dataclass(frozen=True, kw_only=True)
 class AirPlayOptions(ServerOptions):
-    """Options of the command; the opponent has not been located."""
+    """Options of the command; the opponent is not located yet."""
 
     TEXT = CommandText(
         SCRIPT,
@@ -42,11 +42,11 @@ class AirPlayOptions(ServerOptions):
     model: str = argument("", ("", *MODELS), metavar="|".join(MODELS), noun="model")
     """Flight model of both aircraft (default: the opponent's, from its run, else f16); the page offers the other."""
     gun: str = argument("", ("", *GUNS), metavar="|".join(GUNS), noun="gun")
-    """Gun of both (default: the opponent's, of its run in its flight model, else rounds for the F-16 and the cone)."""
+    """Gun of both (default: the opponent's in its flight model, else rounds for the F-16, cone for others)."""
     missiles: int = argument(0, "[0, 8]", metavar="N")
-    """Infrared missiles of each aircraft; the page offers matches with and without."""
+    """Infrared missiles per aircraft; the page offers matches with and without."""
     flares: int = argument(0, "[0, 120]", metavar="N")
-    """Flares of each aircraft."""
+    """Flares per aircraft."""
     replays: Path = argument(Path("replays"), metavar="DIR")
     """Folder of the replays saved on the page."""
 
@@ -77,7 +77,7 @@ def _stage(options: AirPlayOptions) -> HostedGame:
     offered = known_opponents(GAME, options.opponent)
     carried = loads if loads.armed else WEAPONS[MISSILES]
     stage = AirStage(offered, options.seed, options.replays, load_opponent, model, gun, weapons, carried)
-    # Played once here, so that an opponent that cannot play ends the command, and the kernels are compiled.
+    # Play one match to compile the kernels and to fail early for an opponent that cannot play.
     flight, _, _ = stage.start(opponent, model, options.seed)
     flight.tick([0.0, 0.0, 0.0, 0.0])
     flight.close()

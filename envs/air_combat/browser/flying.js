@@ -45,7 +45,7 @@ const told = {
   note({ text }) { $("#note").textContent = text; },
 };
 socket.addEventListener("message", (event) => { const message = JSON.parse(event.data); told[message.kind](message); });
-socket.addEventListener("close", () => told.note({ text: "The server has ended; start it again and open its new address." }));
+socket.addEventListener("close", () => told.note({ text: "The server has stopped; restart it and open its new address." }));
 // Missiles and flares by kind, slot and launch: where each was, for its smoke.
 function follow([kind, slot, launched, seat, left, px, py, pz, vx, vy, vz], tick) {
   const key = [kind, slot, launched].join();
@@ -70,7 +70,7 @@ const over = () => last !== null && last.outcome >= 0;
 const rate = () => (pictures.length > 1 ? 1000 * (pictures.length - 1) / (pictures[pictures.length - 1] - pictures[0]) : 0);
 function hint() {
   if (stick.hasGamepad()) return "Gamepad: left stick flies, triggers throttle, A fires, " + (match.armed ? "B missile, X flare, " : "") + "Start begins";
-  if (matchMedia("(pointer: coarse)").matches) return "Tap to begin. Stick below: down pulls, aside rolls; slider: throttle";
+  if (matchMedia("(pointer: coarse)").matches) return "Tap to begin. Stick below: down pulls, sideways rolls; slider: throttle";
   return "Space begins. Arrows fly, E and Q throttle, Space fires" + (match.armed ? ", M launches, F drops flares" : "; or a gamepad");
 }
 function show() {

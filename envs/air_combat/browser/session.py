@@ -1,9 +1,9 @@
-"""Air combat on the local server: a match of a person in seat 0 against an opponent, and what pages are told of it.
+"""Air combat on the local server: a match between a person in seat 0 and an opponent, and its page messages.
 
 The match is played tick by tick on a batch of one. The person's action counts in every tick. A scripted opponent
 decides in every tick, a policy as often as in training. An autopilot is a scripted pilot that
-flies the person's aircraft for a while. With missiles the page also hears what the seeker and the warning receiver
-tell the person: the columns of the observation (`rules.OBSERVATION_ARMED`).
+flies the person's aircraft for a while. With missiles the page also receives the output of the seeker and the warning
+receiver, from the observation columns (`rules.OBSERVATION_ARMED`).
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ AUTOPILOTS = {
     "hardest turn": "brawler",
     "break, then leave": "evader",
 }
-"""What a person can order in words, and the scripted pilot that flies it."""
+"""Manoeuvres that a person can choose, by label, with the scripted pilot that flies each."""
 GUNS_ALONE, MISSILES = "guns", "missiles"
 WEAPONS = {GUNS_ALONE: rules.PLAIN, MISSILES: rules.CombatOptions(missiles=2, flares=30)}
-"""What a person can choose to carry."""
+"""Weapons that a person can choose."""
 _FAR = 5000.0
 """m for which the column `warned_range_far` is 1."""
 _PERSON, _OPPONENT = 0, 1
@@ -74,20 +74,20 @@ class AirFrame:
     actions: tuple[list[float] | None, list[float] | None]
     """Of both seats, None where a scripted pilot flies."""
     stores: list[list[int]]
-    """Missiles and flares that each seat still has; empty in matches with guns alone."""
+    """Remaining missiles and flares of each seat; empty in matches with guns alone."""
     releases: list[list[float]]
     """Missiles (kind 0) and flares (1) in the air: kind, slot, tick of the launch, seat, seconds left of a flare,
     place and velocity."""
     warning: dict[str, Any]
-    """What the person is told, see `told_of`; empty in matches with guns alone."""
+    """Warnings for the person, see `told_of`; empty in matches with guns alone."""
 
     def message(self) -> dict[str, Any]:
-        """Return the frame as `flying.js` takes it."""
+        """Return the frame in the format of `flying.js`."""
         return vars(self)
 
 
 def trained_with(opponent: Duelist) -> rules.CombatOptions | None:
-    """Return the options of the matches that a policy was trained in; None for a player of any."""
+    """Return the options of the matches that a policy was trained in; None if the player accepts any."""
     contestant = opponent.contestant
     if not isinstance(contestant, Policy) or "action_repeat" not in contestant.contract:
         return None
@@ -97,7 +97,7 @@ def trained_with(opponent: Duelist) -> rules.CombatOptions | None:
 def weapons_of(opponent: Duelist, weapons: str, offered: rules.CombatOptions) -> rules.CombatOptions:
     """Return the options of a match with `weapons`: `offered` ones, or those that a policy was trained with.
 
-    Raises `InputError` for a policy that was trained with others, or that a person cannot meet.
+    Raises `InputError` for a policy trained with other options, or one that a person cannot play against.
     """
     trained = trained_with(opponent)
     if trained is None:
@@ -105,7 +105,8 @@ def weapons_of(opponent: Duelist, weapons: str, offered: rules.CombatOptions) ->
     if trained.team_size > 1 or trained.action_form != "continuous":
         what = f"team_size={trained.team_size}" if trained.team_size > 1 else f"action_form={trained.action_form}"
         raise InputError(
-            f"{opponent.name}: was trained with {what}, and a person flies alone by a stick; choose a policy without it"
+            f"{opponent.name}: was trained with {what}, but a person flies alone with a stick; choose a policy "
+            "without it"
         )
     if trained.armed != offered.armed:
         carried = f"missiles={trained.missiles}, flares={trained.flares}" if trained.armed else "the gun alone"
@@ -116,7 +117,7 @@ def weapons_of(opponent: Duelist, weapons: str, offered: rules.CombatOptions) ->
 
 
 def told_of(obs: Any) -> dict[str, Any]:
-    """Return what an observation [D] with missiles or flares tells, directions in body axes (nose, right wing, belly).
+    """Return the warnings in an observation [D] with missiles or flares; directions in body axes.
 
     `lock`: the seeker sees the opponent; `homing`: an own missile follows it; `missile`: where the nearest missile
     comes from, and its distance in m; `radar`: where an opponent's radar is. None without a warning.
@@ -165,7 +166,7 @@ class LiveFlight:
         return self.frame.outcome >= 0
 
     def order(self, autopilot: str) -> None:
-        """Hand the person's aircraft to the pilot of `AUTOPILOTS`, or back."""
+        """Give control of the person's aircraft to a pilot of `AUTOPILOTS`, or back."""
         pilot = AUTOPILOTS[autopilot]
         self._batch.bots[0, _PERSON] = rules.bot_id(pilot) if pilot else rules.ACTIONS
         self.frame = replace(self.frame, actions=self._shown())
@@ -173,7 +174,7 @@ class LiveFlight:
     def tick(self, action: list[float]) -> AirFrame:
         """Play one tick with the person's action (`rules.ACTION_NAMES`, with missiles `ACTION_NAMES_ARMED` too).
 
-        Numbers that are missing are 0, others are left out. Returns the state; at the end, the last.
+        Missing numbers are 0, extra ones are ignored. Returns the state; at the end, the last state.
         """
         if self.over:
             return self.frame
@@ -197,7 +198,7 @@ class LiveFlight:
         return self._recorder.recordings((YOU, self.opponent.name))[0]
 
     def close(self) -> None:
-        """End the threads of the simulator."""
+        """Stop the simulator's threads."""
         self._batch.close()
 
     def _decide(self) -> None:
@@ -233,7 +234,7 @@ class LiveFlight:
                 yield [1, slot, tick - FLARE_TICKS + life, slot // FLARE_SLOTS, seconds, *burst_row(flare)]
 
     def _last(self, outcome: int) -> AirFrame:
-        """Return the state of the end: the batch is in the next match, the recorder has the last of this one."""
+        """Return the final state: the batch is already in the next match, the recorder has the end of this one."""
         recorded = self.recording()
         planes = [plane_row(plane) for plane in recorded.planes[-1]]
         before = self.frame
@@ -249,7 +250,7 @@ class LiveFlight:
 
 
 class AirMessage(FlightChoices):
-    """A message of the page; the keys beside `kind` depend on it."""
+    """A message from the page; the other keys depend on `kind`."""
 
     kind: Literal["begin", "pace", "hold", "order", "save"]
     model: NotRequired[Text]
@@ -260,7 +261,7 @@ class AirMessage(FlightChoices):
 
 @dataclass(frozen=True)
 class AirStage(FlightStage):
-    """Air combat as the server hosts it: first on `model`, with `gun` (empty: the flight model's), `weapons`.
+    """Air combat hosted by the server: initially with `model`, `gun` (empty: the flight model's) and `weapons`.
 
     `carried` are the missiles and flares of matches with them.
     """
@@ -298,7 +299,7 @@ class AirStage(FlightStage):
         return AirSession(self, send)
 
     def start(self, opponent: Duelist, setting: str, seed: int) -> tuple[LiveFlight, dict[str, Any], str]:
-        """Return a match on a flight model, and what the page is told."""
+        """Return a match with a flight model, and the page's data about it."""
         offered = self.carried if self.weapons == MISSILES else rules.PLAIN
         options = weapons_of(opponent, self.weapons, offered)
         match = LiveFlight(opponent, model=setting, gun=self.gun, seed=seed, options=options)
@@ -306,13 +307,13 @@ class AirStage(FlightStage):
         return match, about, ""
 
     def write(self, path: Path, match: LiveFlight) -> None:
-        """Write the replay, and beside it the match for Tacview."""
+        """Write the replay and a Tacview recording next to it."""
         write_air_replay(path, [match.recording()])
         write_acmi(path.with_suffix(".acmi"), match.recording())
 
 
 class AirSession(FlightSession):
-    """A connection whose person may hand the aircraft to an autopilot, also for the matches that follow."""
+    """A connection with an optional autopilot, which stays on for the following matches."""
 
     _autopilot = next(iter(AUTOPILOTS))
 

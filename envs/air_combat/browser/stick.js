@@ -1,12 +1,12 @@
 // The person's action [pull, roll, throttle, trigger, launch, flare] from keys, a gamepad, and the stick on a touch screen.
-// Pull 1 is full stick back; the throttle is a lever that stays where it was left.
+// Pull 1 is full stick back; the throttle is a lever that keeps its position.
 
 const DEAD_ZONE = 0.12, LEVER_RATE = 0.7, GENTLY = 0.4;
-const PULL_RATE = 3.5, ROLL_RATE = 7;  // Parts of full stick a second, so that a tap of a key is a small correction.
+const PULL_RATE = 3.5, ROLL_RATE = 7;  // Full deflections per second; a tap of a key is a small correction.
 const HELD = { ArrowDown: "back", s: "back", ArrowUp: "forward", w: "forward", ArrowLeft: "left", a: "left", ArrowRight: "right", d: "right",
   e: "faster", q: "slower", " ": "fire", m: "launch", f: "flare", Shift: "gently" };
 
-// `buttons` are those of a touch screen, by what they do: fire, launch, flare.
+// `buttons` are touch-screen buttons by function: fire, launch, flare.
 function makeStick(touch, lever, buttons) {
 const held = new Set(), pressed = new Set();
 let back = 1, pull = 0, roll = 0, throttle = 0.8, thumb = null, before = null, down = false;

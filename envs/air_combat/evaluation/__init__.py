@@ -1,1 +1,1 @@
-"""Evaluation of policies in air combat, and what shows it: the replay in three dimensions and its drawing."""
+"""Evaluation of policies in air combat, and the 3D replay."""

@@ -1,4 +1,4 @@
-// The aircraft's shape, of a few flat faces, and small sums with vectors. Body axes of the page: x right wing, y roof,
+// The aircraft's shape as a few flat faces, and small vector functions. Body axes of the page: x right wing, y roof,
 // z tail; lengths in m, about 15 m long. Vectors are arrays [east, up, south].
 
 const add = (a, b, s = 1) => [a[0] + s * b[0], a[1] + s * b[1], a[2] + s * b[2]];

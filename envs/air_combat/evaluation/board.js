@@ -1,4 +1,4 @@
-// The boards above the stage and the words of a result, shared by the replay and the page for flying.
+// The boards above the stage and the text of a result, shared by the replay and the flying page.
 
 function element(tag, className, words) {
   const made = document.createElement(tag);

@@ -1,4 +1,4 @@
-"""Evaluate a policy in air combat: `python eval/run.py --ckpt final.pt`; `--help` lists every option, with examples.
+"""Evaluate a policy in air combat: `python eval/run.py --ckpt final.pt`; see `--help` for options and examples.
 
 Plays seat-swapped pairs of games against each opponent, every start to its end, prints wins, draws and losses with 95 %
 intervals, and writes eval.json and eval.md next to the checkpoint.
@@ -71,29 +71,29 @@ class AirOptions(PairedOptions):
     """Pilots, checkpoints, ONNX agents, stochastic:CHECKPOINT, module:Name of a Python object, and the sets bots and
     held_out."""
     anchor: str | None = argument(None, metavar="A", group=WHO)
-    """Whose rating is fixed, as in ace or ace=1000 (default: dogfighter, or the first player, at 0)."""
+    """Player with a fixed rating, as in ace or ace=1000 (default: dogfighter, or the first player, at 0)."""
     regimes: tuple[str, ...] = argument(
         (), (*MATCH_REGIMES, ALL), metavar="R", group=CONDITIONS, noun="regime", split=True
     )
-    """Kinds of matches to compare, each with what it changes in these conditions, or all (default: these alone)."""
+    """Regimes to compare, each a change of these conditions, or all (default: only these conditions)."""
     model: str = argument("", ("", *MODELS), metavar="|".join(MODELS), group=CONDITIONS, noun="model")
     """Flight model of the matches (default: as in the policy's run)."""
     gun: str = argument("", ("", *GUNS), metavar="|".join(GUNS), group=CONDITIONS, noun="gun")
-    """The gun (default: as in the policy's run, or the gun of another flight model)."""
+    """The gun (default: as in the policy's run, or the flight model's if --model differs)."""
     low_start: float = argument(0.0, PROBABILITY, metavar="P", group=CONDITIONS)
-    """Chance that a match begins near the ground, at 60 to 1500 m."""
+    """Probability that a match starts near the ground, at 60 to 1500 m."""
     ground_limit: float | None = argument(None, GROUND_LIMIT, metavar="M", group=CONDITIONS)
-    """Height in m above which policies are kept by a pull-out (default: as in the policy's run, else 0, no limit)."""
+    """Minimum height in m, enforced by a pull-out (default: as in the policy's run, else 0 for no limit)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AirCombatOptions(AirOptions, DuelEvaluationOptions):
-    """Options of the command; the players have not been located."""
+    """Options of the command; the players are not located yet."""
 
     TEXT = CommandText(
         "eval/run.py",
-        "Play a policy of air combat against opponents in seat-swapped pairs of games, each start to its end, and "
-        "print wins, draws and losses with intervals. eval.json and eval.md are written beside final.pt.",
+        "Play an air combat policy against opponents in seat-swapped pairs of games with common starts, and "
+        "print wins, draws and losses with intervals. Write eval.json and eval.md next to final.pt.",
         _EXAMPLES,
         env="air_combat",
     )
@@ -101,9 +101,9 @@ class AirCombatOptions(AirOptions, DuelEvaluationOptions):
     ckpt: str = argument("", metavar="C", group=WHO)
     """A path (.pt, .onnx or .zip), a run's name, final.pt (the newest run's) or bot:NAME."""
     replay: Path | None = argument(None, metavar="HTML", group=RESULTS)
-    """A page with the first game against each opponent, in three dimensions."""
+    """Write a 3D page with the first game against each opponent."""
     acmi: Path | None = argument(None, metavar="ACMI", group=RESULTS)
-    """A Tacview file of the first game against the first opponent."""
+    """Write a Tacview file of the first game against the first opponent."""
 
     @property
     def filmed(self) -> int:
@@ -111,10 +111,10 @@ class AirCombatOptions(AirOptions, DuelEvaluationOptions):
         return len(self.opponents) if self.replay else int(self.acmi is not None)
 
     def check(self) -> None:
-        """Raise `InputError` for files and options that do not go together."""
+        """Raise `InputError` for incompatible files and options."""
         check_page(self.replay, " or --acmi match.acmi for Tacview")
         if self.acmi and self.acmi.suffix.lower() != ".acmi":
-            raise InputError(f"--acmi '{self.acmi}': is a Tacview file; give a name that ends in .acmi")
+            raise InputError(f"--acmi '{self.acmi}': a Tacview file must have a name that ends in .acmi")
         super().check()
 
 
@@ -139,9 +139,9 @@ def open_players(
 
 
 def matches_of(pilot: Duelist, model: str, gun: str) -> tuple[str, str]:
-    """Return the flight model and the gun that are given, else those of a policy's own matches.
+    """Return the requested flight model and gun, else those of the policy's training.
 
-    Its gun goes with its flight model; with another model it is that model's, an empty name.
+    With another flight model, the gun is that model's default, an empty name.
     """
     from sparring.envs.air_combat.training.opponents import trained_matches
 
@@ -151,9 +151,9 @@ def matches_of(pilot: Duelist, model: str, gun: str) -> tuple[str, str]:
 
 
 def matches(options: AirOptions, pilots: Sequence[Duelist], device: str, threads: int) -> AirMatches:
-    """Return matches in which all of `pilots` can meet, with options and step of the first policy.
+    """Return matches that all of `pilots` can play, with the options and step of the first policy.
 
-    They show the ground if one of the policies observes it.
+    Observations include the ground if any policy observes it.
 
     The flight model is the evaluated player's, in a round robin the first policy's. Compiles the kernels. Raises
     `PolicyError` for a policy of other matches.
@@ -184,7 +184,7 @@ def conditions(options: AirOptions, played: AirMatches) -> PairConditions:
     regimes = [regime for regime in options.regimes if regime]
     setting = played.under(regimes[0] if len(regimes) == 1 else "")
     near = {"low_start": setting.low_start, "ground_limit": setting.ground_limit}
-    # Whether the ground is observed is the players' own matter.
+    # Observing the ground depends on each player.
     stated = replace(setting.options, observe_ground=False).contract | {k: v for k, v in near.items() if v}
     beyond = "".join(f", {name}={value:g}" if name in near else f", {name}={value}" for name, value in stated.items())
     fields = {

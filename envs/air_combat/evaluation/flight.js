@@ -1,4 +1,4 @@
-// A recorded match: its samples, and the state of everything at any tick between them.
+// A recorded match: its samples, and the interpolated state at any tick.
 
 const STATE = 15, UNIT = 32767;
 const TRAIL_TICKS = 60 * 14, TRAIL_STEP = 8, LAG_TICKS = 14;
@@ -9,7 +9,7 @@ function decode(game) {
   game.states = new Int16Array(bytes(game.states));
   game.last = game.ticks[game.ticks.length - 1];
   game.teams = game.names.map((_, seat) => (seat < game.names.length / 2 ? 0 : 1));
-  // Times at which a missile or a burst can be seen are few: look them up by tick.
+  // Missiles and bursts are visible at few ticks: look them up by tick.
   game.bursts.sort((a, b) => a[1] - b[1]);
   for (const release of game.releases) { release.places = new Float32Array(bytes(release.places)); release.last = release.ticks[release.ticks.length - 1]; }
 }
@@ -34,7 +34,7 @@ function planeAt(game, seat, tick) {
   return { pos, vel: mix(v0, v1, s), nose, up: unit(add(roof, nose, -dot(roof, nose))), load: between(9, 100), rollRate: between(10, 1000),
     alpha: between(11, 1e4), power: between(12, 100), hp: hpNow, rounds: state(s < 1 ? i : j, 14) };
 }
-// Missiles and flares: where each is while it flies, and its smoke, [place, part left of it], oldest first.
+// Missiles and flares: position in flight, and smoke as [place, remaining part], oldest first.
 function releasesAt(game, tick) {
   const shown = [];
   for (const { kind, seat, hit, ticks, places, last } of game.releases) {
@@ -49,7 +49,7 @@ function releasesAt(game, tick) {
   }
   return shown;
 }
-// What an aircraft still carries.
+// Remaining stores of an aircraft.
 function storesAt(game, seat, tick) {
   const gone = (kind) => game.releases.filter((r) => r.kind === kind && r.seat === seat && r.ticks[0] <= tick).length;
   return { missiles: game.carried[0] - gone("missile"), flares: game.carried[1] - gone("flare"), armed: game.carried[0] + game.carried[1] > 0 };

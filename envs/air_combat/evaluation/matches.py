@@ -1,4 +1,4 @@
-"""Matches of air combat in which given pilots can meet, and how a pair of them plays."""
+"""Matches of air combat between given pilots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// The page of a replay: time, timeline, views and keys around the stage.
+// The replay page: time, timeline, views and keys around the stage.
 
 const { rules: R, games } = JSON.parse(document.getElementById("data").textContent);
 const TPS = R.ticksPerSecond, SPEEDS = [0.25, 0.5, 1, 2, 4, 8], LEAD_IN_SECONDS = 1;

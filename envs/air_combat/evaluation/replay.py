@@ -22,15 +22,15 @@ from sparring.envs.air_combat.recording import AirRecording, Release
 from sparring.eval.command import fill_page, join_files
 
 PASS_DISTANCE = 400.0
-"""Metres: a nearest approach within it is an event."""
+"""A closest approach within this distance in m is an event."""
 FIRE_GAP = 30
-"""Ticks without a new burst that end an event of firing."""
+"""Ticks without a new burst that end a firing event."""
 GROUND_WITHIN = 5.0
-"""Metres: an aircraft that is lost within it of the ground has met it, as the last sample is not exact with teams."""
+"""An aircraft lost within this height in m hit the ground: with teams the last sample is not exact."""
 HIT_GAP = 15
-"""Ticks without damage that end an event of being hit."""
+"""Ticks without damage that end a hit event."""
 FLARE_GAP = 90
-"""Ticks without a new flare that end an event of dropping them."""
+"""Ticks without a new flare that end a flare event."""
 _FOLDER = Path(__file__).parent
 _UNIT = 32767.0
 _SCALARS = (("load", 100.0), ("roll_rate", 1e3), ("alpha", 1e4), ("power", 100.0), ("hp", _UNIT), ("rounds", 1.0))
@@ -59,7 +59,7 @@ def air_page(title: str, games: list[dict[str, Any]]) -> str:
 
 
 def scene_parts() -> dict[str, str]:
-    """Return what the replay and the page for flying share, as `fill_page` takes it: style, three.js and drawing."""
+    """Return the style, three.js and drawing code that replay and flying page share, as input of `fill_page`."""
     scene = join_files(_FOLDER, "aircraft.js", "scene.js", "board.js")
     return {
         "style": join_files(_FOLDER, "sky.css"),
@@ -176,7 +176,7 @@ def _events(recording: AirRecording) -> Iterator[Event]:
 
 
 def _fired(recording: AirRecording, seat: int) -> Iterator[Event]:
-    """Yield what the gun fired in one go; the cone fires no rounds."""
+    """Yield firing events of the gun; the cone never fires."""
     spent = -np.diff(recording.planes["rounds"][:, seat], prepend=recording.planes["rounds"][0, seat])
     for rows in _groups(recording.ticks, spent > 0, FIRE_GAP):
         first, last = int(recording.ticks[rows[0] - 1]), int(recording.ticks[rows[-1]])
@@ -184,7 +184,7 @@ def _fired(recording: AirRecording, seat: int) -> Iterator[Event]:
 
 
 def _released(recording: AirRecording, seat: int) -> Iterator[Event]:
-    """Yield launches, flares dropped in one go, and the turns of the seat's missiles to a flare."""
+    """Yield launches, groups of flares, and turns of the seat's missiles to a flare."""
     releases = [release for release in recording.releases if release.seat == seat]
     missiles, flares = ([release for release in releases if release.kind == kind] for kind in ("missile", "flare"))
     for count, missile in enumerate(missiles, start=1):
@@ -203,7 +203,7 @@ def _released(recording: AirRecording, seat: int) -> Iterator[Event]:
 
 
 def _hits(recording: AirRecording, seat: int) -> Iterator[Event]:
-    """Yield damage taken in one go, by a missile or else, and the loss of the aircraft with its cause.
+    """Yield hits, by a missile or otherwise, and the loss of the aircraft with its cause.
 
     Causes are gun, missile, ground and ceiling.
     """
@@ -236,7 +236,7 @@ def _hits(recording: AirRecording, seat: int) -> Iterator[Event]:
 
 
 def _passes(recording: AirRecording) -> Iterator[Event]:
-    """Yield nearest approaches, on both aircraft: a merge, or an overshoot."""
+    """Yield closest approaches for both aircraft: a merge or an overshoot."""
     position = recording.planes["pos"].astype(np.float64)
     distance = np.linalg.norm(position[:, 1] - position[:, 0], axis=-1)
     near = (distance[1:-1] < distance[:-2]) & (distance[1:-1] <= distance[2:]) & (distance[1:-1] < PASS_DISTANCE)
@@ -245,7 +245,7 @@ def _passes(recording: AirRecording) -> Iterator[Event]:
 
 
 def _groups(ticks: np.ndarray, marked: np.ndarray, gap: int) -> Iterator[np.ndarray]:
-    """Yield the rows of each run of `marked` ones that are at most `gap` ticks apart."""
+    """Yield the rows of each group of `marked` rows that are at most `gap` ticks apart."""
     rows = np.flatnonzero(marked)
     if rows.size:
         yield from np.split(rows, np.flatnonzero(np.diff(ticks[rows]) > gap) + 1)

@@ -1,5 +1,5 @@
-// Drawing of a moment of air combat in WebGL, with names and instruments on a canvas above, shared by the replay and the
-// page for flying. A scene has, with vectors [east, up, south] in m and m/s:
+// Drawing of air combat in WebGL, with names and instruments on an overlay canvas, shared by the replay and the
+// flying page. A scene has, with vectors [east, up, south] in m and m/s:
 //   planes [{ pos, vel, nose, up, load, alpha, power, hp, rounds }], short (names), teams (0 or 1 of each plane),
 //   trails [each oldest first, { pos, up, nose }], bursts [{ pos, vel, seat }], beams [[from seat, to seat]],
 //   releases [{ kind, seat, pos, flying, along, left, smoke [[place, part]] }] if there are missiles and flares,
@@ -7,10 +7,10 @@
 
 const COLORS = ["#f0a528", "#56b4e9"], FLASH_SECONDS = 0.8;
 const SKY = { top: "#16305c", middle: "#4d76a8", horizon: "#a9bccb", ground: "#41513f" };
-const LEAST_PIXELS = 50;  // An aircraft far away is drawn larger than it is.
+const LEAST_PIXELS = 50;  // Distant aircraft are drawn enlarged.
 const LENGTH = 15, FAR = 90000, GUN_LINE = 900;
 
-// Ticks for which the smoke of a missile or a flare is seen.
+// Ticks for which the smoke of a missile or a flare is visible.
 const SMOKE_TICKS = { missile: 60 * 7, flare: 60 * 2 };
 function makeScene(stage, R) {
 const canvas = stage.querySelector("canvas.world"), over = stage.querySelector("canvas.over"), pen = over.getContext("2d");
@@ -19,7 +19,7 @@ let renderer = null, models = [], painted = null, width = 1, height = 1, wide = 
 try { renderer = new THREE.WebGLRenderer({ canvas, antialias: true, logarithmicDepthBuffer: true }); } catch { renderer = null; }
 const view = { kind: "fight", seat: 0, yaw: 0.6, pitch: 0.42, zoom: 1, target: [0, 0, 0], distance: 3000, look: [0, 0] };
 
-// ---- what stands still --------------------------------------------------------------------------------------------
+// ---- static scenery --------------------------------------------------------------------------------------------
 
 world.fog = new THREE.Fog(SKY.horizon, 9000, 60000);
 world.add(new THREE.HemisphereLight("#dfe9f5", "#5a6048", 2.2));
@@ -42,7 +42,7 @@ function skyGeometry() {
   sphere.setAttribute("color", new THREE.Float32BufferAttribute(colors, 3));
   return sphere;
 }
-// Fields of 500 m in a few shades, so that speed and height can be seen: a texture that repeats every 16 km.
+// Fields of 500 m in a few shades to make speed and height visible: a texture that repeats every 16 km.
 function fields() {
   const n = 32, data = new Uint8Array(4 * n * n), base = new THREE.Color(SKY.ground).convertLinearToSRGB();
   for (let i = 0, seed = 7; i < n * n; i++) {
@@ -56,7 +56,7 @@ function fields() {
   texture.repeat.set(2 * FAR / 16000, 2 * FAR / 16000); texture.anisotropy = 8; texture.needsUpdate = true;
   return texture;
 }
-// Lines of every kilometre, each fifth brighter, that fade away from the camera; in pieces, as no far vertex is exact.
+// Lines every kilometre, each fifth brighter, that fade with distance; in pieces, since far vertices are imprecise.
 function gridGeometry() {
   const places = [], colors = [], reach = 40, piece = 4;
   const add1 = (x, z, bright) => { places.push(1000 * x, 0, 1000 * z); colors.push(0.92, 0.97, 0.9, bright * Math.max(1 - Math.hypot(x, z) / reach, 0) ** 1.5); };
@@ -125,7 +125,7 @@ function paintPlane(plane, seat, team) {
   if (plane.hp > 0) rows.push([add(plane.pos, nose, 8 * scale), color, 0.5], [add(plane.pos, nose, Math.max(GUN_LINE, 20 * scale)), color, 0.0]);
   return rows;
 }
-// A line, and a ribbon as wide as the aircraft that shows its bank; none before the camera's own nose.
+// A line, and a ribbon as wide as the aircraft that shows its bank; not in front of the camera's own nose.
 function paintTrail(trail, seat, toLines, toRibbons) {
   const { color } = models[seat];
   for (let i = 0; i + 1 < trail.length; i++) {
@@ -139,7 +139,7 @@ function paintTrail(trail, seat, toLines, toRibbons) {
     toRibbons.push([a, color, faint], [b, color, faint], [c, color, faint], [a, color, faint], [c, color, faint], [d, color, faint]);
   }
 }
-// Smoke of a missile or a flare, and the missile's body as a line that can be seen from afar.
+// Smoke of a missile or a flare, and the missile's body as a line visible from afar.
 const SMOKE = new THREE.Color("#eef1f4"), BODY = 3;
 function paintRelease({ kind, seat, pos, along, flying, smoke }, toLines) {
   const most = kind === "missile" ? 0.85 : 0.45;
@@ -176,7 +176,7 @@ const setCamera = (eye, target, up = [0, 1, 0]) => {
   camera.position.set(...low); camera.up.set(...up); camera.lookAt(...target); camera.updateMatrixWorld();
 };
 const orbit = (yaw, pitch) => [Math.sin(yaw) * Math.cos(pitch), Math.sin(pitch), Math.cos(yaw) * Math.cos(pitch)];
-// A direction of body axes turned by what the person looks aside.
+// A direction in body axes, rotated by the viewer's look angle.
 function aside(nose, up, [yaw, pitch]) {
   const right = cross(nose, up);
   const flat = add(times(nose, Math.cos(yaw)), right, Math.sin(yaw));
@@ -216,7 +216,7 @@ function turn(dx, dy) {
   if (view.kind === "behind") view.look = [clamp(view.look[0] - dx, -3.2, 3.2), clamp(view.look[1] - dy, -1.4, 1.4)];
   else { view.yaw -= dx; view.pitch = clamp(view.pitch + dy, -0.2, 1.5); }
 }
-// Moves the point that a free camera looks at, in parts of the picture.
+// Moves the target of a free camera, in fractions of the picture.
 function shift(dx, dy) {
   if (view.kind !== "free") setView("free");
   const reach = view.distance * view.zoom, right = [Math.cos(view.yaw), 0, -Math.sin(view.yaw)], away = [-Math.sin(view.yaw), 0, -Math.cos(view.yaw)];
@@ -248,7 +248,7 @@ function listen(tap) {
 
 // ---- names and instruments ----------------------------------------------------------------------------------------
 
-// Where a place is on the picture, and whether it is in front of the camera and on it.
+// Screen position of a place, and whether it is ahead of the camera and on screen.
 function onPicture(place) {
   const p = new THREE.Vector3(...place).applyMatrix4(camera.matrixWorldInverse), ahead = p.z < 0;
   p.applyMatrix4(camera.projectionMatrix);
@@ -303,7 +303,7 @@ function paintFlash({ kind, seat, age }, scene) {
   ring(10 + most * Math.sqrt(share), "#fff", 3); ring(8 + 0.7 * most * Math.sqrt(share), kind === "down" ? "#ff7a4a" : COLORS[1 - scene.teams[seat]], kind === "down" ? 7 : 3);
   pen.globalAlpha = 1;
 }
-// Where the nose and the velocity point, and the numbers a pilot reads; only in the pilot's views.
+// Nose and velocity markers, and the instruments; only in the pilot's views.
 function paintInstruments(scene) {
   const me = scene.planes[view.seat], narrow = width < 560, green = "#b8ffcf";
   if (!me || me.hp <= 0) return;
@@ -330,7 +330,7 @@ function paintInstruments(scene) {
   text(String(Math.round(heading) % 360).padStart(3, "0") + "°", width / 2, 16, green, "center", small);
   paintHorizon(me, green, narrow);
 }
-// Where to point the nose for a round to meet the opponent, as `see` of kernels/view.py, and whether to fire; null far away.
+// Where to point the nose for a round to hit the opponent, as `see` of kernels/view.py, and whether to fire; null if far away.
 function aimOf(me, it, gun) {
   const line = add(it.pos, me.pos, -1), away = Math.max(size(line), 1), bearing = times(line, 1 / away), relative = add(it.vel, me.vel, -1);
   if (away > 2500 || it.hp <= 0) return null;
@@ -358,7 +358,7 @@ function paintHorizon(me, color, narrow) {
 }
 const soundAt = (h) => Math.sqrt(1.4 * 287.053 * (288.15 - 0.0065 * Math.min(Math.max(h, 0), 11000)));
 
-// What the warning receiver and the seeker tell the pilot: directions around the aircraft, nose up, and words below.
+// Warning receiver and seeker: directions around the aircraft, nose up, and text below.
 function paintWarning({ lock, homing, missile, radar }, narrow) {
   const radius = narrow ? 28 : 40, x = width - radius - 12, y = radius + 12, red = "#ff6a4a", amber = "#ffd27a";
   pen.fillStyle = "rgba(8, 14, 24, .55)"; pen.strokeStyle = missile ? red : radar ? amber : "#7d8ba3"; pen.lineWidth = missile ? 3 : 1.5;
@@ -374,12 +374,12 @@ function paintWarning({ lock, homing, missile, radar }, narrow) {
   const above = missile && Math.abs(missile[2]) > 0.5 ? (missile[2] < 0 ? " above" : " below") : "", font = narrow ? "600 12px" : "600 14px";
   if (missile) text("MISSILE " + kilometres(missile[3]) + above, width - 12, y + radius + 13, red, "right", font);
   else if (radar) text("radar", width - 12, y + radius + 13, amber, "right", font);
-  if (lock || homing) text(homing ? "missile follows" : "LOCK", width / 2, narrow ? 34 : 40, homing ? "#b8ffcf" : red, "center", narrow ? "700 13px" : "700 16px");
+  if (lock || homing) text(homing ? "missile tracking" : "LOCK", width / 2, narrow ? 34 : 40, homing ? "#b8ffcf" : red, "center", narrow ? "700 13px" : "700 16px");
 }
 
 function paintOver(scene) {
   pen.clearRect(0, 0, width, height);
-  if (!renderer) text("This page draws with WebGL, which this browser does not offer.", width / 2, height / 2, "#e6ebf3");
+  if (!renderer) text("This page needs WebGL, which this browser does not support.", width / 2, height / 2, "#e6ebf3");
   scene.planes.forEach((plane, seat) => paintName(plane, seat, scene));
   (scene.releases || []).forEach((release) => paintMark(release, scene));
   scene.flashes.forEach((flash) => paintFlash(flash, scene));

@@ -6,7 +6,7 @@ Adams-Bashforth, `x_(k+1) = x_k + h (3 f_k - f_(k-1)) / 2`, position and attitud
 order with one evaluation of the forces per tick.
 
 The inner loop turns commands of load factor and roll rate into surfaces by incremental dynamic inversion. It moves each
-surface by the error of the angular acceleration over the surface's effect, `du = (wanted - actual) / (d rate / d u)`.
+surface by the angular acceleration error over the surface's effectiveness, `du = (wanted - actual) / (d rate / d u)`.
 Sideslip is held at zero and alpha within limits.
 """
 
@@ -59,7 +59,7 @@ WEAKEST = wp.constant(0.002)  # Effect of a surface, 1/degree, below which its d
 
 @wp.struct
 class Motion:
-    """What the air does to the aircraft now, in the book's units."""
+    """Aerodynamic forces and moments, in the book's units."""
 
     force: wp.vec3
     """Specific force, ft/s^2, body axes, without gravity."""
@@ -150,7 +150,7 @@ def motion(
         (C5 * p - C7 * ENGINE) * r + C6 * (r * r - p * p) + surface * CHORD * C7 * nod,
         (C8 * p - C2 * r + C9 * ENGINE) * q + moments * (C4 * roll + C9 * yaw),
     )
-    # At high alpha a table's slope may vanish: a surface is never taken for weaker than this.
+    # At high alpha a table's slope may vanish: bound a surface's effectiveness from below.
     m.effects = wp.vec3(
         surface * CHORD * C7 * wp.min((strong[1] - weak[1]) / 12.0, -WEAKEST),
         moments * (C3 * wp.min(increments[0], -20.0 * 0.25 * WEAKEST) + C4 * increments[1]) / 20.0,

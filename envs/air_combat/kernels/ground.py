@@ -1,4 +1,4 @@
-"""The ground: the height that a pull-out takes, a limit that flies it in time, and observations of the ground.
+"""The ground: height loss of a pull-out, a limit that starts one in time, and observations of the ground.
 
 A pull-out is predicted by integrating the path's angle gamma at constant speed V. The lift rolls upright, and the load
 n builds up to the wing's value at this speed. The path turns by `gamma' = (n cos(roll) - cos(gamma)) g / V` until it is
@@ -15,14 +15,14 @@ from sparring.envs.air_combat.kernels.tables import standard_air
 from sparring.envs.air_combat.kernels.view import direction_of
 
 LOAD_LAG, LOAD_RATE = wp.constant(fighter.LOAD_LAG_S), wp.constant(fighter.LOAD_RATE)
-ROLL_SURE = wp.constant(2.0)  # rad/s that a roll reaches at high lift, too.
+ROLL_SURE = wp.constant(2.0)  # rad/s, reached even at high lift.
 ROLL_LAG = wp.constant(0.4)  # s.
 STEP_S = wp.constant(0.15)
 STEPS = wp.constant(60)  # 9 s: a vertical dive at 300 m/s takes 6.
 DECIDING_S = wp.constant(0.1)  # Until the command acts.
 SLOW_PULL_OUT = wp.constant(250.0)  # m/s, below which a pull-out takes full throttle.
-HIGH = wp.constant(3000.0)  # m of height above which no pull-out is computed, which then ends above 1 km.
-FAR_TIME = wp.constant(10.0)  # s until the ground beyond which none is told apart.
+HIGH = wp.constant(3000.0)  # m of height above which a pull-out is not computed, since it ends above 1 km.
+FAR_TIME = wp.constant(10.0)  # s until the ground at which the observation saturates.
 
 
 @wp.func
@@ -93,7 +93,7 @@ def time_to_ground(height: float, sink: float, pull: float) -> float:
 
 @wp.func
 def ground_margin(me: Plane, wing: wp.vec2) -> float:
-    """Return the height in m that a full pull-out leaves, at most 1000."""
+    """Return the height margin in m of a full pull-out, at most 1000."""
     height = -me.pos[2]
     if height > HIGH:
         return 1000.0

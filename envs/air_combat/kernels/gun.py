@@ -1,4 +1,4 @@
-"""The gun, in two forms: a cone with damage that falls with range, and single rounds with flight time and spread."""
+"""Two gun models: a cone with damage that falls with range, and single rounds with flight time and spread."""
 
 # Annotations stay unquoted in files with Warp functions: Warp reads them as objects.
 import math

@@ -1,7 +1,7 @@
 """Scripted pilots that fly near the ground, by their ids in `rules.BOTS`.
 
 A pilot's only memory is the aircraft's state: a weave continues in the direction of its bank, an extension along its
-heading. `hold_above` keeps each above its floor, with the pull-out predicted from the present speed.
+heading. `hold_above` keeps each above its floor by a pull-out predicted from the current speed.
 """
 
 # Annotations stay unquoted in files with Warp functions: Warp reads them as objects.
@@ -29,14 +29,14 @@ DECK, EXTENDER, WEAVER, SPIRAL, DRAGGER, RUNNER, SCISSORS, CLIMBER = (
     wp.constant(rules.bot_id(name))
     for name in ("deck", "extender", "weaver", "spiral", "dragger", "runner", "scissors", "climber")
 )
-FLOOR_LOW, FLOOR = wp.constant(40.0), wp.constant(50.0)  # m, below which no pilot of these goes.
+FLOOR_LOW, FLOOR = wp.constant(40.0), wp.constant(50.0)  # m, the floor of these pilots.
 SINK_PART = wp.constant(0.45)  # Of the speed, when it goes down to its height.
 CLIMB_MOST = wp.constant(60.0)  # m/s.
 HEIGHT_GAIN, CLIMB_GAIN = wp.constant(0.4), wp.constant(1.2)  # 1/s: climb per height, and acceleration per climb.
 LIFT_LEAST, LIFT_MOST = wp.constant(0.2), wp.constant(5.0)  # g upwards.
 BANK_MOST = wp.constant(5.5)  # Tangent.
 CORNER = wp.constant(230.0)  # m/s that turning fighters keep.
-CLOSE = wp.constant(1500.0)  # m, from which the nose is brought to bear.
+CLOSE = wp.constant(1500.0)  # m, maximum distance for aiming.
 
 
 @wp.func
@@ -101,7 +101,7 @@ def fly_extender(me: Plane, v: View, lead: bool) -> Command:
 
 @wp.func
 def fly_dragger(me: Plane, it: Plane, v: View, lead: bool) -> Command:
-    """Leave at 60 m; turn back at the limit when the opponent is near and points at it, and fire."""
+    """Leave at 60 m; if the opponent is near and points at it, turn back at the limit and fire."""
     threat = -wp.dot(direction_of(it), v.bearing)
     near = v.distance < 1200.0 and threat > 0.7
     if near or (v.off_nose > 0.3 and v.distance < 2500.0):
@@ -111,7 +111,7 @@ def fly_dragger(me: Plane, it: Plane, v: View, lead: bool) -> Command:
 
 @wp.func
 def fly_scissors(me: Plane, v: View, lead: bool) -> Command:
-    """Turn at 100 m towards the opponent's side all the time, at idle while it is close behind; fire."""
+    """Always turn towards the opponent's side at 100 m, at idle while it is close behind; fire."""
     behind = v.off_nose < 0.0 and v.distance < 1000.0 and wp.length(me.vel) > 140.0
     off = off_heading(me, v.bearing)
     turn = turn_towards(me, v.bearing, 6.0)

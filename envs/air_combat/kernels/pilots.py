@@ -1,6 +1,6 @@
-"""Scripted pilots, by their ids in `rules.BOTS`. Each returns the command that an agent could give as an action.
+"""Scripted pilots, by their ids in `rules.BOTS`. Each returns a command that an agent could also choose.
 
-These fight at height and break off a dive at 450 m; `low_pilots.py` has those that fly near the ground.
+These fight at height and break off a dive at 450 m; `low_pilots.py` has the pilots near the ground.
 """
 
 # Annotations stay unquoted in files with Warp functions: Warp reads them as objects.

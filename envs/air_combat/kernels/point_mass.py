@@ -38,7 +38,7 @@ LOAD_PART = wp.constant(1.0 - math.exp(-rules.DT / fighter.LOAD_LAG_S))  # Part 
 ROLL_PART = wp.constant(1.0 - math.exp(-rules.DT / fighter.ROLL_LAG_S))
 ROLL_PRESSURE = wp.constant(fighter.ROLL_PRESSURE)
 ROLL_LOST = wp.constant(fighter.ROLL_LOST)
-SLOWEST = wp.constant(1.0)  # m/s; a plane that hangs still keeps a direction.
+SLOWEST = wp.constant(1.0)  # m/s; keeps a direction at standstill.
 
 
 @wp.func

@@ -48,15 +48,15 @@ class Scales:
     """Factors of a match's physics, 1 for the airframe as it is."""
 
     mass: float
-    """Of the mass and the moments of inertia: the forces are divided by it."""
+    """Factor of mass and moments of inertia: divides the forces."""
     thrust: float
     drag: float
-    """Of the air's force along the velocity."""
+    """Factor of the drag force."""
 
 
 @wp.struct
 class Command:
-    """What a pilot commands for a tick."""
+    """A pilot's command for a tick."""
 
     load: float
     """Load factor, g, within the limits of the airframe."""
@@ -91,7 +91,7 @@ class CombatSettings:
     low_start: float
     """Chance that a match begins near the ground."""
     ground_limit: float
-    """Height in m above which actions are kept by a pull-out; 0 for no limit."""
+    """Minimum height in m, enforced on actions by a pull-out; 0 for no limit."""
     wing: wp.vec2
     """`Airframe.pull_out` of the airframe."""
     observe_ground: bool

@@ -1,4 +1,4 @@
-"""Steering of scripted pilots: commands that turn the velocity towards a direction, hold a heading, aim, and keep out.
+"""Steering of scripted pilots: turn the velocity towards a direction, hold a heading, aim, and avoid the ground.
 
 `steer` finds the load factor and the roll that turn the velocity towards a direction. The wanted acceleration
 k V angle, plus gravity's share, lies in the plane of lift after a roll.
@@ -55,11 +55,11 @@ def steer(me: Plane, direction: wp.vec3, most: float, throttle: float) -> Comman
     cosine = wp.clamp(wp.dot(ahead, direction), -1.0, 1.0)
     side = direction - ahead * cosine
     length = wp.length(side)
-    if length < 1.0e-4:  # straight ahead, or straight behind: any side will do
+    if length < 1.0e-4:  # straight ahead or behind: either side works
         side = wp.where(cosine > 0.0, side, lift)
         length = wp.max(wp.length(side), 1.0e-4)
     angle = wp.acos(cosine)  # rad, of the turn that is wanted
-    # The turn gets what the limit leaves beside gravity's share, or a long turn would sink.
+    # The turn uses what the limit leaves after gravity's share, or a long turn would sink.
     turn = wp.min(TURN_GAIN * angle * wp.length(me.vel) / G, wp.sqrt(wp.max(most * most - 1.0, 0.25)))
     pull = side * (turn / length)  # g, across the velocity
     roof = wp.vec3(0.0, 0.0, -1.0)

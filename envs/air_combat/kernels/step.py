@@ -1,4 +1,4 @@
-"""One step of a match, by one thread: pilots decide, aircraft fly, guns fire, the match ends or goes on.
+"""One step of a match, by one thread: pilots decide, aircraft fly, guns fire, the match ends or continues.
 
 Draws depend on (seed, match id, number of matches started in the row) only. A match that ends is followed by the next
 one in the same step; its last observations are kept in `final_obs`. Reward of a seat and step:
@@ -7,10 +7,10 @@ one in the same step; its last observations are kept in `final_obs`. Reward of a
         + ground (gamma psi' - psi) + result,
     phi = exp(-distance / 8 km) - angle off_nose / pi + cos off_tail / 2 * exp(-distance / 3 km)
         + (exp(-angle off_nose / 0.15) - exp(-angle off its nose / 0.15)) * exp(-distance / 1 km)
-    psi = -exp(-height that a full pull-out leaves / 100 m)
+    psi = -exp(-height margin of a full pull-out / 100 m)
 
-phi' and psi' are 0 where a match ends, but psi' is -1 for an aircraft that has met the ground. At the time limit, too,
-the reward has the result: trainers must not add the last value.
+phi' and psi' are 0 where a match ends, but psi' is -1 for an aircraft that hit the ground. The reward includes the
+result at the time limit too: trainers must not bootstrap there.
 """
 
 # Annotations stay unquoted in files with Warp functions: Warp reads them as objects.
@@ -133,7 +133,7 @@ def begin_plane(
 
 @wp.func
 def start_height(height: float, row: int, matches: int, settings: CombatSettings) -> float:
-    """Return the height of a start; with the chance `settings.low_start` one near the ground, from draws of its own."""
+    """Return the height of a start; with probability `settings.low_start` near the ground, from separate draws."""
     if settings.low_start <= 0.0:
         return height
     rng = wp.rand_init(int(wp.rand_init(row, matches)), LOW_STARTS)
@@ -146,7 +146,7 @@ def start_height(height: float, row: int, matches: int, settings: CombatSettings
 def begin_match(world: AirWorld, match: int, settings: CombatSettings) -> None:
     """Place both aircraft, one being the other turned by half a circle about the middle; clear the rounds.
 
-    With the chance `settings.chase` one flies behind the other instead.
+    With probability `settings.chase` one flies behind the other instead.
     """
     clock = world.clock[match]
     # Two rounds of hashing give unrelated streams to adjacent match ids and successive matches.
@@ -334,7 +334,7 @@ def step_kernel(
         place_a = a.pos
         place_b = b.pos
         if settings.single_rounds and clock.tick % BURST_TICKS == 0:
-            # Draws of both seats are in another stream than the starts, which use (row, matches).
+            # Draws of both seats use a different stream from the starts, which use (row, matches).
             rng = wp.rand_init(int(wp.rand_init(row, clock.matches)), 2 * clock.tick + 1)
             if command_a.trigger and a.rounds >= BURST:
                 a = fire(world.rounds, match, 0, a, rng)

@@ -1,7 +1,7 @@
 """The airframe's tables as Warp arrays, and the two atmospheres.
 
-A row of a table is a vector of all its coefficients, so one interpolation reads them all. Beyond its cells a table
-keeps its outer value (the textbook extrapolates).
+A row of a table is a vector of all its coefficients, so one interpolation reads them all. Outside its cells a table
+holds its edge value (the textbook extrapolates).
 """
 
 # Annotations stay unquoted in files with Warp functions: Warp reads them as objects.
@@ -99,7 +99,7 @@ def thrust_lbf(tables: AirframeTables, mach: float, height_ft: float, power: flo
 
 @wp.func
 def drag_rise(mach: float) -> wp.vec2:
-    """Return zero-lift drag and drag per squared lift that the tables lack at high speed (`airframe/high_speed.py`)."""
+    """Return zero-lift drag and drag per squared lift at high speed (`airframe/high_speed.py`)."""
     if mach < CRITICAL:
         return wp.vec2(0.0, 0.0)
     if mach < PEAK:

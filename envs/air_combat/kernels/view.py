@@ -1,6 +1,6 @@
-"""One aircraft as seen from another: range, angles, where to aim, and the observation made of them.
+"""One aircraft as seen from another: range, angles, point of aim, and the observation built from them.
 
-Observations have the names of `rules.OBSERVATION`. They depend on neither heading nor place, only on height.
+Observations have the names of `rules.OBSERVATION`. They depend on height but not on heading or place.
 """
 
 # Annotations stay unquoted in files with Warp functions: Warp reads them as objects.
@@ -49,7 +49,7 @@ def direction_of(plane: Plane) -> wp.vec3:
 
 @wp.func
 def see(me: Plane, it: Plane, lead: bool) -> View:
-    """Return what a pilot sees; with `lead`, `aim` is for rounds that take time."""
+    """Return a pilot's view; with `lead`, `aim` accounts for the flight time of rounds."""
     v = View()
     gap = it.pos - me.pos
     v.distance = wp.max(wp.length(gap), 1.0)
@@ -102,7 +102,7 @@ def observe(obs: wp.array2d[float], row: int, me: Plane, it: Plane, time_left: f
     obs[row, 12] = me.hp
     obs[row, 13] = float(me.rounds) / MAGAZINE
     obs[row, 14] = time_left
-    obs[row, 15] = wp.exp(-height / 500.0)  # near 1 close to the ground only
+    obs[row, 15] = wp.exp(-height / 500.0)  # near 1 only close to the ground
     write_vector(obs, row, 16, v.bearing, me.nose, right, me.up)
     obs[row, 19] = wp.min(v.distance / 5000.0, 4.0)
     obs[row, 20] = wp.exp(-v.distance / 1000.0)

@@ -1,1 +1,1 @@
-"""Training in air combat: the task of PPO, and opponents from every source."""
+"""Training in air combat: the PPO task and opponents."""

@@ -1,4 +1,4 @@
-"""Air combat's players, which `agents/opponents/duelists.py` makes, and the conditions of its evaluation matches."""
+"""Air combat data from which `agents/opponents/duelists.py` creates players, and evaluation conditions."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from sparring.envs.air_combat import GAME, rules, spaces
 from sparring.envs.air_combat.batch import AirCombatBatch
 
 AUTO = "auto"
-"""In a run's options: the gun of the flight model."""
+"""Value in a run's options for the flight model's default gun."""
 
 __getattr__ = moved(__name__, {"Pilot": "sparring.agents.opponents.duelists:Duelist"})
 
 
 def contract_of(obs_dim: int, stated: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the contract of a policy of `obs_dim` numbers; one whose file states none plays without options."""
+    """Return the contract of a policy with `obs_dim` inputs; without one in its file, options are off."""
     ours = stated if stated.get("id") == rules.ENV_ID else {}
     options = rules.CombatOptions.of_contract(ours)
     if obs_dim == len(options.observation) + len(rules.OBSERVATION_GROUND):
@@ -53,7 +53,7 @@ open_player, load_pilot, frozen_pilots, load_observing_policy = DUELS.open, DUEL
 
 
 def trained_matches(training: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the flight model, and the gun if one was named, of a policy's own matches, from its training metadata.
+    """Return the flight model, and the gun if named, of a policy's training matches, from its metadata.
 
     Without any it is the point mass, and no gun is named.
     """

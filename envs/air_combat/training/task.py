@@ -1,4 +1,4 @@
-"""Air combat as a task of PPO: its batch, and who plays against the learner."""
+"""Air combat as a PPO task: its batch and the learner's opponents."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class AirCombatTask(DuelTask):
         return AirTeams(super().make_batch(device, threads, Shard(0, matches, matches)))
 
     def batch_options(self) -> dict[str, Any]:
-        """Return the options of a batch that only this game has."""
+        """Return the batch options specific to this game."""
         env = self.config.env
         return {
             "model": env.model,

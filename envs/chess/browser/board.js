@@ -1,4 +1,4 @@
-// The board: pieces, marks, and a move by two clicks or by dragging, which `onMove(uci)` is told. Squares are "e4".
+// The board: pieces, marks, and moves by two clicks or by dragging, passed to `onMove(uci)`. Squares are "e4".
 
 const SIZE = 45, FILES = "abcdefgh";
 
@@ -92,7 +92,7 @@ promotion.addEventListener("click", (event) => {
   closePromotion();
   if (button) onMove(move + button.dataset.piece);
 });
-// On the document, since the click that opens the choice takes the focus away again.
+// On the document, since the click that opens the choice removes the focus.
 document.addEventListener("keydown", (event) => {
   if (!pending || event.ctrlKey || event.altKey || event.metaKey) return;
   const button = [...promotion.querySelectorAll("button")].find(({ dataset }) => dataset.piece === event.key.toLowerCase());

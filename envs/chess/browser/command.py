@@ -25,12 +25,12 @@ examples:
 
 opponents: random; builtin, the built-in search; stockfish:N, Stockfish at depth N; a run, a model's folder, smollm2; a
 Python object, as my_bots:Mine.
-Where Stockfish is missing (apt-get install stockfish), the built-in search stands in for it."""
+Without Stockfish (apt-get install stockfish), the built-in search replaces it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChessPlayOptions(ServerOptions):
-    """Options of chess; the opponent has not been located, nor the file read."""
+    """Options of chess; the opponent is not located and the file is not read yet."""
 
     TEXT = CommandText(
         SCRIPT,
@@ -43,15 +43,15 @@ class ChessPlayOptions(ServerOptions):
     side: str = argument("", SIDES, metavar="|".join(SIDES))
     """Your side (default: white, or as in --resume)."""
     fen: str = argument("", metavar="FEN")
-    """Position in which games begin."""
+    """Starting position of the games."""
     resume: Path | None = argument(None, metavar="PGN")
-    """Go on with an unfinished game, saved here or not."""
+    """Continue an unfinished game from a PGN file."""
     illegal: str = argument(ILLEGAL[0], ILLEGAL, metavar="|".join(ILLEGAL))
-    """What an illegal move of the opponent does."""
+    """Effect of an illegal move of the opponent."""
     temperature: float = argument(0.0, TEMPERATURE, metavar="T")
-    """Of a language model (default: 0)."""
+    """Sampling temperature of a language model (default: 0)."""
     tokens: int | None = argument(None, TOKENS, metavar="N")
-    """Most tokens of an answer (default: as in training)."""
+    """Maximum tokens of an answer (default: as in training)."""
     engine: str = argument("", metavar="PATH")
     """A UCI engine (default: Stockfish on the PATH)."""
     device: str = argument("auto", DEVICE, metavar="D")
@@ -60,10 +60,10 @@ class ChessPlayOptions(ServerOptions):
     """Folder of PGN files and replays."""
 
     def check(self) -> None:
-        """Raise `InputError` for options that a saved game leaves no choice of."""
+        """Raise `InputError` for options that a saved game determines."""
         if self.resume and (self.fen or self.side == RANDOM_SIDE):
             other = "--fen" if self.fen else "--side random"
-            raise InputError(f"{other} does not go with --resume: the file says where the game stands")
+            raise InputError(f"{other} cannot be used with --resume: the file has the position")
 
 
 def play(options: ChessPlayOptions) -> None:
@@ -84,7 +84,7 @@ def play(options: ChessPlayOptions) -> None:
     )
 
     def host() -> HostedGame:
-        opponents.load(opponent)  # one that cannot play ends the command
+        opponents.load(opponent)  # fails early if the opponent cannot play
         return session.HostedChess(
             session.ChessTable(opponents, session.known_chess_opponents(opponent), rules, resumed)
         )

@@ -1,4 +1,4 @@
-// The page around the board: the game as the server tells it, the moves, the model's answer, entry of moves as text.
+// The page around the board: the game from the server, the moves, the model's answer, text entry of moves.
 
 const config = JSON.parse(document.getElementById("data").textContent);
 const $ = (selector) => document.querySelector(selector);
@@ -19,7 +19,7 @@ socket.addEventListener("message", (event) => {
   if (began) turn(game.you === "black");
   look(game.moves.length);
 });
-socket.addEventListener("close", () => { $("#status").textContent = "The server has ended; start it again and open its new address."; document.body.classList.add("gone"); });
+socket.addEventListener("close", () => { $("#status").textContent = "The server has stopped; restart it and open its new address."; document.body.classList.add("gone"); });
 const note = (text, failed = false) => { $("#note").textContent = text; $("#note").classList.toggle("failed", failed); };
 const play = (text) => send("move", { text, ply: game.moves.length });
 
@@ -76,7 +76,7 @@ function showMoves() {
 }
 const evaluation = (value) => value === null ? "" : (value > 0 ? "+" : "") + value.toFixed(2);
 
-// The latest answer before the position that is shown, or to it where an illegal one ended the game.
+// The latest answer before the shown position, or in it if an illegal answer ended the game.
 function showAnswer() {
   const plies = Object.keys(game.answers).map(Number).filter((ply) => ply < view || (game.over && ply === view)), ply = Math.max(...plies);
   $("#answer").hidden = !plies.length;

@@ -1,4 +1,4 @@
-"""A game of chess of a person against one opponent: start, moves as text, answers, taking back, resignation, draws.
+"""A chess game between a person and one opponent: start, text moves, answers, takebacks, resignation, draws.
 
 The rules of the end and of illegal answers follow the evaluation (`evaluation/games.py`): the opponent is the evaluated
 player. Illegal moves of the person are refused, so a mistyped move does not cost anything.
@@ -94,7 +94,7 @@ class PersonGame:
         apply_answer(self.game, read_move(self.board, text).uci(), self._conditions, self._seed)
 
     def request(self) -> MoveRequest:
-        """Return what the opponent is asked."""
+        """Return the request to the opponent."""
         return MoveRequest(self.board.copy(stack=False), mix(self._seed, ANSWERS, 0, self.board.ply()))
 
     def answer(self, answer: MoveAnswer) -> None:
@@ -126,11 +126,11 @@ class PersonGame:
         self._check_running()
         outcome = self.board.outcome(claim_draw=True) if self.your_turn else None
         if outcome is None:
-            raise InputError("a draw is claimed on your turn, at a third repetition or after fifty quiet moves")
+            raise InputError("claim a draw on your turn, at a third repetition or after fifty quiet moves")
         self.game.result, self.game.ending = outcome.result(), outcome.termination.name.lower().replace("_", " ")
 
     def message(self) -> dict[str, Any]:
-        """Return the game as the page shows it: a replay, and what may be done."""
+        """Return the game for the page: a replay, and the available actions."""
         turn = self.your_turn
         return page_data(self.game) | {
             "you": _SIDES[self.side],
@@ -190,12 +190,12 @@ def read_move(board: chess.Board, text: str) -> chess.Move:
     except ValueError:
         move = chess.Move.null()
     if not move:
-        raise InputError(f"{words[:12]!r}: is not a legal move here; write it as e2e4 or Nf3")
+        raise InputError(f"{words[:12]!r}: is not a legal move; write it as e2e4 or Nf3")
     return move
 
 
 def read_fen(fen: str) -> str:
-    """Return the FEN of the position in which games begin, the usual one for ""; raises `InputError`."""
+    """Return the FEN of the starting position, the standard one for ""; raises `InputError`."""
     return check_position(fen or chess.STARTING_FEN, "--fen", playable=True).fen()
 
 
@@ -222,7 +222,7 @@ def resume_game(path: Path, side: str) -> ChessGame:
     )
     person = sides.get(side, named)
     if person is None:
-        raise InputError(f"--resume {path}: names no player {YOU}; say which side you play, as in --side white")
+        raise InputError(f"--resume {path}: has no player named {YOU}; choose your side, as in --side white")
     return replace(game, player_is=not person)
 
 
@@ -236,7 +236,7 @@ def _first_game(path: Path, data: bytes) -> ChessGame:
     count = len(file.games) + len(file.refused)
     why = f"{len(file.refused)} of {count} games refused; {file.refused[0]}" if file.refused else ""
     if not file.games:
-        raise InputError(f"holds no game that can be played: {why or 'none with moves in PGN'}")
+        raise InputError(f"has no playable game: {why or 'none with moves in PGN'}")
     if why:
         say(f"--resume {path}: {why}")
     return file.games[0]

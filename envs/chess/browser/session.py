@@ -1,8 +1,8 @@
-"""Chess as the server hosts it: opponents by name, the one game that every open page shows, and the pages' messages.
+"""Chess on the server: opponents by name, the one game shown on every open page, and the pages' messages.
 
-A page can be closed and opened again. The opponent thinks in a thread; what it answers is dropped if the position it
-was asked about was taken back meanwhile. From the person's first move on, the game is written as PGN after every
-half-move, and as a replay at its end.
+A page can be closed and opened again. The opponent thinks in a thread; its answer is dropped if the position was taken
+back in the meantime. From the person's first move on, the game is written as PGN after every half-move, and as a replay
+at its end.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class ChessOpponents:
             return answer_of(player, request)
 
     def close(self) -> None:
-        """End the engines; with an answer in progress after a second, leave that to the end of the process."""
+        """Stop the engines; if an answer is still in progress after a second, leave it to the end of the process."""
         if not self._lock.acquire(timeout=1.0):
             return
         try:
@@ -122,7 +122,7 @@ class TableRules:
     side: str
     """The person's: white, black or random."""
     fen: str
-    """Position in which games begin."""
+    """Starting position of the games."""
     lose: bool
     """True if an illegal answer loses the game; else a random move replaces it."""
     seed: int
@@ -136,7 +136,7 @@ class ChessTable(WatchedGame):
     Attributes:
         play: the game.
         opponent: name of the opponent, one of `offered`.
-        thinking: True while the opponent is asked.
+        thinking: True while the opponent is choosing a move.
         problem: why the opponent did not answer, or a file could not be written; empty if nothing failed.
         saved: path of the PGN, None before the first move.
 
@@ -151,7 +151,7 @@ class ChessTable(WatchedGame):
         self.thinking, self.problem = False, ""
         self.saved: Path | None = None
         self._games = 0
-        """Games of this server before the present one."""
+        """Previous games of this server."""
         self._asked: MoveRequest | None = None
         self.play = self._make(resumed or self._new(rules.side), opponents.load(self.opponent).name)
 
@@ -198,24 +198,24 @@ class ChessTable(WatchedGame):
         self._changed()
 
     def save(self) -> Path:
-        """Write PGN and replay, and return the path of the PGN. Raises `InputError` where that is not possible."""
+        """Write PGN and replay, and return the path of the PGN. Raises `InputError` if that fails."""
         return self._write(with_replay=True)
 
     def think(self) -> None:
-        """Ask the opponent in the background if it is to move and was not asked, or failed, before."""
+        """Query the opponent in the background if it is to move and was not queried yet, or failed."""
         if not self.thinking and not self.play.game.over and not self.play.your_turn:
             self.thinking, self._asked, self.problem = True, self.play.request(), ""
             self.in_background(self._think(self._asked))
             self.tell()
 
     def message(self) -> dict[str, Any]:
-        """Return what the page shows."""
+        """Return the content of the page."""
         state = {"opponent": self.opponent, "thinking": self.thinking, "problem": self.problem}
         saved = str(self.saved) if self.saved else ""
         return {"kind": "game", "saved": saved, **state, **self.play.message()}
 
     async def _think(self, request: MoveRequest) -> None:
-        problem, answer = "the opponent failed; the terminal says how", None
+        problem, answer = "the opponent failed; see the terminal", None
         try:
             name = self.opponent
             answer = await in_thread(lambda: self._opponents.answer(name, request))
@@ -289,7 +289,7 @@ def live_page(opponents: Sequence[str], side: str, socket: str) -> str:
 
 
 class ChessMessage(TypedDict):
-    """A message of the page; the keys beside `kind` depend on it."""
+    """A message from the page; the other keys depend on `kind`."""
 
     kind: Literal["begin", "move", "undo", "resign", "claim", "retry", "save"]
     opponent: NotRequired[Text]
@@ -301,12 +301,12 @@ class ChessMessage(TypedDict):
 
 @dataclass(frozen=True)
 class HostedChess:
-    """The pages and connections of a server, which all show the game of one table."""
+    """The pages and connections of a server; all show the game of one table."""
 
     table: ChessTable
 
     def page(self, path: str, socket: str) -> str | None:
-        """Return the page to play on at "/", and the replay of the game so far at "/replay"."""
+        """Return the game page at "/", and the replay of the game so far at "/replay"."""
         if path == "/replay":
             return self.table.replay()
         return live_page(self.table.offered, self.table.rules.side, socket) if path == "/" else None
@@ -320,7 +320,7 @@ class ChessSession(WatchingPage[ChessTable]):
     """One open page."""
 
     async def receive(self, message: Any) -> None:
-        """Apply one message. Raises `InputError` for a wrong one, a move that is not legal, or a failing opponent."""
+        """Apply one message. Raises `InputError` for an invalid message, an illegal move, or a failing opponent."""
         action = read(ChessMessage, message, "message")
         table = self._table
         match action["kind"]:

@@ -1,10 +1,10 @@
-"""Make positions for the chess tasks: `python -m sparring.envs.chess.data out=FOLDER train=20000 labelled=2000`.
+"""Create positions for the chess tasks: `python -m sparring.envs.chess.data out=FOLDER train=20000 labelled=2000`.
 
 Options are those of `env.data` (seed, plies, train, validation, held_out);
-`engine` is `env.engine.path`, and `depth`, `processes` and `cache` those beside it. The first `labelled`
-positions of each split get the engine's analysis, which trains and measures the P task. Without `engine`, Stockfish is
-taken if it is installed (`apt-get install stockfish`), else the built-in search, which the summary names. Equal options
-and engine give equal files.
+`engine` is `env.engine.path`; `depth`, `processes` and `cache` are as in `env.engine`. The first `labelled` positions
+of each split get the engine's analysis, which trains and measures the P task. Without `engine`, Stockfish is taken if
+it is installed (`apt-get install stockfish`), else the built-in search, which the summary names. Equal options and
+engine give equal files.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ USAGE = __doc__
 
 @dataclass(frozen=True)
 class DataCommand:
-    """Options of the command beside those of the data."""
+    """Options of the command besides those of the data."""
 
     out: str = ""
     engine: str = ""
@@ -87,7 +87,7 @@ def read_command(arguments: Sequence[str]) -> DataCommand:
         if allowed and (wrong := complaint(values[key], allowed)):
             raise InputError(f"{key}={value}: {wrong}")
     if not values.get("out"):
-        raise InputError("out=: name the folder to write, such as out=checkpoints/chess_positions")
+        raise InputError("out=: name the output folder, such as out=checkpoints/chess_positions")
     if values.get("labelled", 0) < 0:
         raise InputError(f"labelled={values['labelled']}: must be at least 0")
     config = ChessDataConfig(**{key: value for key, value in values.items() if key in data})
@@ -101,7 +101,7 @@ def _read(key: str, text: str, kind: Any) -> Any:
             raise TypeError
         return {"int": int, "float": float, "str": str}[str(kind)](value)
     except (yaml.YAMLError, TypeError, ValueError) as error:
-        raise InputError(f"{key}={text}: must be {'a whole number' if kind == 'int' else 'a number'}") from error
+        raise InputError(f"{key}={text}: must be {'an integer' if kind == 'int' else 'a number'}") from error
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Games played for their positions, and splits of these.
+"""Play games for their positions, and split these.
 
-Moves are random; game number n of a split depends on the seed, the split and n only. Every split has games of its own,
-and no position (FEN) is in two splits or twice in one. The held-out and validation positions are chosen first and do
-not depend on the number of training positions, so a longer training never includes them. Positions of the first plies,
-which most games share, are for training only.
+Moves are random; game number n of a split depends on the seed, the split and n only. Splits do not share games, and a
+position (FEN) occurs only once in all splits. The held-out and validation positions are chosen first and do not depend
+on the number of training positions, so more training positions never include them. Positions of the first plies, which
+most games share, are for training only.
 """
 
 from __future__ import annotations

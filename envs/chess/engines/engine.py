@@ -1,8 +1,8 @@
 """Engine of the chess tasks: best moves and values of positions, from several processes and a cache.
 
-`open_engine()` takes Stockfish from the PATH (`apt-get install stockfish`). Where it is missing, the built-in search
-stands in; this is printed, and `Engine.name` goes into logs, metrics and tables. Every search is stored in the cache as
-soon as it ends, so a run that fails later keeps it. Several runs may share its file.
+`open_engine()` takes Stockfish from the PATH (`apt-get install stockfish`). Without it, the built-in search is used;
+this is printed, and `Engine.name` appears in logs, metrics and tables. Every search is stored in the cache as soon as
+it ends, so a run that fails later keeps it. Several runs may share its file.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Engine:
         ]
 
     def close(self) -> None:
-        """End the processes and close the cache."""
+        """Stop the processes and close the cache."""
         self._pool.shutdown()
         for searcher in self._searchers:
             searcher.close()
@@ -134,7 +134,7 @@ def open_engine(path: str = "", *, depth: int = 10, processes: int = 1, cache: P
     first = uci.UciProcess(program, depth)
     lines = LineCache(cache, f"{first.version}, values {uci.VALUES_VERSION}", depth)
     if old := lines.searches(first.version):  # earlier versions of the project stored the name alone
-        say(f"cache {cache}: {old} searches of {first.version} may hold bounds as values; they are not used any more")
+        say(f"cache {cache}: {old} searches of {first.version} may hold bounds as values; they are no longer used")
     rest = [uci.UciProcess(program, depth) for _ in range(processes - 1)]
     return Engine([first, *rest], lines, f"{first.version}, depth {depth}")
 
@@ -142,7 +142,7 @@ def open_engine(path: str = "", *, depth: int = 10, processes: int = 1, cache: P
 def _built_in(cache: Path | None, *, chosen: bool) -> Engine:
     name = f"{uci.VERSION} (material and mobility), depth {uci.DEPTH}"
     if not chosen:
-        say(f"Stockfish is not installed ({uci.INSTALL}): {name}, stands in; its values are weak")
+        say(f"Stockfish is not installed ({uci.INSTALL}): {name}, is used instead; its values are weak")
     return Engine([uci.BuiltInSearch()], LineCache(cache, uci.VERSION, uci.DEPTH), name, stand_in=True)
 
 

@@ -1,4 +1,4 @@
-"""Searchers of the engine: Stockfish over UCI in its own process, and the built-in search, which stands in for it.
+"""Searchers of the engine: Stockfish over UCI in its own process, and the built-in search as a fallback.
 
 Lines are moves in UCI with values in pawns from the side to move; mate in n is ±(10000 - n) / 100.
 
@@ -9,7 +9,7 @@ names the position.
 
 The built-in search looks two half-moves deep, without randomness. A position's value is its material (1, 3, 3, 5, 9
 pawns) plus 0.05 pawns per square that a piece attacks and its own side does not hold. The opponent's value is
-subtracted. It is weak: it keeps a run going, but do not take labels from it.
+subtracted. It is weak: a run can continue with it, but do not use it for labels.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def find_stockfish(path: str = "") -> str | None:
     if path:
         program = shutil.which(path)
         if program is None:
-            raise InputError(f"engine {path!r}: is not a program that can be run; give Stockfish's path ({INSTALL})")
+            raise InputError(f"engine {path!r}: is not an executable program; give Stockfish's path ({INSTALL})")
         return program
     return next((program for name in PLACES if (program := shutil.which(name))), None)
 
@@ -85,7 +85,7 @@ class UciProcess:
             self.close()
             raise InputError(
                 f"engine {self._path!r}: failed twice at the position {fen!r} ({type(error).__name__}: {error}); "
-                "what it had found is kept; leave the position out or give another engine"
+                "earlier results are kept; leave the position out or give another engine"
             ) from error
 
     def close(self) -> None:
@@ -109,7 +109,7 @@ class UciProcess:
                     reports.add(info)
                 reports.best = (await analysis.wait()).move
 
-        # Not by the engine's clock: one that hangs does not look at it.
+        # Not by the engine's clock: a hanging engine ignores it.
         running = asyncio.run_coroutine_threadsafe(search(), protocol.loop)
         try:
             running.result(SEARCH_TIMEOUT_S)
@@ -154,7 +154,7 @@ class SearchReports:
         exact[number] = (next(iter(info.get("pv", ())), None), (score.score(mate_score=MATE_SCORE) or 0) / 100)
 
     def lines(self) -> list[Line]:
-        """Return the lines of the depth asked for, or of that at which the engine stopped by itself.
+        """Return the lines of the requested depth, or of the depth at which the engine stopped.
 
         Raises `EngineError` if one of them is missing, not exact, or without a move.
         """

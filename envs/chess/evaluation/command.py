@@ -1,8 +1,8 @@
 """Evaluate a language model, a bot or a Python object in chess: `python eval/run.py --ckpt RUN --opponents random`.
 
 The model answers the P task, and its best move is played. The command prints wins, draws and losses with 95 %
-intervals, legal half-moves per game and the share of illegal answers. It writes them beside the checkpoint or to --out.
-Use --pgn and --replay to write the games, --ladder and --sprt to compare players as in other games.
+intervals, legal half-moves per game and the share of illegal answers. It writes them next to the checkpoint or to
+--out. Use --pgn and --replay to write the games, --ladder and --sprt to compare players as in other games.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def find(name: str, opponent: bool) -> Player:
 
 
 def machine(options: ChessMatchOptions, players: Sequence[Player]) -> tuple[str, int]:
-    """Load torch for language models alone, and return the device and the threads."""
+    """Load torch only for language models, and return the device and the threads."""
     if any(isinstance(player, Path) or (isinstance(player, str) and is_server(player)) for player in players):
         return use_machine(options.device, options.threads, quiet=options.quiet)
     return "cpu", 1
@@ -80,7 +80,7 @@ def open_players(
 
 
 def follow_server(options: ChessOptions, player: ModelPlayer | MovePlayer, resources: ExitStack) -> None:
-    """Say what a server will cost, keep its answers, and write transcripts."""
+    """Print a server's expected cost, store its answers, and write transcripts."""
     from sparring.envs.chess.evaluation.models import SAMPLED, sample_prompts
 
     server = player.backend
@@ -89,7 +89,7 @@ def follow_server(options: ChessOptions, player: ModelPlayer | MovePlayer, resou
     stated = {f"--{name.replace('_', '-')}": getattr(options, name) for name in names}
     options.follow(server, options.out and options.out / CHESS.results, stated)
     prompts = sample_prompts(player, plies=options.plies, opening_plies=options.opening_plies, seed=options.seed)
-    games = options.games * (len(options.opponents) + (SELF in options.opponents))  # against itself it has both sides
+    games = options.games * (len(options.opponents) + (SELF in options.opponents))  # against itself it plays both sides
     forecast = server.forecast(prompts, games / SAMPLED)
     say(f"{options.games} games of each pair: {forecast}, if both sides draw their moves", enabled=not options.quiet)
 
@@ -115,7 +115,7 @@ def matches(options: ChessMatchOptions, players: Sequence[ChessEntrant], device:
 
 
 def conditions(options: ChessMatchOptions, played: ChessMatches) -> PairConditions:
-    """Return openings, longest game and the rule for illegal moves, as ladders and tests state them."""
+    """Return openings, longest game and the rule for illegal moves, for ladders and tests."""
     from sparring.envs.chess.evaluation.results import stated_illegal
 
     fields = {name: getattr(options, name) for name in ("plies", "opening_plies", "illegal", "temperature")}

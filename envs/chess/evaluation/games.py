@@ -1,8 +1,8 @@
-"""Games of the evaluated player against one opponent, played side by side: players, openings, rules of the end, counts.
+"""Parallel games of the evaluated player against one opponent: players, openings, end rules, counts.
 
 Games 2k and 2k + 1 begin with the same random opening; the player is White in the first and Black in the second. Equal
 seeds give equal openings against all opponents. Each player answers many positions at once with a move in UCI, or with
-text that is none. `open_player` is the one place where a name, a file or a Python object becomes a player.
+other text. `open_player` creates a player from a name, a file or a Python object.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sparring.envs.text import mix
 OPENINGS, ANSWERS, REPLACEMENTS = 1, 2, 3
 """Streams of random numbers."""
 ILLEGAL, CUT_OFF = "illegal move", "cut off"
-"""Endings that are not of the rules of chess."""
+"""Endings outside the rules of chess."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def play_games(
 
 @dataclass(frozen=True)
 class EndedGame:
-    """What is kept of a game: its moves in UCI from the initial position, and the fields of `ChessGame`."""
+    """Stored form of a game: its moves in UCI from the initial position, and the fields of `ChessGame`."""
 
     moves: list[str]
     result: str
@@ -120,7 +120,7 @@ class EndedGame:
 
 
 def ended_game(game: ChessGame) -> EndedGame:
-    """Return what is kept of a game that has ended."""
+    """Return the stored form of a finished game."""
     return EndedGame([move.uci() for move in game.board.move_stack], **{name: getattr(game, name) for name in ENDED})
 
 
@@ -253,7 +253,7 @@ def open_player(
     cache: Path | None = None,
     how: ModelAnswers | None = None,
 ) -> ChessPlayer:
-    """Return the player that `x` means; raises `InputError` for an unknown or unusable one.
+    """Return the player for `x`; raises `InputError` for an unknown or unusable one.
 
     `opened` closes a bot's engine, whose name has its version and depth, and says if another stands in for it. `engine`
     is the path of a UCI engine, "" for Stockfish on the PATH, and `cache` the file that keeps what it finds.

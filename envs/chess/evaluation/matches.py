@@ -1,4 +1,4 @@
-"""Players of chess with their names in tables, and the matches in which a pair of them meets."""
+"""Players of chess with their names in tables, and the matches between two of them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def open_entrant(
 
 @dataclass(frozen=True)
 class ChessMatches(Matches):
-    """Games of two players side by side, each opening with both colours."""
+    """Parallel games of two players, each opening with both colours."""
 
     by_game: ClassVar[bool] = True
     plies: int

@@ -1,8 +1,8 @@
-"""Language models as players of chess, in this process or on a server: how they are asked, and what they answer.
+"""Language models as chess players, in this process or on a server: prompts and answers.
 
-A model answers the P task as it was trained, or it reads the position, the rules of notation and the legal moves in
-English. Then it chooses from these by a constraint, or writes free text whose last line is its move. An illegal answer
-loses the game or is replaced by a random move.
+A model answers the P task as trained, or reads the position, the notation and the legal moves in English. It then
+chooses from these under a constraint, or writes free text with its move in the last line. An illegal answer loses the
+game or is replaced by a random move.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sparring.envs.text_moves import OPENING, THINK, ActionMenu, move_format, re
 
 ENV = {"id": GAME.id}
 TOKENS = {ANALYSIS: 128, REASONING: 256}
-"""Most tokens of an answer where neither the options nor the training say."""
+"""Maximum tokens of an answer if neither the options nor the training set it."""
 SAMPLED = 4
 """Random games from which the number of decisions is estimated, for the price."""
 
@@ -73,7 +73,7 @@ class ModelPlayer:
         return [collapse(decision.text) for decision in self.backend.decide(self.prompts(requests))]
 
     def prompts(self, requests: Sequence[MoveRequest]) -> list[Prompt]:
-        """Return what the model reads."""
+        """Return the model's prompt."""
         menu = FreeText(self.tokens, self.name)
         return [_asked(turn, analysis_prompt(turn.board.fen()), menu) for turn in requests]
 
@@ -99,7 +99,7 @@ class MovePlayer:
         return moves
 
     def prompts(self, requests: Sequence[MoveRequest]) -> list[Prompt]:
-        """Return what the model reads."""
+        """Return the model's prompt."""
         free = FreeText(self.tokens, self.name)
         return [
             _asked(turn, move_prompt(turn.board, self.form), move_menu(turn.board) if self.form == MENU else free)

@@ -45,8 +45,8 @@ examples:
 
 bots: random, every legal move equally likely; builtin, the built-in search; stockfish:N, Stockfish at depth N (1
 without N). self: --ckpt plays both sides; the results are White's.
-Stockfish is found on the PATH (apt-get install stockfish) or with --engine; where it is missing, the built-in search
-stands in for it, which the table says.
+Stockfish is found on the PATH (apt-get install stockfish) or with --engine; if it is missing, the built-in search
+replaces it, and the table notes it.
 exit codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad input or a failing engine,
 130 stopped with Ctrl-C"""
 
@@ -65,8 +65,8 @@ class ChessMatchOptions(PairedOptions):
     """Options of every command that plays chess."""
 
     ABSENT: ClassVar[Mapping[str, str]] = {
-        "--regimes": "chess has one kind of games; give --opening-plies or --plies",
-        "--stochastic": "answers of language models are drawn with a --temperature above 0",
+        "--regimes": "chess has no regimes; use --opening-plies or --plies",
+        "--stochastic": "language models sample with a --temperature above 0",
         "--workers": "engines and models of chess are in this process; leave it out",
     }
     stochastic: bool = False
@@ -78,28 +78,28 @@ class ChessMatchOptions(PairedOptions):
     opponents: tuple[str, ...] = argument(("random", "stockfish:1"), metavar="O", group=WHO, split=True)
     """Bots, module:Name of Python objects, or self."""
     anchor: str | None = argument(None, metavar="A", group=WHO)
-    """Whose rating is fixed, as in random or random=1000 (default: the first player, at 0)."""
+    """Player with a fixed rating, as in random or random=1000 (default: the first player, at 0)."""
     engine: str = argument("", metavar="PATH", group=WHO)
     """A UCI engine (default: Stockfish on the PATH)."""
     cache: Path | None = argument(None, metavar="FILE", group=WHO)
-    """Keep what the engine finds there, for later runs."""
+    """File that caches the engine's results for later runs."""
     games: int = argument(20, GAMES, metavar="N", group=CONDITIONS)
     """Games per opponent, even."""
     plies: int = argument(300, PLIES, metavar="N", group=CONDITIONS)
-    """Half-moves after which a game is a draw, those of the opening included."""
+    """Half-moves after which a game is a draw, including the opening."""
     opening_plies: int = argument(OPENING_PLIES, OPENING, metavar="N", group=CONDITIONS)
-    """Random first half-moves."""
+    """Number of random half-moves at the start."""
     illegal: str = argument("lose", ILLEGAL, metavar="|".join(ILLEGAL), group=CONDITIONS)
-    """What an illegal move of --ckpt does."""
+    """Effect of an illegal move of --ckpt."""
     temperature: float = argument(0.0, TEMPERATURE, metavar="T", group=CONDITIONS)
-    """Of a language model (default: 0)."""
+    """Sampling temperature of a language model (default: 0)."""
     answers: str = argument("", ANSWERS, metavar="F", group=CONDITIONS)
-    """Of a language model: analysis, the P task; menu, a legal move by a constraint; reasoning, free text (default:
-    reasoning on a server, else analysis)."""
+    """For a language model: analysis (the P task), menu (a legal move by a constraint) or reasoning (free text).
+    Default: reasoning on a server, else analysis."""
     tokens: int | None = argument(None, TOKENS, metavar="N", group=CONDITIONS)
-    """Most tokens of an answer (default: those of the training, else 128; of reasoning 256)."""
+    """Maximum tokens of an answer (default: as in training, else 128; 256 for reasoning)."""
     seed: int = argument(0, SEED, metavar="N", group=CONDITIONS)
-    """Seed of openings, random moves and draws (default: 0)."""
+    """Seed of openings, random moves and sampling (default: 0)."""
 
     @property
     def rates(self) -> str:
@@ -107,11 +107,11 @@ class ChessMatchOptions(PairedOptions):
         return ""
 
     def implied(self) -> dict[str, Any]:
-        """Return whether answers are drawn, too."""
+        """Also return whether answers are sampled."""
         return super().implied() | {"stochastic": self.temperature > 0.0}
 
     def check(self) -> None:
-        """Raise `InputError` for unknown opponents and options that do not go together."""
+        """Raise `InputError` for unknown opponents and incompatible options."""
         super().check()
         for name in self.named:
             read_opponent(name)
@@ -132,7 +132,7 @@ class ChessOptions(ChessMatchOptions, PairedEvaluationOptions, AskedModelOptions
 
     TEXT = CommandText(
         "eval/run.py",
-        "Let a language model that answers with its best move play chess, or a bot, and print wins, draws and losses.",
+        "Evaluate a language model or a bot in chess, and print wins, draws and losses.",
         _EXAMPLES,
         env="chess",
     )
@@ -141,11 +141,11 @@ class ChessOptions(ChessMatchOptions, PairedEvaluationOptions, AskedModelOptions
     ckpt: str = argument("", metavar="C", group=WHO)
     """A run, a model's folder, smollm2, a server's address, bot:NAME, or module:Name."""
     out: Path | None = argument(None, metavar="DIR", group=RESULTS)
-    """Write chess.md and .json there (default: eval.md and .json beside --ckpt)."""
+    """Folder for chess.md and .json (default: eval.md and .json next to --ckpt)."""
     pgn: Path | None = argument(None, metavar="PGN", group=RESULTS)
-    """Write all games there."""
+    """Write all games to this PGN file."""
     replay: Path | None = argument(None, metavar="HTML", group=RESULTS)
-    """Write a page there on which the games can be watched."""
+    """Write a page to watch the games."""
 
     @property
     def rates(self) -> str:

@@ -1,9 +1,9 @@
-"""Best response in chess: an engine's search that knows what the player answers.
+"""Best response in chess: an engine's search that queries the player's answers.
 
-At a decision the engine lists its best moves. After each of them the player itself is asked for its answer, and the
-engine values the position that follows. The move with the highest value is played. So the attack is at least the
-engine, and walks into whatever the player gets wrong. Nothing here trains: random games take 332 half-moves (mean of
-ten), and two million moves are 6,000 of them.
+At a decision the engine lists its best moves. For each of them it queries the player's answer, and the engine values
+the resulting position. It plays the move with the highest value. The attack is therefore at least as strong as the
+engine, and exploits the player's mistakes. It does not train: random games take 332 half-moves (mean of ten), so two
+million moves are 6,000 games.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from sparring.eval.paired.response_game import SEARCH, STOCHASTIC, ResponseGame,
 DEPTH = 8
 """Half-moves that Stockfish looks ahead; the built-in search, where Stockfish is missing, always has 2."""
 WIDTH = 4
-"""Moves of a position whose answers are asked for."""
+"""Number of moves per position for which the player is queried."""
 WON = 100.0
 """Pawns: the engine's value of a position with a mated opponent."""
 ABOUT = (
@@ -49,10 +49,10 @@ def read(responses: ResponseGame, text: str, options: Any) -> Target:
         raise InputError(f"--attacker {other}: chess has the attack {SEARCH} alone; leave it out")
     for option, path in (("--save", options.save), ("--replay", options.replay)):
         if path:
-            raise InputError(f"{option} {path}: is only for a response in OpenSpiel's games; leave it out")
+            raise InputError(f"{option} {path}: applies only to responses in OpenSpiel games; leave it out")
     if options.divided:
         budget = f"--moves {options.moves}" if options.moves else f"--minutes {options.minutes:g}"
-        raise InputError(f"{budget}: is only for attacks that learn, not for chess; leave it out")
+        raise InputError(f"{budget}: applies only to attacks that learn, not to chess; leave it out")
     if STOCHASTIC in options.target:
         raise InputError(f"{text}: chess players act as they are; leave out --target {STOCHASTIC}")
     against = player.text.removeprefix(BOT_PREFIX) if isinstance(player, BotName) else str(player)
@@ -69,14 +69,14 @@ def _digest(player: Path) -> str:
 
 @dataclass(frozen=True)
 class SearchedMoves:
-    """A chess player that knows the members of the mixture that it plays."""
+    """A chess player that queries the members of the opposing mixture."""
 
     members: Sequence[ChessPlayer]
     engine: Engine
     name: str = SEARCH
 
     def answer(self, requests: Sequence[MoveRequest]) -> list[str]:
-        """Return for each request the move after which the members' answers are worst for them, on average."""
+        """Return for each request the move with the worst average outcome for the members."""
         listed = self.engine.batch_top_moves([request.board for request in requests], WIDTH)
         tried = [
             (number, move, MoveRequest(_after(request.board, move), mix(request.seed, rank)))
@@ -135,7 +135,7 @@ def play(options: ResponseOptions, targets: Sequence[Target], sampled: bool, res
 
 
 def facts(*_: Any) -> tuple[dict[str, Any], str]:
-    """Return the game and the engine, and what the figures mean."""
+    """Return the game, the engine, and an explanation of the figures."""
     with open_engine(depth=DEPTH) as engine:
         return {"env": "chess", "engine": engine.name}, ABOUT.format(engine=engine.name)
 

@@ -283,7 +283,7 @@ class OpponentResult(Scored):
     player: str = ""
     """Name of the evaluated player on the command line."""
     regime: str = ""
-    """There is one kind of games."""
+    """All games are of one kind."""
 
     @property
     def pairs(self) -> Pairs:
@@ -312,7 +312,7 @@ class OpponentResult(Scored):
 
 
 def stated_illegal(illegal: str) -> str:
-    """Return what an illegal move does."""
+    """Describe the effect of an illegal move."""
     return _END[illegal]
 
 

@@ -156,7 +156,7 @@ class ChessAECEnv(AECEnv[str, Observation, str]):
         self._accumulate_rewards()
 
     def render(self) -> str | None:
-        """Return the board in letters, White's in capitals; None without a render mode."""
+        """Return the board as text, White's pieces in capitals; None without a render mode."""
         return str(self.board) if self.render_mode else None
 
     def close(self) -> None:
@@ -188,7 +188,7 @@ class ChessAECEnv(AECEnv[str, Observation, str]):
         self._inform({"white": "1-0", "black": "0-1", "": "1/2-1/2"}[winner])
 
     def _inform(self, result: str) -> None:
-        """Set the infos; `result` is empty while the game goes on."""
+        """Set the infos; `result` is empty during the game."""
         last = {"result": result} if result else {}
         self.infos = {
             agent: {"legal_moves": [] if last or agent != self._mover() else self._legal()}
@@ -204,7 +204,7 @@ class ChessAECEnv(AECEnv[str, Observation, str]):
 
 
 env = ChessAECEnv
-"""The name by which PettingZoo makes a game of its module."""
+"""Factory function under PettingZoo's usual name."""
 
 
 def _observation_space() -> Dict:

@@ -1,4 +1,4 @@
-"""A task of chess in text as a match of one prompt and one answer, for the hubs of environments.
+"""A chess text task as a match of one prompt and one answer, for environment hubs.
 
 Rewards are those of `analysis.py` and `arbiter.py`.
 """

@@ -1,4 +1,4 @@
-"""Reference answers for imitation: endless passes over the training positions, each in its own order.
+"""Reference answers for imitation: endless passes over the training positions, each shuffled.
 
 `corpus` and `PIECES` are the texts and pieces for a tokenizer of the tasks. Tokens are nearly characters: every
 position is written in the same way. Longer tokens are runs of pawns, two other adjacent men, a square of a move, and
@@ -131,7 +131,7 @@ def labelled(env: ChessEnvConfig, records: tuple[PositionRecord, ...], share: fl
         return in_folder
     if env.data.folder:
         raise InputError(
-            f"env.data.folder={env.data.folder}: holds no analyses for the P task; make it again with"
+            f"env.data.folder={env.data.folder}: has no analyses for the P task; create it again with"
             " `python -m sparring.envs.chess.data labelled=N ...`"
         )
     chosen = records[: max(1, round(share * len(records)))]

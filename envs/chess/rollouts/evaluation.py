@@ -47,7 +47,7 @@ COLUMNS = {
     },
 }
 SHOWN = 200
-"""Samples of each task that are measured."""
+"""Number of evaluated samples per task."""
 CountTokens = Callable[[str], int]
 
 
@@ -56,7 +56,7 @@ def references(
 ) -> ReferenceTable:
     """Measure the learner, and the base model if there is one, on the first `evaluation.games` held-out positions.
 
-    The heading of the P reward names the engine; the built-in search is never taken for Stockfish. Raises `InputError`
+    The heading of the P reward names the engine, to distinguish the built-in search from Stockfish. Raises `InputError`
     if a model or the engine is not available.
     """
     records = sources.positions_of(config.env).positions[HELD_OUT][: config.evaluation.games]
@@ -171,7 +171,7 @@ def _measured(
     task: str, samples: Sequence[ChessSample], reward: Callable[[ChessSample], float], count_tokens: CountTokens
 ) -> Iterator[str]:
     if not samples:
-        yield f"{task}: no reference answers here; `python -m sparring.envs.chess.data` with labelled=N makes some"
+        yield f"{task}: no reference answers; create some with `python -m sparring.envs.chess.data` and labelled=N"
         return
     rewards = [reward(sample) for sample in samples]
     lengths = [[count_tokens(text) for text in (sample.prompt, sample.answer)] for sample in samples]

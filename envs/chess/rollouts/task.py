@@ -150,8 +150,8 @@ def demonstrations(config: ChessCloneRunConfig, *, games: int, seed: int, thread
 
 
 def bot_answers(name: str, prompts: Sequence[Prompt], *, threads: int = 1) -> list[tuple[Option, ...]]:
-    """Refuse: scripted players do not answer the text tasks. Raises `InputError`."""
-    raise InputError(f"player {name!r}: scripted players of chess answer no prompts; give a language model")
+    """Raise `InputError`: scripted players do not answer the text tasks."""
+    raise InputError(f"player {name!r}: scripted chess players cannot answer prompts; name a language model")
 
 
 CHESS = TextGame(

@@ -1,8 +1,8 @@
 """Builds and disbands: the adjustment phase in winter.
 
 Where a power orders too few disbands, civil disorder removes the units furthest from its home centres, fleets before
-armies, then in alphabetical order of province (DATC 4.D.8). Of too many builds, the first in alphabetical order are
-carried out.
+armies, then in alphabetical order of province (DATC 4.D.8). If a power orders too many builds, the first in
+alphabetical order are carried out.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def is_free_home(games: Games, tables: Tables, game: int, power: int, province: 
 
 @wp.func
 def build_limit(games: Games, tables: Tables, game: int, power: int) -> int:
-    """Return the number of units a power may build; negative: the number it has to disband."""
+    """Return the number of units a power may build; negative: the number it must disband."""
     spare = centres_of(games, game, power) - units_of(games, game, power)
     if spare <= 0:
         return spare
@@ -90,7 +90,7 @@ def built_unit(tables: Tables, power: int, province: int, order: int) -> wp.uint
         return wp.uint8(0)
     if not fleet:
         return wp.uint8(wp.where(location < PROVINCES, 1 + power, 0))
-    # On a split province a fleet has to name its coast; elsewhere a coast would be a location of another province.
+    # On a split province a fleet must name its coast; elsewhere a coast would be a location of another province.
     split = tables.first_coast[province] >= 0
     if tables.terrain[province] == INLAND or split != (location >= PROVINCES):
         return wp.uint8(0)

@@ -1,7 +1,7 @@
 """The order of phases, ownership of centres, and the end of a game.
 
-A phase in which no power has an order to give is skipped: retreats without dislodged units, adjustments without a
-build or a disband. A power with 18 centres after fall wins; a game still undecided after `last_year` is a draw.
+A phase without orders is skipped: retreats without dislodged units, adjustments without a build or a disband. A power
+with 18 centres after fall wins; a game still undecided after `last_year` is a draw.
 """
 
 from __future__ import annotations

@@ -215,7 +215,7 @@ def decide_move(turn: OrderTurn, unit: int) -> bool:
 
 @wp.func
 def decide_support(turn: OrderTurn, unit: int) -> bool:
-    """Decide a support if that is possible already; return whether it is."""
+    """Decide a support if already possible; return whether it is."""
     attackers = turn.into[turn.province[unit]] & ~turn.sets[NO_WAY]
     waiting = bool(False)
     for attacker in range(turn.n):
@@ -247,7 +247,7 @@ def is_safe(turn: OrderTurn, unit: int) -> bool:
 
 @wp.func
 def decide_way(turn: OrderTurn, tables: Tables, unit: int) -> bool:
-    """Decide a convoy route if that is possible already; return whether it is. One intact chain of fleets suffices."""
+    """Decide a convoy route if already possible; return whether it is. One intact chain of fleets suffices."""
     # Seas as bits: fleets that survive for certain, and fleets that may survive.
     sure, possible = wp.uint32(0), wp.uint32(0)
     for fleet in range(turn.n):

@@ -2,9 +2,9 @@
 
 Scratch memory of the adjudication lies on the thread's stack, about two kilobytes; threads share no state.
 
-`by_land_kernel`, launched before it, is the other answer to DATC 4.A.3, `via="land"`. A move VIA then goes by land
-where no fleets are ordered to carry it, as on several sites and in the package `diplomacy`. It rewrites orders: VIA
-leaves the move of an army that can walk, unless fleets ordered to convoy it form an unbroken chain.
+`by_land_kernel`, launched before it, implements the other choice in DATC 4.A.3, `via="land"`. A move VIA then goes by
+land if no fleets are ordered to carry it, as on several sites and in the package `diplomacy`. It rewrites orders: VIA
+is removed from the move of an army that can walk, unless fleets ordered to convoy it form an unbroken chain.
 """
 
 import warp as wp
@@ -106,7 +106,7 @@ def ordered_fleets(games: Games, tables: Tables, game: int, army: int, goal: int
 
 @wp.kernel
 def by_land_kernel(games: Games, tables: Tables, first: int) -> None:
-    """Take VIA from moves of game `first + tid` that an army can walk and no chain of fleets is ordered to carry."""
+    """Remove VIA from moves of game `first + tid` that an army can walk and no chain of fleets is ordered to carry."""
     game = first + wp.tid()
     phase = int(games.phase[game])
     if games.done[game] != wp.uint8(0) or (phase != SPRING and phase != FALL):

@@ -81,7 +81,7 @@ def retreat_all(games: Games, tables: Tables, game: int, goals: wp.array[int]) -
         games.results[game, province] = wp.uint8(UNORDERED)
         if games.dislodged[game, province] != wp.uint8(0):
             games.results[game, province] = wp.uint8(retreat_one(games, tables, game, province, goals))
-    # Placed only after every result is known, so that no retreat sees a province taken by another one.
+    # Placed only after every result is known: no retreat may see a province taken by another one.
     for province in range(PROVINCES):
         if games.results[game, province] == wp.uint8(DONE) and goals[province] >= 0:
             code = unit_at(tables, games.dislodged[game, province], goals[province])

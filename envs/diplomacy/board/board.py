@@ -1,9 +1,9 @@
 """The standard board as index arrays, read once from `standard_map.txt`; needs numpy only, neither Warp nor torch.
 
-A province has an index in 0..74, its code's place in the alphabet. A location is where a unit can stand: 0..74 are the
-provinces themselves, then come the parts of the split coasts, BUL/EC BUL/SC SPA/NC SPA/SC STP/NC STP/SC at 75..80. An
-army stands on the province, a fleet in a split province on one of its coasts, so no fleet
-adjacency lists a bare BUL, SPA or STP. Arrays are read-only, since all callers share one board.
+A province has an index in 0..74, in alphabetical order of the codes. A location is where a unit can stand: 0..74 are
+the provinces themselves, then come the parts of the split coasts, BUL/EC BUL/SC SPA/NC SPA/SC STP/NC STP/SC at 75..80.
+An army stands on the province, a fleet in a split province on one of its coasts, so no fleet adjacency lists a bare
+BUL, SPA or STP. Arrays are read-only, since all callers share one board.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STANDARD_MAP = Path(__file__).with_name("standard_map.txt")
 ARMY, FLEET = 0, 1
 INLAND, COAST, SEA = 0, 1, 2
 NOTHING = -1
-"""No power, no centre, no further neighbour."""
+"""Marks a missing power, centre or neighbour."""
 
 ALIASES = {
     "BOT": ("GOB",),
@@ -42,7 +42,7 @@ ALIASES = {
     "TYS": ("TYN", "Tyrrhenian", "Tyrhennian Sea"),
     "WES": ("WME", "Western Med"),
 }
-"""Other spellings in use, beside the codes and full names of the map."""
+"""Other common spellings, in addition to the map's codes and full names."""
 COAST_NAMES = {"NC": "north coast", "EC": "east coast", "SC": "south coast", "WC": "west coast"}
 
 
@@ -87,7 +87,7 @@ def standard_board() -> Board:
 
 
 def find_location(text: str) -> int:
-    """Return the location that `text` means: a code, a full name or an alias, with a coast or without, in any case.
+    """Return the location named by `text`: a code, a full name or an alias, with or without a coast, in any case.
 
     "STP/NC", "stp(nc)", "Spa/sc", "St. Petersburg, north coast". Raises `UnknownNameError` with the nearest match.
     """
@@ -101,7 +101,7 @@ def find_location(text: str) -> int:
 
 
 def _nearest_location(key: str) -> str | None:
-    """Return the likeliest location; words as short as a code are compared with codes, longer ones with names."""
+    """Return the most similar location; short words are compared with codes, longer ones with names."""
     spellings = _spellings()
     alike = [spelling for spelling in spellings if (len(spelling) <= 3) == (len(key) <= 3)]
     spelling = nearest(key, alike, likeness=0.65)
@@ -115,7 +115,7 @@ def _unknown_coast(text: str, province: int) -> UnknownNameError:
 
 
 def location_name(location: int) -> str:
-    """Return the code of a location, such as "PAR" or "STP/NC"; `find_location` takes it back."""
+    """Return the code of a location, such as "PAR" or "STP/NC"; the inverse of `find_location`."""
     locations = standard_board().locations
     if not 0 <= location < len(locations):
         raise InputError(f"location {location}: must be in [0, {len(locations) - 1}]")

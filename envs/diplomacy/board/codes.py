@@ -1,8 +1,8 @@
 """Integer codes of orders, units, phases and results, shared by kernels, masks and saved games.
 
-An order is one int32, `kind | target << 4 | other << 11 | via << 18`. Its place says which unit it is for: orders of G
-games are [G, 75], by the province of the unit (in winter, of the centre) that carries them out. `target` and
-`other` are locations as in `board.locations`, 0 to 80:
+An order is one int32, `kind | target << 4 | other << 11 | via << 18`. Its column identifies the unit: orders of G games
+are [G, 75], by the province of the unit (in winter, of the centre). `target` and `other` are locations as in
+`board.locations`, 0 to 80:
 
 | kind | target | other |
 | --- | --- | --- |
@@ -29,7 +29,7 @@ ENV_ID = "sparring/Diplomacy-v0"
 BOTS = (*DEFAULT_BOTS, *SEED_BOTS)
 """Bots that may play a power, by number. Results between them: docs/results/diplomacy_bots.md."""
 ACTIONS = -1
-"""In place of a bot's number: the orders of the power come from the caller."""
+"""Used instead of a bot's number if the caller writes the power's orders."""
 
 NO_ORDER, HOLD, MOVE, SUPPORT, SUPPORT_MOVE, CONVOY, RETREAT, DISBAND, BUILD = range(9)
 KINDS = 9
@@ -44,9 +44,9 @@ NUM_CENTRES = 34
 SOLO = 18
 """Centres that win the game."""
 SLOTS = SOLO - 1
-"""Most units of one power: with one more it would have 18 centres and would have won."""
+"""Maximum units of one power: with one more it would have 18 centres and would have won."""
 MAX_UNITS = 34
-"""Most units in a game, one per centre; positions with more are refused."""
+"""Maximum units in a game, one per centre; positions with more are refused."""
 
 SPRING, SPRING_RETREATS, FALL, FALL_RETREATS, WINTER = range(5)
 PHASES = ("spring", "spring retreats", "fall", "fall retreats", "winter")
@@ -54,7 +54,7 @@ PHASE_LETTERS = (("S", "M"), ("S", "R"), ("F", "M"), ("F", "R"), ("W", "A"))
 RETREATS = (SPRING_RETREATS, FALL_RETREATS)
 
 CAME_BY_CONVOY, CONTESTED, NOTHING = 75, 76, 77
-"""Codes of `origin` beside the province of an attacker (0 to 74): dislodged by convoy, standoff, no mark."""
+"""Codes of `origin` besides the province of an attacker (0 to 74): dislodged by convoy, standoff, no mark."""
 
 UNORDERED, DONE, VOID, FAILED, BOUNCED, CUT, DISRUPTED = range(7)
 RESULTS = ("unordered", "done", "void", "failed", "bounced", "cut", "disrupted")

@@ -1,6 +1,6 @@
 """Reader of map files: lines of text into plain rows, with errors that name file and line.
 
-The layout is described at the head of `standard_map.txt`. Nothing is numbered here; `board.py` makes arrays of it.
+The layout is described at the head of `standard_map.txt`. `board.py` converts the rows to arrays.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _add_edge(map_file: MapFile, unit: str, start: str, end: str) -> None:
 
 
 def _check_stands(map_file: MapFile, unit: str, location: str) -> None:
-    """Refuse a place that is unknown or where such a unit cannot stand."""
+    """Raise an error for an unknown place or one where such a unit cannot stand."""
     code = location.partition("/")[0]
     terrain = map_file.provinces[choose("province", code, map_file.provinces)].terrain
     if terrain == ("sea" if unit == "A" else "inland"):
@@ -156,4 +156,4 @@ SECTIONS: dict[str, Callable[[MapFile, str], None]] = {
 }
 """Reads a line of a section, by the section's header."""
 ORDER = tuple(SECTIONS)
-"""The headers in the order they have in a file: a line knows only what lies above it."""
+"""The headers in file order: a line can refer only to lines above it."""

@@ -1,7 +1,7 @@
-"""Checks of positions before a game begins from them; errors name the field and the province.
+"""Checks of positions from which games start; errors name the field and the province.
 
-A position is a snapshot of one game, as `batch.position` makes it: arrays of one row. The kernels check nothing: a unit
-where none can stand, or one unit too many, would make them read and write out of bounds.
+A position is a snapshot of one game, as `batch.position` makes it: arrays of one row. The kernels do not check
+positions: a misplaced unit or one unit too many would cause out-of-bounds access.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _COLUMNS = {
 
 
 def check_position(position: Position) -> None:
-    """Raise `InputError` for a position [1, ...] that no game can be in."""
+    """Raise `InputError` for an impossible position [1, ...]."""
     if not isinstance(position, Mapping):
         raise InputError(f"position={position!r}: give a snapshot of one game, tensors by name")
     rows = {name: _rows(position, name, (1,))[0] for name in (*_COLUMNS, *_NUMBERS)}
@@ -81,7 +81,7 @@ def _rows(state: Mapping[str, torch.Tensor], name: str, games: tuple[int, ...]) 
 
 
 def _doubtful(rows: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Return the games, bool [n], that `check_position`, which is slow, might refuse."""
+    """Return the games, bool [n], that the slower `check_position` might refuse."""
     wrong = np.zeros(len(rows["year"]), dtype=bool)
     for name, (low, high) in (_COLUMNS | _NUMBERS).items():
         wrong |= ((rows[name] < low) | (rows[name] > high)).any(axis=1)
@@ -108,7 +108,7 @@ def _stands() -> np.ndarray:
 
 
 def _check_place(name: str, province: int, unit: int) -> None:
-    """Refuse an army at sea, a fleet inland, and a coast that is missing or not there."""
+    """Raise an error for an army at sea, a fleet inland, or a missing or wrong coast."""
     board, form = standard_board(), (unit - 1) // codes.NUM_POWERS
     where = f"{name}[{province}] ({location_name(province)})"
     if form == codes.ARMY_FORM:
@@ -122,7 +122,7 @@ def _check_place(name: str, province: int, unit: int) -> None:
 
 
 def check_numbers(units: Sequence[int], dislodged: Sequence[int], phase: int) -> None:
-    """Refuse too many units [75], and dislodged ones [75] outside of retreats or where no unit of another power is."""
+    """Raise an error for too many units [75], or dislodged units [75] that cannot be there."""
     count = sum(unit > 0 for unit in (*units, *dislodged))
     if count > codes.MAX_UNITS:
         raise InputError(f"units: {count} of them; there are never more than {codes.MAX_UNITS}")
@@ -135,7 +135,7 @@ def check_numbers(units: Sequence[int], dislodged: Sequence[int], phase: int) ->
 
 
 def check_winner(position: Position) -> None:
-    """Refuse a winner with fewer than 18 centres, and one in a game that is not done."""
+    """Raise an error for a winner with fewer than 18 centres, or in a game that is not done."""
     winner, owner = int(position["winner"][0]), position["owner"][0]
     if winner < 0:
         return

@@ -45,7 +45,7 @@ class BoardTensors:
     rows: Tensor
     """[P, 4] the row of a unit of each form."""
     beside_centre: Tensor
-    """bool [P, 34] true where a province borders on a centre's province, by land or by sea."""
+    """bool [P, 34] true where a province borders a centre's province, by land or by sea."""
     near: Tensor
     """float32 [P, P] averaging matrix: each row is the mean over a province's neighbours, by land or by sea."""
 

@@ -1,7 +1,7 @@
 """Counter-based random draws: each depends only on the seed, the game's id, its phase and the drawer.
 
-Replacing the player of one power therefore changes no draw of another one. A game replayed by its id in another batch,
-or on other threads, is the same game.
+Replacing one power's player therefore does not change another power's draws. A game replayed by id in another batch or
+on other threads is identical.
 """
 
 from __future__ import annotations

@@ -199,7 +199,7 @@ def adjust_power(games: Games, tables: Tables, game: int, power: int, sink: Orde
 
 @wp.func
 def any_seed_bot(games: Games, game: int) -> bool:
-    """Return whether one of these bots plays in a game that goes on."""
+    """Return whether one of these bots plays in a running game."""
     any_bot = bool(False)
     for power in range(POWERS):
         any_bot = any_bot or is_seed_bot(games.players[game, power])

@@ -8,7 +8,7 @@ An aim is a score:
     value      the value of the order's goal; with " H" in its text 1.1 x that of the unit's own place. Of a goal that
                an earlier unit claimed, 0.9 x its value for a support, and no score for the rest
 
-Equally likely are texts, not meanings: an order that is written in several ways (`order_text.py`) counts once for each.
+Texts are equally likely, not meanings: an order with several spellings (`order_text.py`) counts once for each.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ARROWS, TERRITORY, HELP, VALUE = (wp.constant(aim) for aim in range(4))
 SPELLINGS = wp.constant(3)
 """Most spellings of an order: without a coast, and with each of two."""
 LOWEST = wp.constant(wp.float64(-1.0e300))
-"""In place of a score."""
+"""Used instead of a score."""
 HOLDING, CLAIMED = wp.constant(wp.float64(1.1)), wp.constant(wp.float64(0.9))
 
 
@@ -34,9 +34,9 @@ class SeedChoice:
 
     aim: int
     goal: int
-    """Location that the attack of a coordinated power goes to."""
+    """Target location of a coordinated power's attack."""
     claimed: wp.array[wp.uint8]
-    """[P] 1 where an earlier unit of a DumbBot wants to go"""
+    """[P] 1 for the goal of an earlier unit of a DumbBot"""
     listed: wp.array[int]
     """[1082] legal orders (`listing.MAX_ORDERS`)"""
     best: wp.array[int]

@@ -1,4 +1,4 @@
-"""Values of provinces to the DumbBot of the seed's system, which differ from those of David Norman's.
+"""Province values of the DumbBot of the seed's system, which differ from David Norman's.
 
     valued      the 34 centres and every occupied province; all others count 0 throughout
     base        100 x units of the largest power with a unit next to a centre of its own; 100 x units of the owner of
@@ -33,7 +33,7 @@ UNOWNED = wp.constant(5)
 
 @wp.struct
 class SeedNeighbours:
-    """Neighbour lists of the provinces, as far as they count."""
+    """Neighbour lists of the provinces, limited to counted neighbours."""
 
     named: wp.array2d[int]
     """[P, 12] neighbours named in capitals and without a coast; padded with -1"""

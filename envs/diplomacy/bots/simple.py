@@ -185,7 +185,7 @@ def may_adjust(games: Games, tables: Tables, game: int, power: int, limit: int, 
 
 @wp.func
 def any_plays(games: Games, game: int) -> bool:
-    """Return whether one of these bots plays in a game that goes on."""
+    """Return whether one of these bots plays in a running game."""
     any_bot = bool(False)
     for power in range(POWERS):
         any_bot = any_bot or is_simple(games.players[game, power])

@@ -1,5 +1,5 @@
-// Orders by click, drag and key: a unit is selected, then where it goes, or the unit that it helps and where that one goes.
-// Orders are those of the server's list, [text, kind, province aimed at, province of the unit that is helped].
+// Orders by click, drag and key: select a unit, then its destination, or the unit it helps and that unit's destination.
+// Orders come from the server's list, [text, kind, target province, province of the helped unit].
 
 const KIND_KEYS = { hold: "h", support: "s", convoy: "c", disband: "d" }, MOVES = ["move", "retreat"], HELPS = ["support", "convoy"];
 
@@ -45,7 +45,7 @@ function drag(from, to) {
   select(from);
   take(moves(from).filter(([, , target]) => target === to), to);
 }
-// One order is given, of several one is asked for; none is explained.
+// A single order is given, several open a menu, none shows an explanation.
 function take(found, code) {
   if (found.length === 1) { const [[text]] = found; select(""); page.order(text); }
   else if (found.length) openMenu(found.map(order));
@@ -54,7 +54,7 @@ function take(found, code) {
 const offer = (found, code) => { chosen = code; page.painted(); if (winter < 0) take(found, code); else openMenu(found.map(order)); };
 const order = ([text]) => [text, () => { select(""); page.order(text); }];
 
-// What the selected unit may do, as [kind, pressed, act]; and provinces to be marked, as [code, class].
+// Options of the selected unit, as [kind, pressed, act], and provinces to mark, as [code, class].
 function ways() {
   if (!chosen || winter) return [];
   const kinds = new Set(options[chosen].map(([, kind]) => kind));
@@ -72,7 +72,7 @@ function hint() {
   if (winter) return winter > 0 ? "Click a marked centre to build." : "Click a marked unit to disband it.";
   if (!chosen) return "Click or drag a marked unit.";
   const held = helps(chosen).some(([, , target, other]) => other === helped && target === helped);
-  if (helped) return nameOf(chosen) + ": help the unit in " + helped + " to where?" + (held ? " Its own place: to hold." : "");
+  if (helped) return nameOf(chosen) + ": help the unit in " + helped + " to go where?" + (held ? " Click its own place for hold." : "");
   return nameOf(chosen) + (mode ? ": " + mode + " which unit?" : ": click a destination, or a unit to help.");
 }
 

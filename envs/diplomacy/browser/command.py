@@ -27,22 +27,22 @@ _PAGE, _WHO, _GAME, _MACHINE = "the page", "who plays", "the game", "the machine
 
 _EXAMPLES = f"""\
 examples:
-  python eval/play.py --env diplomacy                                   a power that is drawn, against six DumbBots
+  python eval/play.py --env diplomacy                                   a random power against six DumbBots
   python eval/play.py --opponents dumbbot --power FRANCE
   python eval/play.py --opponents GERMANY=my-run,RUSSIA=random,dumbbot --power ITALY
-  python eval/play.py --env diplomacy --opponents tiny --temperature 0.8  language models, also adapters and servers
-  python eval/play.py --env diplomacy --opponents search:seconds=1      six that search their moves
+  python eval/play.py --env diplomacy --opponents tiny --temperature 0.8  language models, adapters or servers
+  python eval/play.py --env diplomacy --opponents search:seconds=1      six players that search
   python eval/play.py --env diplomacy --opponents my_bots:Wall          an object with act(view) -> orders
   python eval/play.py --env diplomacy --static diplomacy.html           one file without a server: the student, DumbBots
   python eval/play.py --env diplomacy --resume replays/diplomacy-1.json   with the same opponents
 
 bots: {", ".join(BOTS)}
-Opponents without a power take the powers that are left in turn. The game is saved after every phase."""
+Opponents without a power take the remaining powers in turn. The game is saved after every phase."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DiplomacyPlayOptions(server.ServerOptions):
-    """Options of the command; players and files have not been located."""
+    """Options of the command; players and files are not located yet."""
 
     TEXT = CommandText(
         server.SCRIPT,
@@ -51,23 +51,23 @@ class DiplomacyPlayOptions(server.ServerOptions):
         env="diplomacy",
     )
     seed: int = argument(None, SEED, metavar="N", group=_PAGE)
-    """Seed of the first match (default: drawn)."""
-    power: str | None = argument(None, metavar="P", group=_WHO, text=f"yours: {', '.join(POWERS)} (default: drawn)")
-    """None if it is drawn, or set by the resumed game."""
+    """Seed of the first match (default: random)."""
+    power: str | None = argument(None, metavar="P", group=_WHO, text=f"yours: {', '.join(POWERS)} (default: random)")
+    """None if it is random, or set by the resumed game."""
     opponents: Pairs = argument((), metavar="O", group=_WHO, split=True, unique=False)
     """Bots, policies, language models, servers, Python objects; POWER=O for one power (default: dumbbot)."""
     temperature: float | None = argument(None, TEMPERATURE, metavar="T", group=_WHO)
-    """Of language models (default: 0, always the likeliest token)."""
+    """Sampling temperature of language models (default: 0, greedy)."""
     set: Pairs = argument((), metavar="K=V", group=_WHO)
-    """Options of a model or server: model.compact=false."""
+    """Options of a model or server, such as model.compact=false."""
     last_year: int = argument(LAST_YEAR, YEARS, metavar="Y", group=_GAME)
-    """Then it is a draw."""
+    """Last year, after which the game is a draw."""
     resume: Path | None = argument(None, metavar="JSON", group=_GAME)
-    """Go on with a saved game, ours or of the package."""
+    """Continue a saved game, from Sparring or the package diplomacy."""
     save: Path | None = argument(None, metavar="JSON", group=_GAME)
-    """File of the game, written after every phase (default: ours of --resume, else replays/diplomacy-N.json)."""
+    """File of the game, written after every phase (default: as in --resume, else replays/diplomacy-N.json)."""
     static: Path | None = argument(None, metavar="HTML", group=_PAGE)
-    """Write a page that needs no server, and stop; --opponents is then one order network."""
+    """Write a page that works without a server, and exit; --opponents is then one order network."""
     device: str = argument("auto", DEVICE, metavar="D", group=_MACHINE)
     """Device of the models: auto, cpu, cuda, cuda:1 and so on."""
     threads: int = argument(0, THREADS, metavar="N", group=_MACHINE)
@@ -81,7 +81,7 @@ class DiplomacyPlayOptions(server.ServerOptions):
         return {"seed": seed, "settings": read_settings(self.set)}
 
     def check(self) -> None:
-        """Raise `InputError` for an unknown power, a file that would be replaced, and opponents that no page holds."""
+        """Raise `InputError` for an unknown power, an existing file, or opponents that a page cannot hold."""
         check_page(self.static, option="--static")
         if self.static and (self.resume or self.save or self.power or len(self.opponents) > 1):
             raise InputError("--static: takes one order network as --opponents; the power is chosen on the page")
@@ -96,7 +96,7 @@ FOLDER = Path("replays")
 
 
 def play(options: DiplomacyPlayOptions) -> None:
-    """Serve the game until the process is interrupted, or write the page that needs no server."""
+    """Serve the game until the process is interrupted, or write the page without a server."""
     if options.static:
         from sparring.envs.diplomacy.browser.static_page import STUDENT, static_page
 
@@ -139,7 +139,7 @@ def host(options: DiplomacyPlayOptions, lineup: HumanLineup | None) -> server.Ho
     seat = HumanSeat(lineup.power, lineup.names, saved)
     with said_if_long(COMPILING, enabled=not options.quiet):
         game = LiveDiplomacy(seat, opponents, seed=options.seed, last_year=options.last_year, past=past)
-    game.save()  # now, so that a place that cannot be written ends the command, and no other game takes the name
+    game.save()  # now, to fail early if it cannot be written, and to reserve the name
     seeds = count(options.seed + 1)
 
     def renew() -> LiveDiplomacy:
@@ -152,7 +152,7 @@ def host(options: DiplomacyPlayOptions, lineup: HumanLineup | None) -> server.Ho
 
 
 def _own_file(resumed: Path | None) -> Path | None:
-    """Return the file of the resumed game if it is this project's; one of the package `diplomacy` is not replaced."""
+    """Return the file of the resumed game, unless it is in the format of the package `diplomacy`."""
     if resumed is None:
         return None
     from sparring.envs.diplomacy.records.saved_game import FORMAT

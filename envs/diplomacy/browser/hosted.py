@@ -1,4 +1,4 @@
-"""A game of Diplomacy as the server hosts it: one game, shown on every open page, played in a thread.
+"""A game of Diplomacy on the server: one game, shown on every open page, played in a thread.
 
 Messages of a page: order (text), drop (place), undo, clear, submit (phase; a late click cannot submit the next one),
 hint, new. Messages to all pages: phases (from a number on), turn (possible orders, drafts and their marks), thinking
@@ -43,7 +43,7 @@ def play_page(power: int, players: Sequence[str], file: str) -> str:
 
 
 class TurnMessage(TypedDict):
-    """A message of the page; the keys beside `kind` depend on it."""
+    """A message from the page; the other keys depend on `kind`."""
 
     kind: Literal["order", "drop", "undo", "clear", "submit", "hint", "new"]
     text: NotRequired[Text]
@@ -52,7 +52,7 @@ class TurnMessage(TypedDict):
 
 
 class HostedDiplomacy:
-    """One game and the pages that show it; `renew` makes another one with the same players."""
+    """One game and the pages that show it; `renew` creates another one with the same players."""
 
     def __init__(self, game: LiveDiplomacy, renew: Callable[[], LiveDiplomacy]) -> None:
         self._game, self._renew = game, renew
@@ -61,7 +61,7 @@ class HostedDiplomacy:
         self._waiting_for = ""
 
     def page(self, path: str, socket: str) -> str | None:
-        """Return the page to play on at "/", and a replay of the game so far at "/replay"."""
+        """Return the game page at "/", and a replay of the game so far at "/replay"."""
         seat, phases = self._game.seat, self._game.phases
         if path == "/":
             return play_page(seat.power, seat.names, str(seat.file))
@@ -78,12 +78,12 @@ class HostedDiplomacy:
         self._pages.append(send)
 
     def leave(self, send: Send) -> None:
-        """Forget a page that was closed; the game goes on."""
+        """Remove a closed page; the game continues."""
         if send in self._pages:
             self._pages.remove(send)
 
     async def apply(self, message: TurnMessage) -> None:
-        """Change the drafts or submit them. Raises `InputError` for what cannot be done."""
+        """Change the drafts or submit them. Raises `InputError` for an invalid change."""
         require(self._thinking is None, "the others are ordering; wait for the results")
         kind = message["kind"]
         require(kind == "new" or not self._game.over, "the game is over")
@@ -107,7 +107,7 @@ class HostedDiplomacy:
         await self._tell(self._turn())
 
     async def _play(self) -> None:
-        """Play this phase, and those after it in which the person has nothing to order."""
+        """Play this phase, and the following ones until the person has orders to give."""
         loop, game, problem = asyncio.get_running_loop(), self._game, ""
 
         def wait_for(line: str) -> None:
@@ -123,7 +123,7 @@ class HostedDiplomacy:
                     break
         except InputError as error:
             problem = str(error)
-        except Exception as error:  # an opponent in Python: its author needs the traceback, the game goes on
+        except Exception as error:  # an opponent in Python: its author needs the traceback, the game continues
             traceback.print_exception(error)
             problem = f"{type(error).__name__}: {error}"
         self._thinking, self._waiting_for = None, ""
@@ -131,7 +131,7 @@ class HostedDiplomacy:
         await self._tell(failure_note(problem or game.problem))
 
     async def _hint(self) -> None:
-        """Draft what a search would order."""
+        """Draft the orders that a search would give."""
         await self._wait_for("a search looks for your orders")
         try:
             note = {"kind": "note", "text": await in_thread(self._game.hint)}
@@ -142,7 +142,7 @@ class HostedDiplomacy:
         await self._tell(note)
 
     async def _begin(self) -> None:
-        """Put another game in place of this one, whose file stays."""
+        """Replace this game with a new one and keep its file."""
         problem, ended = "", self._game
         try:
             self._game = await in_thread(self._renew)
@@ -165,7 +165,7 @@ class HostedDiplomacy:
         for send in list(self._pages):
             try:
                 await send(message)
-            except Exception:  # the page went away, each server says so in its own way; its connection ends by itself
+            except Exception:  # the page was closed; servers report this differently, and the connection ends anyway
                 self.leave(send)
 
     def _phases(self, begin: int) -> dict[str, Any]:
@@ -198,7 +198,7 @@ class DiplomacyConnection:
         self._hosted, self._send = hosted, send
 
     async def receive(self, message: Any) -> None:
-        """Apply one message. Raises `InputError` for a wrong one, or an illegal order."""
+        """Apply one message. Raises `InputError` for an invalid message or an illegal order."""
         await self._hosted.apply(read(TurnMessage, message, "message"))
 
     async def run(self) -> None:
@@ -212,7 +212,7 @@ class DiplomacyConnection:
 
 
 def _options(menu: Choices) -> dict[str, list[list[str]]]:
-    """Return legal orders by province: text, kind, province that is aimed at, province of the unit that is helped."""
+    """Return legal orders by province: text, kind, target province, province of the helped unit."""
     slots = zip(menu.provinces, menu.options, strict=True)
     return {location_name(slot): [_option(option) for option in options] for slot, options in slots}
 

@@ -1,4 +1,4 @@
-// What translated kernels call (kernel_script.py): arrays, uint64 as BigInt, float32, vectors of eight, Warp's random draws.
+// Runtime of translated kernels (kernel_script.py): arrays, uint64 as BigInt, float32, vectors of eight, Warp's random draws.
 
 function zeros(kind, n) {
   if (kind === "u64") return Array(n).fill(0n);

@@ -1,7 +1,7 @@
-"""Kernels as JavaScript: the functions that a Warp kernel calls, translated expression by expression from their source.
+"""Translate Warp kernels and the functions they call to JavaScript, expression by expression.
 
-The page that plays Diplomacy without a server so has the rules of the simulator, and no second version of them. Only
-what those kernels use is known; anything else raises `UntranslatableError` with its line. Types decide the operators:
+The page that plays Diplomacy without a server therefore shares the simulator's rules. Only the constructs in those
+kernels are supported; anything else raises `UntranslatableError` with its line. Types decide the operators:
 
     int          a number              float    a number, rounded to float32 after each operation
     uint32       a number, `>>> 0`     uint64   a BigInt, cut to 64 bits
@@ -9,7 +9,7 @@ what those kernels use is known; anything else raises `UntranslatableError` with
     arrays       nested: `units[game, province]` is `units[game][province]`
     structs      objects; `and` and `or` do not evaluate the second side where the first decides, as in Python
 
-Integer division cuts off, as in C; divisors and dividends here are not negative.
+Integer division truncates, as in C; divisors and dividends here are not negative.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Code(NamedTuple):
 
 
 def script_of(kernels: Sequence[Any]) -> str:
-    """Return functions of the names of `kernels`, and of all that they call; threads have the last argument, `tid`."""
+    """Return functions named like `kernels`, and all functions they call; the last argument is the thread, `tid`."""
     functions: dict[str, Any] = {}
     waiting, parts = list(kernels), list[str]()
     while waiting:
@@ -64,7 +64,7 @@ def script_of(kernels: Sequence[Any]) -> str:
 
 
 def kind_of(annotation: Any) -> Any:
-    """Return the type that an annotation of Warp stands for."""
+    """Return the type of a Warp annotation."""
     if hasattr(annotation, "ndim"):
         return ("array", kind_of(annotation.dtype), annotation.ndim)
     if isinstance(getattr(annotation, "vars", None), dict):

@@ -1,4 +1,4 @@
-"""A game of Diplomacy with a person in one seat, the loaded players of the others, phase by phase, saved after each.
+"""A game of Diplomacy with a person in one seat and loaded players in the others, saved after each phase.
 
 The person's orders are drafted one by one. Only orders from the list of legal ones are kept, in the list's spelling.
 """
@@ -37,11 +37,11 @@ from sparring.envs.text import Option, Prompt
 
 HINTS = "search:seconds=0.5"
 WaitingFor = Callable[[str], None]
-"""Takes a line on what is being waited for."""
+"""Callback with a line on what the game waits for."""
 
 
 class PhaseOpponents:
-    """Players by power, None for the person, whose orders they neither see nor change."""
+    """Players by power, None for the person; they cannot see or change the person's orders."""
 
     def __init__(self, players: Sequence[Player | None], loaded: Mapping[Player, DiplomacyPlayer]) -> None:
         self._names = [display_name(player) if player else "" for player in players]
@@ -53,7 +53,7 @@ class PhaseOpponents:
             player.reseed(secrets.randbelow(2**31))
 
     def played(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return the `names` of the seats, those of searches with the seeds that they had."""
+        """Return the `names` of the seats; searches include their seeds."""
         return tuple(played_names(names, self._seats))
 
     def order(self, batch: DiplomacyBatch, seed: int, waiting_for: WaitingFor) -> None:
@@ -86,7 +86,7 @@ class PhaseOpponents:
 def load_opponents(
     players: Sequence[Player | None], *, temperature: float | None, settings: Settings, device: str
 ) -> PhaseOpponents:
-    """Load each player once. Raises `InputError` for unusable players, and for options that none of them has."""
+    """Load each player once. Raises `InputError` for unusable players, and for options that apply to none of them."""
     distinct = list(dict.fromkeys(player for player in players if player is not None))
     how = LanguageOptions(temperature or 0.0, settings)
     plain = replace(how, settings={})
@@ -95,7 +95,7 @@ def load_opponents(
     if temperature is not None and not models:
         raise InputError("--temperature: no opponent is a language model; leave it out")
     if settings and all(_is_file(player) for player in models):
-        raise InputError("--set: is for language models without an adapter, and servers; no opponent is one")
+        raise InputError("--set: applies only to language models without an adapter and to servers; no opponent is one")
     return PhaseOpponents(players, loaded)
 
 
@@ -113,13 +113,13 @@ class HumanSeat:
 
 
 class LiveDiplomacy:
-    """One game: drafts of the person, then `advance` with the orders of all. Not for two threads at once.
+    """One game: drafts of the person, then `advance` with all orders. Not thread-safe.
 
-    `past` is a game to go on with, from `saved_game.load`. Raises `InputError` for one later than `last_year`.
+    `past` is a game to continue, from `saved_game.load`. Raises `InputError` for one later than `last_year`.
     """
 
     phases: list[Phase]
-    """All phases so far, the current one last; replaced as a whole."""
+    """All phases so far, the current one last; the list is replaced, not changed."""
     choices: Choices
     """The person's legal orders of this phase."""
 
@@ -139,12 +139,12 @@ class LiveDiplomacy:
         if past:
             over, year = (int(past[-1].position[name]) for name in ("done", "year"))
             if year > last_year and not over:
-                raise InputError(f"--last-year {last_year}: the game has come to {year}; give that year or a later one")
+                raise InputError(f"--last-year {last_year}: the game is in {year} already; give it or a later year")
             self._batch.set_position(0, past[-1].position)
         opponents.begin()
         self._search: SearchOrders | None = None
         self.problem = ""
-        """Reason why the last phase is not in the file, empty if it is."""
+        """Reason why the last phase was not saved; empty if it was."""
         self._drafts: list[dict[int, Option]] = [{}]
         self._read_position()
 
@@ -179,7 +179,7 @@ class LiveDiplomacy:
         return {**self.phases[-1], "orders": orders}
 
     def draft(self, text: str) -> None:
-        """Order in standard notation, in place of an earlier order for the unit; raises `InputError` if not legal."""
+        """Order in standard notation, replacing an earlier order for the unit; raises `InputError` if not legal."""
         province, option = self._legal(text)
         drafts = {slot: order for slot, order in self.drafts.items() if slot != province} | {province: option}
         if len(drafts) > self.choices.lines:
@@ -226,14 +226,14 @@ class LiveDiplomacy:
         return "; ".join([line, *others])
 
     def _silent(self) -> set[int]:
-        """Return the powers whose orders a search does not ask about: the person's, and those without a unit."""
+        """Return the powers that a search does not query: the person's, and those without a unit."""
         present = set(codes.power_of(self._row["units"]).tolist())
         return {power for power in range(len(POWERS)) if power == self.seat.power or power not in present}
 
     def advance(self, waiting_for: WaitingFor) -> None:
-        """Let all order, carry the orders out and save the game; a unit of the person without an order holds.
+        """Collect all orders, carry them out and save the game; units of the person without an order hold.
 
-        Raises `InputError` if an opponent fails; the phase and the drafts then stay as they are.
+        Raises `InputError` if an opponent fails; the phase and the drafts are then unchanged.
         """
         try:
             self._opponents.order(self._batch, self._seed, waiting_for)
@@ -258,7 +258,7 @@ class LiveDiplomacy:
         save(self.seat.file, self._records, players=names)
 
     def close(self) -> None:
-        """End the threads of the simulator."""
+        """Stop the simulator's threads."""
         self._batch.close()
 
     def _read_position(self) -> None:
@@ -268,14 +268,14 @@ class LiveDiplomacy:
         self.phases = phases_of(self._records)
 
     def _legal(self, text: str) -> tuple[int, Option]:
-        """Return the province and the legal order that a text means."""
+        """Return the province and the legal order that a text denotes."""
         order = read_order(text)
         power = POWERS[self.seat.power]
         if order is None:
             raise InputError(f"order {text!r}: a build without an order is waived; leave it out")
         where = location_name(order.province)
         if order.province not in self.choices.provinces:
-            raise InputError(f"order {text!r}: {power} has nothing in {where} to order in this phase")
+            raise InputError(f"order {text!r}: {power} cannot order anything in {where} in this phase")
         legal = self.choices.options[self.choices.provinces.index(order.province)]
         unit = int(self._row["dislodged" if int(self._row["phase"]) in codes.RETREATS else "units"][order.province])
         if unit and order.letter not in ("", letter := LETTERS[min((unit - 1) // codes.NUM_POWERS, 1)]):

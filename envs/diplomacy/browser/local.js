@@ -1,4 +1,4 @@
-// The game without a server: it answers the messages of play.js as envs/diplomacy/browser/hosted.py does. The address says
+// The game without a server: it answers the messages of play.js as envs/diplomacy/browser/hosted.py does. The address sets
 // who plays, #FRANCE,mixed; `mixed` are DumbBots and the student in turn. Nothing is saved.
 
 const LINEUPS = { mixed: (power) => power % 2 === 1, students: () => true, dumbbots: () => false };
@@ -21,7 +21,7 @@ const position = (name) => ({ name, ...Object.fromEntries(["units", "dislodged",
 const over = () => game.done[0] !== 0;
 const out = () => !["units", "dislodged"].some((name) => [...game[name][0]].some((unit) => unit && powerOf(unit) === G.power)) && ![...game.owner[0]].includes(G.power);
 
-// ---- what the person may order --------------------------------------------------------------------------------------
+// ---- the person's legal orders --------------------------------------------------------------------------------------
 
 function readChoices() {
   const winter = game.phase[0] === WINTER, units = [...game[[1, 3].includes(game.phase[0]) ? "dislodged" : "units"][0]], due = winter ? owed(game, G.power) : 0;
@@ -110,7 +110,7 @@ choices = readChoices();
 setTimeout(() => { tell(phasesFrom(0)); tell(turn()); }, 0);
 return { readyState: 1, send: (text) => take(JSON.parse(text)), addEventListener: (kind, act, options = {}) => listeners[kind].push({ act, once: options.once }) };
 }
-// Another power or lineup is that of the next new game.
+// A changed power or lineup applies to the next new game.
 for (const [id, value] of [["#seat", G.powers[G.power].toUpperCase()], ["#lineup", lineup]]) {
   $(id).value = value;
   $(id).addEventListener("change", () => history.replaceState(null, "", "#" + $("#seat").value + "," + $("#lineup").value));

@@ -1,4 +1,4 @@
-// Orders in words, what became of them, and their marks on the map: records/timeline.py and drawing/arrows.py for a page
+// Orders as text, their results, and their marks on the map: records/timeline.py and drawing/arrows.py for a page
 // without a server. A phase is { name, units, dislodged, owner, orders, results }, arrays by province.
 
 const KINDS = ["hold", "hold", "move", "support", "support", "convoy", "retreat", "disband", "build"];
@@ -120,7 +120,7 @@ function markOf(made, phase, routes) {
   return { head: "ring", at: here, cross: made.fine ? undefined : here };
 }
 const tenth = (value) => Math.round(10 * value) / 10;
-// The outcomes as map.js paints them.
+// The outcomes in the format of map.js.
 function marked(made, phase) {
   const routes = new Map(made.filter(({ kind }) => kind === "move").map((one) => [provinceOf(one.start), wayOf(one)]));
   return made.map((one) => {

@@ -1,4 +1,4 @@
-// The page for playing: the game's phases, the person's drafts, and results, as the server tells them.
+// The game page: the game's phases, the person's drafts, and results, from the server.
 
 const ALL = -1, RESULTS_MS = 1700, GLIDE_MS = 600;
 const board = makeMap(G), map = $("#map");
@@ -35,13 +35,13 @@ const told = {
   begin() { location.reload(); },
 };
 socket.addEventListener("message", (event) => { const message = JSON.parse(event.data); told[message.kind](message); });
-socket.addEventListener("close", () => { stopWaiting(); note("The server has ended. Start it again with --resume " + G.file); });
+socket.addEventListener("close", () => { stopWaiting(); note("The server has stopped. Restart it with --resume " + G.file); });
 
 function note(text, plainly = false) { $("#note").textContent = text; $("#note").classList.toggle("plainly", plainly); }
 function wait(text) {
   stopWaiting();
   const since = Date.now();
-  const tell = () => note((text || "The others order") + " … " + Math.floor((Date.now() - since) / 1000) + " s", true);
+  const tell = () => note((text || "The other players are ordering") + " … " + Math.floor((Date.now() - since) / 1000) + " s", true);
   waiting = setInterval(tell, 1000); tell();
 }
 function stopWaiting() { clearInterval(waiting); waiting = null; }
@@ -49,7 +49,7 @@ function stopWaiting() { clearInterval(waiting); waiting = null; }
 // ---- results, phase by phase --------------------------------------------------------------------------------------
 
 const pause = (ms) => new Promise((done) => setTimeout(done, calm ? 0 : ms));
-// Shows what became of the orders of each phase from `begin` on, then the next position. A click or key ends it.
+// Shows the results of each phase from `begin` on, then the next position. A click or key ends it.
 async function animate(begin) {
   const mine = ++run;
   for (let k = begin; k < now() && run === mine; k += 1) {
@@ -139,7 +139,7 @@ function paintResults() {
     }));
     rows.push(heading, list);
   });
-  $("#orders").replaceChildren(...(rows.length ? rows : [element("p", "", "Nothing was ordered yet.")]));
+  $("#orders").replaceChildren(...(rows.length ? rows : [element("p", "", "No orders yet.")]));
 }
 function paintMine() {
   const options = (turn && turn.options) || {}, orders = (turn && turn.orders) || [];
@@ -153,7 +153,7 @@ function paintMine() {
   $("#submit").disabled = !turn || run > 0 || !["ordering", "out"].includes(turn.state);
   $("#new").disabled = !turn || turn.state === "thinking";
   $("#submit").hidden = Boolean(turn) && turn.state === "over";
-  $("#submit").textContent = turn && turn.state === "out" ? "Next phase" : turn && turn.state === "thinking" ? "The others order …" : "Submit" + (missing ? " (" + missing + " " + fate(missing) + ")" : "");
+  $("#submit").textContent = turn && turn.state === "out" ? "Next phase" : turn && turn.state === "thinking" ? "The other players are ordering …" : "Submit" + (missing ? " (" + missing + " " + fate(missing) + ")" : "");
 }
 function heading(missing) {
   if (!turn || turn.state === "thinking") return "Your orders";
@@ -183,12 +183,12 @@ function mineRow(place, text, builds) {
   }
   return item;
 }
-// What depends on the selection: provinces that are marked, what the unit may do, and the list of its orders.
+// Elements that depend on the selection: marked provinces, the unit's options, and the list of its orders.
 function paintChoice() {
   map.classList.toggle("open", open());
   const glow = open() ? chooser.glow() : [];
   $("#glow").replaceChildren(...glow.flatMap(([code, kind]) => (kind === "own" ? ring(code) : outline(code, kind))));
-  $("#hint").textContent = open() ? chooser.hint() : run ? "Results; a click on the map goes on." : at === now() ? "" : "A past phase; the right arrow leads back.";
+  $("#hint").textContent = open() ? chooser.hint() : run ? "Results; click the map to continue." : at === now() ? "" : "A past phase; press the right arrow to return.";
   $("#ways").replaceChildren(...(open() ? chooser.ways() : []).map(([kind, pressed, act]) => {
     const made = element("button", "plain", kind[0].toUpperCase() + kind.slice(1));
     made.type = "button"; made.dataset.way = kind; made.setAttribute("aria-pressed", pressed);
@@ -236,7 +236,7 @@ $("#advise").addEventListener("click", () => send("hint"));
 $("#undo").addEventListener("click", () => send("undo"));
 $("#clear").addEventListener("click", () => send("clear"));
 $("#submit").addEventListener("click", submit);
-// A game that is not over asks for a second click; the first one is forgotten after a few seconds.
+// A running game needs a second click to confirm; the first one expires after a few seconds.
 $("#new").addEventListener("click", () => {
   const button = $("#new"), label = "New game", sure = "End this game?";
   const over = turn && turn.state === "over";

@@ -1,11 +1,11 @@
-// The rules of Diplomacy without a server, on the kernels as kernel_script.py translates them (they stand above this text).
+// The rules of Diplomacy without a server, on the kernels translated by kernel_script.py (above this text).
 // A game is an object with the arrays of the simulator, each with one row, the game's.
 
 const PROVINCES = 75, POWERS = 7, SPRING = 0, FALL = 2, WINTER = 4, DUMBBOT = B.dumbbot, COLUMNS = B.columns;
 const BYTES = { units: Uint8Array, dislodged: Uint8Array, origin: Uint8Array, owner: Int8Array, orders: Int32Array, results: Uint8Array, players: Int32Array };
 const WORDS = { year: Int16Array, phase: Int8Array, winner: Int8Array, done: Uint8Array, game_id: Int32Array };
 
-// A game from plain rows, such as those of the opening; what is not given is 0, and every power has a DumbBot.
+// A game from plain rows, such as the opening; missing values are 0, and every power has a DumbBot.
 function gameFrom(rows, id = 0) {
   const game = {};
   for (const [name, kind] of Object.entries(BYTES)) game[name] = [kind.from(rows[name] || Array(name === "players" ? POWERS : PROVINCES).fill(name === "players" ? DUMBBOT : 0))];
@@ -33,7 +33,7 @@ const orderDumbBots = (game, seed) => dumbbot_kernel(game, B.tables, seed, 0, 0)
 const owed = (game, power) => build_limit(game, B.tables, 0, power);
 const powerOf = (unit) => (unit - 1) % POWERS;
 const formOf = (unit) => Math.floor((unit - 1) / POWERS);
-// Where a unit stands, its coast included.
+// The location of a unit, including its coast.
 const placeOf = (unit, province) => location_of(B.tables, unit, province);
 
 // The observation of a power, float32 [75 * 62].

@@ -1,7 +1,7 @@
 """The page of Diplomacy without a server: rules, DumbBot and the released student in one file.
 
-The rules are the kernels of the simulator, translated (`kernel_script.py`); board, opening and drawing are as
-on the Python board. Nothing is fetched, so the file works from a disk and from any host.
+The rules are the simulator's kernels, translated (`kernel_script.py`); board, opening and drawing come from the Python
+board. The page does not fetch anything, so it works from disk and from any host.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _POLICY = (
     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; "
     "style-src 'unsafe-inline'; img-src data:\">\n"
 )
-"""What the page may load, which without a server it says itself."""
+"""Content security policy of the page, in a meta tag, since it is opened without a server."""
 _CLOSED = "const {{ openGame, ABOUT }} = (() => {{\n{}\nreturn {{ openGame, ABOUT }};\n}})();"
-"""The game in a scope of its own: its functions have the names of the kernels."""
+"""The game in a closure, since its functions have the names of the kernels."""
 _FOLDER = Path(__file__).parent
 
 
@@ -57,7 +57,7 @@ def static_page(policy: str = STUDENT) -> str:
 
 
 def _choices() -> str:
-    """Return the controls that choose one's power and the lineup of a new game."""
+    """Return the controls for the power and the lineup of a new game."""
     powers = "".join(f'<option value="{name}">{name.title()}</option>' for name in POWERS)
     lineups = "".join(f'<option value="{name}">{text}</option>' for name, text in LINEUPS.items())
     return (
@@ -72,7 +72,7 @@ def rules_script() -> str:
 
 
 def board_rules() -> dict[str, Any]:
-    """Return board and opening as the script takes them."""
+    """Return board and opening in the script's format."""
     near = board_tensors(torch.device("cpu")).near
     neighbours = [{"list": row.nonzero()[:, 0].tolist(), "share": float(row.max())} for row in near]
     return {
@@ -86,7 +86,7 @@ def board_rules() -> dict[str, Any]:
 
 
 def stored_student(policy: str) -> dict[str, Any]:
-    """Return an order network as `student.js` takes it. Raises `InputError` for another kind of policy."""
+    """Return an order network in the format of `student.js`. Raises `InputError` for another kind of policy."""
     path = find_checkpoint(policy)
     if path.suffix != ".pt":
         raise InputError(f"{policy}: the page needs an order network of this project (.pt)")
@@ -95,7 +95,7 @@ def stored_student(policy: str) -> dict[str, Any]:
     if shape.get("family") != "orders":
         raise InputError(f"{policy}: is not an order network of Diplomacy, which the page needs; leave it out")
     if shape.get("all_phases"):
-        raise InputError(f"{policy}: was trained with network.all_phases=true, which the page lacks; name another")
+        raise InputError(f"{policy}: was trained with network.all_phases=true, unsupported by the page; name another")
     arrays = {name: array for name, array in content["weights"].items() if name.startswith(("actor.", "turns."))}
     weights = {name: [list(array.shape), _floats(array)] for name, array in arrays.items()}
     about = {"name": policy, "hidden": shape["hidden"], "rounds": shape["blocks"], "inTurn": bool(shape.get("in_turn"))}

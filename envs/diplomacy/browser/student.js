@@ -41,7 +41,7 @@ const rowsOfUnits = (seen) => seen.map((row, p) => {
   const form = [7, 8, 9, 10].reduce((best, at) => (row[at] > row[best] ? at : best), 7) - 7;
   return form === 0 ? p : 81 + (form === 1 ? p : B.tables.first_coast[p] + form - 2);
 });
-// What every unit may choose: hold, moves, supports of own units that stay, supports of own moves.
+// Choices of every unit: hold, moves, supports of own units that stay, supports of own moves.
 function unitsOf(seen) {
   const rows = rowsOfUnits(seen), reach = B.tables.reach, landings = B.tables.landings, comers = new Int32Array(PROVINCES);
   const places = rows.flatMap((row, p) => (row >= 0 ? [p] : [])).slice(0, SLOTS);
@@ -53,7 +53,7 @@ function unitsOf(seen) {
   });
 }
 const zero = () => Array.from({ length: PROVINCES }, () => new Float32Array(EVENTS));
-// Scores of the choices of one unit, given the events of the units before; log-probabilities [37].
+// Log-probabilities [37] of one unit's choices, given the events of the previous units.
 function logProbs(h, unit, counts) {
   let own = h[unit.place];
   if (counts) own = add(own, relu(linear("turns.around", [...own, ...counts[unit.place], ...around(counts, unit.place)])));
@@ -74,7 +74,7 @@ function note(counts, unit, choice) {
   counts[unit.place][choice > 0 && kind === 0 ? 1 : 2] += 1; // leaves, or stays
   if (choice > 0) counts[unit.targets[side + (kind > 0 ? SIDES : 0)]][kind === 0 ? 0 : kind === 1 ? 3 : 4] += 1;
 }
-// The likeliest choice of every unit, in turn, with the log-probabilities of all.
+// The most likely choice of every unit, in turn, with the log-probabilities of all choices.
 function choose(seen) {
   const h = encode(seen), units = unitsOf(seen), counts = stored.inTurn ? zero() : null;
   const made = units.map((unit) => {

@@ -1,8 +1,8 @@
 """Orders as marks on the map: lines with heads, rings and crosses, in the drawing's coordinates.
 
-A move is an arrow, bent slightly to keep the arrows of two units that change places apart. A bounced move ends early at
-a cross. A support is a line to the supported unit, or to the middle of the supported move. A move by convoy is wavy and
-passes through the fleets. Colours and dashes depend on the order's `kind`.
+A move is a slightly bent arrow, which separates the arrows of two units that change places. A bounced move ends early
+at a cross. A support is a line to the supported unit, or to the middle of the supported move. A move by convoy is wavy
+and passes through the fleets. Colours and dashes depend on the order's `kind`.
 """
 
 from __future__ import annotations

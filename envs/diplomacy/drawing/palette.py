@@ -1,4 +1,4 @@
-"""Colours of the map in images and web pages. The powers have the colour-blind-safe Okabe-Ito palette."""
+"""Colours of the map in images and web pages. Powers use the colour-blind-safe Okabe-Ito palette."""
 
 from __future__ import annotations
 

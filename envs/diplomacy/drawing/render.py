@@ -34,7 +34,7 @@ _BORDERS = {
 _DASHES = {"support": (7.0, 5.0), "retreat": (2.5, 4.0)}
 COLORS = 48
 PHASE_MS, HOLD_MS = 700, 3000
-"""Time per picture, and time of the last one, in milliseconds."""
+"""Time per picture and of the last picture, in milliseconds."""
 
 
 def draw_position(

@@ -1,10 +1,10 @@
 """Evaluate bots, policies and language models in Diplomacy: `python eval/run.py --ckpt bot:dumbbot`.
 
-One player has one power and another the other six, each power equally often. A game without a winner after the last
-year is a draw; --last-year defaults to the checkpoint's training. For each side, the command prints solos, draws,
-losses, shares by draw size and by sum of squares, centres, survival and rank, with 95 % intervals. It writes them
-beside the checkpoint or to --out, and with --replay a game to watch. If a server fails or Ctrl-C stops a language
-model, complete rounds are written to files named `partial`, and their number of games is printed on stderr.
+One player has one power and another player the other six, each power equally often. A game without a winner after the
+last year is a draw; --last-year defaults to the checkpoint's training. For each side, the command prints solos, draws,
+losses, shares by draw size and by sum of squares, centres, survival and rank, with 95 % intervals. It writes them next
+to the checkpoint or to --out, and with --replay a game to watch. If a server fails or Ctrl-C stops a language model,
+complete rounds are written to files named `partial`, and their number of games is printed on stderr.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ LEAGUE = "league.json"
 
 
 def evaluate(options: DiplomacyOptions) -> Evaluation:
-    """Play the games of `options`; games cut short are part of the result. Raises `InputError` for bad input."""
+    """Play the games of `options`; the result includes interrupted games. Raises `InputError` for bad input."""
     if options.league:
         return _references(options, options.league)
     if options.pool:
@@ -84,8 +84,8 @@ def settle(options: DiplomacyOptions, player: players.Player | None) -> Diplomac
 def last_year_of(path: Path) -> int | None:
     """Return the last year of the training of a file or folder from `find_player`, or None.
 
-    It is in a policy's own file; for an adapter or a model's folder it is in the configuration of its run. Later years
-    are beyond a policy's experience. Raises `InputError` for an invalid year.
+    It is stored in a policy's file; for an adapter or a model's folder, in the configuration of its run. A policy has
+    no experience of later years. Raises `InputError` for an invalid year.
     """
     contract = None if path.is_dir() else players.content_of(path).get("contract")
     year = contract.get("last_year") if isinstance(contract, dict) else None
@@ -107,7 +107,7 @@ def open_players(
     device: str,
     like: Any = None,
 ) -> PairedPlayers:
-    """Load the players. Raises `InputError` for unusable ones, and for options of language models for others."""
+    """Load the players. Raises `InputError` for unusable players or inapplicable options of language models."""
     from sparring.agents.language.opponents import is_adapter
     from sparring.envs.diplomacy.evaluation.matches import DiplomacyEntrant, open_entrant
     from sparring.envs.diplomacy.training.opponents import LanguageOptions, LanguagePlayer, open_player
@@ -126,12 +126,12 @@ def open_players(
         if is_adapter(rival):
             who = f"{options.ckpt} is a policy" if isinstance(player, Path) else "the others are bots or searches"
             raise InputError(
-                f"--opponents {name}: is a language model; {who}, not an adapter, and it meets adapters only"
+                f"--opponents {name}: is a language model, which can only play against adapters; {who}, not an adapter"
             )
     drawn = [name for name in options.opponents if name.startswith(players.SAMPLED_PREFIX)]
     others = [*drawn, *(name for name in options.opponents if is_code(name) or GAME.builds(name))]
     for name in others if language else []:
-        raise InputError(f"--opponents {name}: {options.ckpt} is a language model, which meets bots and adapters only")
+        raise InputError(f"--opponents {name}: {options.ckpt} is a language model, which plays only bots and adapters")
     if language and not options.runner.alone:
         raise InputError(f"--workers: {options.ckpt} is a language model, which plays in one process; leave it out")
     if language and options.stochastic:
@@ -173,13 +173,13 @@ def conditions(options: Any, played: DiplomacyMatches) -> PairConditions:
         {"last_year": options.last_year} | ({"start": options.begin.plain()} if options.begin else {}),
         (),
         lambda record: [],
-        details="; in each pair the lone power of one player is compared with that of the other, against six of the "
-        "other in the same power: the larger share of squares wins both games",
+        details="; each pair compares the lone power of one player with the lone power of the other, each against "
+        "six of the other in the same power: the larger share of squares wins both games",
     )
 
 
 def play(options: DiplomacyOptions, opened: PairedPlayers, plan: Plan, played: Played) -> None:
-    """Play the player alone against six of each opponent, on a ladder each opponent; language models as six, too."""
+    """Play the player alone against six of each opponent, in a ladder every player; language models also as six."""
     from sparring.envs.diplomacy.evaluation.games import play_language, reference_cells
     from sparring.envs.diplomacy.training.opponents import LanguagePlayer
 
@@ -204,7 +204,7 @@ def texts(options: DiplomacyOptions, opened: PairedPlayers, plan: Plan, played: 
 
 
 def _rated(options: DiplomacyOptions, plan: Plan, played: Played) -> Report | None:
-    """Return the pairs of games in those of a ladder, with ratings; None of a single player."""
+    """Return the paired games of a ladder with ratings; None for a single player."""
     from sparring.envs.diplomacy.evaluation.matches import pairs_of
 
     pairs = pairs_of(played.records)

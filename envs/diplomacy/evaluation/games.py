@@ -1,9 +1,9 @@
-"""Games of a language model in Diplomacy, played in rounds, and what is kept of them.
+"""Games of a language model in Diplomacy, played in rounds, and their stored results.
 
 A language model is slow for one decision at a time and fast for many, so its games run in parallel, in rounds just
 large enough to keep it busy. Each round has equally many games of every pair and power. A failing server or Ctrl-C
-loses only the current round, and the rounds before it are a fair comparison by themselves. Games of equal number have
-the same random draws in every pair, whatever the rounds.
+loses only the current round; the previous rounds are still a fair comparison. Games with the same number have the same
+random draws in every pair, regardless of the rounds.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from sparring.envs.text import Prompt
 
 MOST = 5
-"""Alternatives of a decision listed with the odds; the others are summed up."""
+"""Number of alternatives of a decision listed with their odds; the rest are summed."""
 Pairs = Sequence[tuple[str, str]]
 """Pairs: player of one power, player of six."""
 GameEnd = tuple[Annotated[list[Annotated[int, Field(ge=-1, lt=NUM_POWERS)]], Len(NUM_CENTRES, NUM_CENTRES)], int]
@@ -62,7 +62,7 @@ GameEnd = tuple[Annotated[list[Annotated[int, Field(ge=-1, lt=NUM_POWERS)]], Len
 
 
 def cells_of(opponents: Sequence[str], protocol: str = "both") -> list[tuple[str, str]]:
-    """Pair the policy, alone, as six, or both, with every opponent; in the benchmark alone."""
+    """Pair the policy, alone, as six, or both, with every opponent; only alone in the benchmark."""
     alone, six = protocol != "six", protocol in ("both", "six")
     return [pair for name in opponents for pair in ((POLICY, name),) * alone + ((name, POLICY),) * six]
 
@@ -76,7 +76,7 @@ def rounds_of(games: int, cells: int, at_a_time: int) -> list[range]:
 class LanguageGames:
     """Games that have ended, by cell and number: the owners of the centres and the last year of each.
 
-    They are read from the file of kept cells and kept there; the game that is `watched` is played in any case.
+    They are read from and stored in the file of cells; the `watched` game is always played.
     """
 
     def __init__(self, cells: Sequence[Cell], watched: tuple[int, int] | None) -> None:
@@ -90,7 +90,7 @@ class LanguageGames:
         return [(cell, game) for cell, game in all_games if self._ended[cell].get(game) is None]
 
     def add(self, cell: int, game: int, owner: Tensor, year: Tensor) -> None:
-        """Keep a game that ended with `owner` [34] in `year`."""
+        """Store a game that ended with `owner` [34] in `year`."""
         self._ended[cell].add(game, (owner.tolist(), int(year)))
 
     def ends(self, cell: int, games: Sequence[int]) -> tuple[Tensor, Tensor]:
@@ -100,10 +100,10 @@ class LanguageGames:
 
 
 def play_language(options: DiplomacyOptions, opened: PairedPlayers, plan: Plan, played: Played) -> None:
-    """Play all games of a language model into `played`, after a failure or on Ctrl-C those of complete rounds.
+    """Play all games of a language model into `played`; after a failure or Ctrl-C it has only complete rounds.
 
-    Games that were kept are not played again, and each that ends is kept, in complete rounds or not. With --replay,
-    the first game against the last opponent is filmed, with the policy alone if there is one.
+    Stored games are not repeated, and every finished game is stored, even in incomplete rounds. With --replay, the
+    first game against the last opponent is filmed, with the policy alone if there is one.
     """
     player: LanguagePlayer = opened.player.plays
     entrants = {POLICY: opened.player} | {entrant.name: entrant for entrant in opened.opponents}
@@ -124,9 +124,9 @@ def play_language(options: DiplomacyOptions, opened: PairedPlayers, plan: Plan, 
             server.discard_kept()
     except (InputError, KeyboardInterrupt):
         if server and without_decisions(server.metrics()):
-            server.discard_kept()  # its answers are worth nothing, and those of other options are welcome
+            server.discard_kept()  # its answers are worthless, and answers with other options are allowed
         note = "the table is of these" if done else "nothing is written"
-        rest = "games of one round are played side by side, and those under way are played again"
+        rest = "games of one round run in parallel; unfinished ones will be repeated"
         played.cut_note = f"stopped after {len(done)} of {options.games} games per pair; {note}; {rest}"
         raise
     finally:
@@ -154,7 +154,7 @@ def reference_cells(options: DiplomacyOptions, opened: PairedPlayers, plan: Plan
 def follow_server(
     options: DiplomacyOptions, player: LanguagePlayer, plan: Plan, pairs: Pairs, beside: Sequence[str] = ()
 ) -> EndpointBackend | None:
-    """Say what a server will cost, and keep its answers; return it, None for models in this process.
+    """Print a server's expected cost and store its answers; return the server, None for models in this process.
 
     `beside` names the models of its table.
     """
@@ -207,7 +207,7 @@ class LanguageRounds:
         self._matches: Any = self._plan.matches
 
     def play(self) -> Iterator[range]:
-        """Play what is left of all rounds; yield the numbers of the games of each."""
+        """Play the remaining games of all rounds; yield the game numbers of each round."""
         number, total, matches = len(self.cells), self._plan.games, self._matches
         with tqdm(total=number * matches.size(total), unit=matches.unit, disable=self._plan.quiet) as bar:
             for games in rounds_of(total, number, self.player.at_a_time):
@@ -235,7 +235,7 @@ class LanguageRounds:
     def _play_round(
         self, remaining: Sequence[tuple[int, int]], batch: DiplomacyBatch, bar: Any, watched: int | None
     ) -> None:
-        """Play the games `remaining` of one batch to their ends, keep each, and record the watched one."""
+        """Play the games `remaining` of one batch to the end, store each, and record the watched one."""
         player, models = self.player, knowing_odds(self.player)
         keeper = OddsKeeper(watched or 0, models) if isinstance(batch, WatchedBatch) else None
         before, waiting = bar.n, set(range(len(remaining)))
@@ -276,7 +276,7 @@ class LanguagePairs(SwappedMatches):
         return compared(player.name, opponent.name, *rounds.lone_shares(games)), []
 
     def stated(self) -> dict[str, Any]:
-        """Return how the model answers, too."""
+        """Also return how the model answers."""
         return DiplomacyMatches.stated(self)
 
 
@@ -295,13 +295,13 @@ def served(player: LanguagePlayer) -> dict[str, dict[str, float]]:
 
 
 def refuse_fallbacks(metrics: Mapping[str, float]) -> None:
-    """Raise `InputError` if none of a server's decisions is its own: such games say nothing about its model."""
+    """Raise `InputError` if all of a server's decisions are fallbacks: such games say nothing about its model."""
     if without_decisions(metrics):
         raise InputError(f"endpoint: {fallbacks_of(metrics)}; the games are not the model's")
 
 
 def without_decisions(metrics: Mapping[str, float]) -> bool:
-    """Return whether a server was asked, and no decision is its own."""
+    """Return whether a server was queried and every decision was a fallback."""
     return bool(metrics) and 0 < metrics["endpoint/decisions"] == metrics["endpoint/fallbacks"]
 
 

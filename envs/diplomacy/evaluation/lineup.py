@@ -1,9 +1,8 @@
 """Players of the seven powers of Diplomacy, read from text: `dumbbot`, or `FRANCE=final.pt,dumbbot`.
 
 Names and files are resolved without torch. In a replay a player is a bot or a policy; a player without a power plays
-all powers that have no other player. In a game with a person (`HumanLineup`), players without a power take the
-remaining powers in turn. A saved game also names its players; players that run code or ask a server are taken from the
-command line alone.
+all remaining powers. In a game with a person (`HumanLineup`), players without a power take the remaining powers in
+turn. A saved game also names its players; players that run code or use a server must be named on the command line.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 YOU = "You"
 """Name of the person among the players of a saved game."""
 FALLBACK_BOT = "dumbbot"
-"""Bot for the retreats and adjustments of a policy, which orders neither, where no bot plays the other powers."""
+"""Bot for the retreats and adjustments of a policy that does not order them, if no bot plays the other powers."""
 
 
 def read_lineup(players: Pairs) -> tuple[tuple[str, ...], str]:
@@ -51,7 +50,7 @@ def read_lineup(players: Pairs) -> tuple[tuple[str, ...], str]:
     rest = ""
     for power, name in players:
         if not power and rest:
-            raise InputError(f"--players {name}: {rest} plays the other powers already; say which, as in FRANCE={name}")
+            raise InputError(f"--players {name}: {rest} already plays the others; name a power, as in FRANCE={name}")
         if not power:
             rest = name
         elif (power := choose("power", power.upper(), POWERS)) in named:
@@ -79,7 +78,7 @@ def _complete(named: dict[str, str], rest: str) -> tuple[str, ...]:
 
 
 def find_lineup(names: Sequence[str]) -> list[Player]:
-    """Return the bots and files that `names` mean.
+    """Return the bots and files for `names`.
 
     Raises `UnknownNameError` with the choices, and `InputError` for a language model's run or files.
     """
@@ -94,7 +93,7 @@ def find_lineup(names: Sequence[str]) -> list[Player]:
 def _check_policy(name: str, run: Path | None) -> None:
     if run is not None and trains_language_model(run / "config.yaml"):
         raise InputError(
-            f"--players {name}: is a language model, and only bots and policies play here; watch it with"
+            f"--players {name}: is a language model, but only bots and policies play here; watch it with"
             f" python eval/run.py --env diplomacy --ckpt {name} --opponents {FALLBACK_BOT} --replay game.html"
         )
 
@@ -140,10 +139,10 @@ def new_lineup(power: str | None, opponents: Pairs, seed: int) -> HumanLineup:
 def resumed_lineup(file: Path, players: Sequence[str], power: str | None, opponents: Pairs) -> HumanLineup:
     """Return the lineup of a saved game with these `players`; the command line replaces what it names.
 
-    Raises `InputError` where neither says which power is the person's, and for players that only it may name.
+    Raises `InputError` if neither names the person's power, or for players that only the command line may name.
     """
     if power is None and players.count(YOU) != 1:
-        raise InputError(f"{file}: does not say which power is yours; give --power")
+        raise InputError(f"{file}: does not name your power; give --power")
     person = POWERS[players.index(YOU)] if power is None else power.upper()
     if opponents:
         named, unassigned = _by_power(opponents)
@@ -220,7 +219,7 @@ def _find_rival(name: str) -> Path:
     rival = find_player(name.removeprefix(SAMPLED_PREFIX), GAME, bare=(*GAME.bots, BASE_MODEL))
     if isinstance(rival, str) or rival.is_dir():
         raise InputError(
-            f"--opponents {name}: is a model, and one evaluation has one in memory; name bots, policies, adapters on"
+            f"--opponents {name}: is a model, but an evaluation holds only one; name bots, policies, adapters on"
             f" the model of --ckpt, or {BASE_MODEL} for that model itself"
         )
     return rival

@@ -1,4 +1,4 @@
-// Drawing of the map as SVG: owners, units and the marks of orders. The replay and the page for playing include this text.
+// Drawing of the map as SVG: owners, units and the marks of orders. The replay and the game page include this file.
 // G has the board and the powers: powers, colors, names, places, shift, centres (envs/diplomacy/evaluation/page.py).
 
 const $ = (selector, root = document) => root.querySelector(selector);
@@ -27,10 +27,10 @@ const mix = (color, share) => { const part = (c, i) => parseInt(c.slice(1 + 2 * 
   return "rgb(" + [0, 1, 2].map((i) => Math.round((1 - share) * part(land, i) + share * part(color, i))).join(",") + ")"; };
 const OWNED = G.colors.map((color) => mix(color, 0.5)), ENTERED = G.colors.map((color) => mix(color, 0.3));
 
-// The codes lie on top of everything, so that an arrow does not hide where it goes.
+// The codes are on top, to keep arrows from hiding them.
 $("#codes").append(...document.querySelectorAll("#board .code"));
 
-// Land has the tint of its centre's owner; without one that of the power in `entered`, by code, if it is known.
+// Land is tinted by its centre's owner, else by the power in `entered`, by code, if known.
 function paintOwners(owners, entered = {}) {
   for (const [code, paths] of lands) for (const path of paths) path.style.fill = code in entered ? ENTERED[entered[code]] : "";
   G.centres.forEach((code, i) => {
@@ -49,12 +49,12 @@ function unit([location, owner, fleet], dislodged, power) {
   made.dataset.location = location;
   return made;
 }
-// `power` is lit where the others are faint.
+// `power` is highlighted, the others are faint.
 function paintUnits(phase, power) {
   $("#units").replaceChildren(...phase.dislodged.map((u) => unit(u, true, power)), ...phase.units.map((u) => unit(u, false, power)));
 }
 const standing = (location) => [...document.querySelectorAll("#units .unit:not(.dislodged)")].find((u) => G.names[u.dataset.location] === G.names[location]);
-// Units that moved come from where they were: `outcomes` are those of the phase before the one painted.
+// Units that moved glide from their previous place; `outcomes` are from the phase before the painted one.
 function glide(outcomes, duration) {
   for (const outcome of calm ? [] : outcomes) {
     const moved = outcome.target === undefined ? null : standing(outcome.target);

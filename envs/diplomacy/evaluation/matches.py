@@ -1,4 +1,4 @@
-"""Players of Diplomacy by name, and the matches in which one of them has one power and another the other six."""
+"""Players of Diplomacy by name, and matches in which one player has one power and another the other six."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class DiplomacyEntrant:
 
     name: str
     plays: Any
-    """A `DiplomacyPlayer`; None for an opponent that a language model plays or has in memory."""
+    """A `DiplomacyPlayer`; None for an opponent that a language model plays or holds in memory."""
     located: Player
     training: Mapping[str, Any] = field(default_factory=dict)
     contestant: Any = None
@@ -49,12 +49,12 @@ class DiplomacyEntrant:
 
     @property
     def deterministic(self) -> bool:
-        """False for a policy that draws its orders."""
+        """False for a policy that samples its orders."""
         return getattr(self.plays, "generator", None) is None
 
 
 def open_entrant(name: str, located: Player, device: str, *, deterministic: bool = True) -> DiplomacyEntrant:
-    """Open a located player. A policy that is named with `stochastic:` draws its orders."""
+    """Open a located player. A policy named with `stochastic:` samples its orders."""
     if sampled := name.startswith(SAMPLED_PREFIX):
         located = find_checkpoint(str(located).removeprefix(SAMPLED_PREFIX))
     player = open_player(located, device, deterministic=deterministic and not sampled)
@@ -132,12 +132,12 @@ class DiplomacyMatches(Matches):
         }
 
     def identity(self, player: DiplomacyEntrant) -> tuple[Any, Path | None] | None:
-        """Return whether a player draws its orders, and its files; nothing for a bot, and None for code."""
+        """Return whether a player samples its orders, and its files; nothing for a bot, and None for code."""
         code = is_code(player.name) or is_code(str(player.located))
         return None if code else (None if player.deterministic else "drawn", player.path)
 
     def size(self, games: int) -> int:
-        """Return the years of so many games."""
+        """Return the total years of the games."""
         return games * (self.options.last_year - FIRST_YEAR + 1)
 
 
@@ -149,7 +149,7 @@ class PowerPairs(Scored):
     opponent: str
     by_pair: Result
     regime: str = ""
-    """There is one kind of games."""
+    """All games are of one kind."""
 
     @property
     def counts(self) -> Result:

@@ -34,16 +34,16 @@ YEARS = "[1901, 2000]"
 LONGEST_PROMPT = 100_000
 """Bytes of --prompt."""
 PAIR_OF_GAMES = 2 * NUM_POWERS
-"""Games in which either of two players has every power once."""
+"""Games in which each of two players has every power once."""
 LAST_YEAR = 1920
-"""The default where neither the command line nor the checkpoint has a year."""
+"""Default year if neither the command line nor the checkpoint has one."""
 TEMPERATURE = "[0, 10]"
 BENCHMARK = "dumbbot-1v6"
-"""Protocol that fixes everything but the player; its figures can be compared between projects."""
+"""Protocol that fixes everything except the player; its results can be compared between projects."""
 FIXED: dict[str, Any] = {"opponents": ("dumbbot",), "games": 140, "last_year": 1920, "seed": 0}
 """What `BENCHMARK` fixes: 20 games with each power."""
 LENGTHS = (1910, 1920, 1935)
-"""Last years of `BENCHMARK`: as in most published games, the usual one, and one that few games reach."""
+"""Last years of `BENCHMARK`: the usual one in publications, the default, and one that few games reach."""
 REFERENCE = "dumbbot"
 """The reference of `BENCHMARK`."""
 PROTOCOLS = ("both", "alone", "six", BENCHMARK)
@@ -97,9 +97,9 @@ examples:
 bots: {", ".join(DEFAULT_BOTS)};
 their variants {", ".join(SEED_BOTS)}
 language models: the adapter of a GRPO run, a model's folder, a run that cloned a bot, tiny, smollm2. They play alone
-against six of each opponent, and six of them against one of it. {BASE_MODEL} is the model without its adapter; a model
-without one is its own. Adapters meet adapters of the same base model. What an order was worth to them is on the page of
---replay, exactly: point at it. Or the address of a server that speaks OpenAI's protocol, with the options of
+against six of each opponent, and as six against one. {BASE_MODEL} is the model without its adapter; a model without one
+is its own. Adapters play adapters of the same base model. The page of --replay shows the exact probability of an order
+when you point at it. Or the address of a server that speaks OpenAI's protocol, with the options of
 docs/llm_endpoints.md in --set.
 exit codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad input, 130 stopped with Ctrl-C"""
 
@@ -110,54 +110,54 @@ class DiplomacyOptions(PairedEvaluationOptions, AskedModelOptions):
 
     TEXT = CommandText(
         "eval/run.py",
-        "Let bots play Diplomacy, or a policy, or a language model: one of a kind against six of another, and print "
-        "what either side got.",
+        "Evaluate bots, a policy or a language model in Diplomacy, one player against six of another, and print "
+        "the results of both sides.",
         _EXAMPLES,
         env="diplomacy",
     )
     ABSENT: ClassVar[Mapping[str, str]] = ONE_KIND
     OUTPUTS: ClassVar[Sequence[str]] = ("replay", "transcripts")
     anchor: str | None = argument(None, metavar="A", group=WHO)
-    """Whose rating is fixed, as in random or random=1000 (default: random, or the first player, at 0)."""
+    """Player with a fixed rating, as in random or random=1000 (default: random, or the first player, at 0)."""
     bot: str | None = argument(None, metavar="B", group=WHO)
-    """Who plays one power."""
+    """Player of one power."""
     ckpt: str = argument("", metavar="C", group=WHO)
     """A policy, language model, search or module:Name: a path, a run's name, final.pt, a model's folder, tiny."""
     ladder: bool = argument(False, group=WHO)
-    """All of --opponents, each in turn, play one power."""
+    """Let each of --opponents play one power in turn."""
     league: str | None = argument(None, metavar="RUN", group=WHO)
-    """Play nothing; print the fixed references of a run's league."""
+    """Print the fixed references of a run's league, without playing."""
     table: Path | None = argument(None, metavar="YAML", group=WHO)
-    """Language models that play each other, by name, each with its player, model and endpoint."""
+    """YAML file of language models that play each other, each with a name, player, model and endpoint."""
     pool: tuple[str, ...] = argument((), metavar="JSON", group=WHO)
-    """Play nothing; print the games in results of several seeds as one table."""
+    """Print the results of several seeds as one table, without playing."""
     opponents: tuple[str, ...] = argument((), metavar="O", group=WHO, split=True)
     """Bots, policies, stochastic:POLICY, search:K=V,..., module:Name, adapters, base_model (default: bots; --ladder:
     variants too)."""
     games: int = argument(210, metavar="N", group=CONDITIONS)
     """Games per pair, a multiple of 7; of --sprt, at a time, a multiple of 14."""
     last_year: int = argument(None, YEARS, metavar="Y", group=CONDITIONS)
-    """Then it is a draw (default: the year --ckpt was trained with, else 1920)."""
+    """Last year, after which a game is a draw (default: from the training of --ckpt, else 1920)."""
     start: Path | None = argument(None, metavar="JSON", group=CONDITIONS)
-    """All games begin in the last position of this saved game, ours or of the package."""
+    """Start all games from the last position of this saved game, from Sparring or the package diplomacy."""
     phase: str = argument("", metavar="P", group=CONDITIONS)
     """Begin in this phase of --start, such as S1903M."""
     seed: int = argument(0, SEED, metavar="N", group=CONDITIONS)
-    """Seed of bots and of draws (default: 0)."""
+    """Seed of bots and random draws (default: 0)."""
     reference: str = argument("", metavar="BOT", group=CONDITIONS)
-    """A bot that plays the same games in the player's place, for comparison (dumbbot-1v6: dumbbot)."""
+    """Bot that plays the same games instead of the player, for comparison (dumbbot-1v6: dumbbot)."""
     temperature: float | None = argument(None, TEMPERATURE, metavar="T", group=CONDITIONS)
-    """Of a language model (default: 0, always the likeliest token)."""
+    """Sampling temperature of a language model (default: 0, greedy)."""
     protocol: str | None = argument(None, PROTOCOLS, metavar="P", group=CONDITIONS, noun="protocol")
-    """Of a language model: alone, one against six; six; or both (default). Of any player: dumbbot-1v6."""
+    """For a language model: alone (one against six), six, or both (default). For any player: dumbbot-1v6."""
     past_orders: int = argument(0, "[0, 100]", metavar="N", group=CONDITIONS)
     """Phases whose orders the prompts of a language model show (default: 0)."""
     prompt: Path | None = argument(None, metavar="TXT", group=CONDITIONS)
-    """A text in place of the instructions in full prompts of a language model."""
+    """File with instructions that replace those in a language model's full prompts."""
     replay: Path | None = argument(None, metavar="HTML", group=RESULTS)
-    """A page of the first game of the last pair (--ckpt plays alone)."""
+    """Write a page of the first game of the last pair (--ckpt plays alone)."""
     out: Path | None = argument(None, metavar="DIR", group=RESULTS)
-    """Write diplomacy.md and .json there (--ckpt: default eval.md and .json beside it)."""
+    """Folder for diplomacy.md and .json (with --ckpt by default eval.md and .json next to it)."""
     last_year_given: bool = False
     """False if it is set once the evaluated player is found."""
     begin: Any = None
@@ -165,7 +165,7 @@ class DiplomacyOptions(PairedEvaluationOptions, AskedModelOptions):
 
     @property
     def language_only(self) -> list[str]:
-        """Given options that only language models have, named as on the command line."""
+        """Given options that apply only to language models, named as on the command line."""
         options = {
             "temperature": self.temperature is not None,
             "protocol": self.protocol not in (None, BENCHMARK),
@@ -188,7 +188,7 @@ class DiplomacyOptions(PairedEvaluationOptions, AskedModelOptions):
         return text.rstrip() + "\n"
 
     def from_start(self) -> DiplomacyOptions:
-        """Return the options with the position of --start. Raises `InputError` for one from which no game goes on."""
+        """Return the options with the position of --start. Raises `InputError` if no game can continue from it."""
         if self.start is None:
             return self
         from sparring.envs.diplomacy.records.starts import read_start
@@ -236,7 +236,7 @@ class DiplomacyOptions(PairedEvaluationOptions, AskedModelOptions):
         }
 
     def _fixed(self) -> dict[str, Any]:
-        """Return what the benchmark fixes. Raises `InputError` for a given option that says otherwise."""
+        """Return the benchmark's fixed options. Raises `InputError` for a given option that contradicts them."""
         for name, value in FIXED.items():
             if name == "last_year" and self.last_year in LENGTHS:
                 continue
@@ -251,7 +251,7 @@ class DiplomacyOptions(PairedEvaluationOptions, AskedModelOptions):
         return {**FIXED, "last_year_given": True, "reference": "" if player == REFERENCE else REFERENCE, **given}
 
     def check(self) -> None:
-        """Raise `InputError` for options that do not go together."""
+        """Raise `InputError` for incompatible options."""
         super().check()
         if self.sprt is not None:
             self._refuse(("protocol",), "--sprt: leave one of them out")
@@ -262,19 +262,19 @@ class DiplomacyOptions(PairedEvaluationOptions, AskedModelOptions):
         self.check_served()
 
     def check_games(self) -> None:
-        """Raise `InputError` unless every power is played equally often, in a test by both players."""
+        """Raise `InputError` unless every power is played equally often (in a test, by both players)."""
         check_powers(self.games, NUM_POWERS if self.sprt is None else PAIR_OF_GAMES)
 
     def check_player(self) -> None:
         """Raise `InputError` unless one player, a ladder or results are named."""
         if [bool(getattr(self, name)) for name in _PLAYERS].count(True) != 1:
             raise InputError(
-                "give either --bot NAME or --ckpt FILE, who then plays one power, or --ladder, for all, or --league RUN"
+                "give --bot NAME or --ckpt FILE to play one power, or --ladder for all players, or --league RUN"
                 ", or --pool JSON, or --table YAML"
             )
         if BASE_MODEL in self.opponents and not self.ckpt:
             raise InputError(
-                f"--opponents {BASE_MODEL}: is what --ckpt, an adapter, was trained on; give --ckpt as well"
+                f"--opponents {BASE_MODEL}: is the base model of an adapter in --ckpt; give --ckpt as well"
             )
         if self.bot:
             choose("bot", self.bot, BOTS)
@@ -282,7 +282,7 @@ class DiplomacyOptions(PairedEvaluationOptions, AskedModelOptions):
             self._check_table()
         self._check_reference()
         for name in () if self.ckpt or self.table else self.language_only:
-            raise InputError(f"--{name}: is not for bots; it goes with --ckpt and a language model")
+            raise InputError(f"--{name}: does not apply to bots; it needs --ckpt with a language model")
 
     def _check_table(self) -> None:
         """Raise `InputError` for options that a table of language models does not have."""
@@ -305,7 +305,7 @@ class DiplomacyOptions(PairedEvaluationOptions, AskedModelOptions):
             other = "--protocol six" if self.sprt is None else "--sprt"
             raise InputError(f"--reference: is compared with a lone player, not with {other}; leave one of them out")
         for name in (name for name in self.opponents if name == BASE_MODEL or (self.ckpt and name in self.rivals)):
-            raise InputError(f"--reference: meets six of bots only, not of {name}; leave one of them out")
+            raise InputError(f"--reference: plays only against six bots, not against {name}; leave one of them out")
 
 
 def check_powers(games: int, unit: int) -> None:

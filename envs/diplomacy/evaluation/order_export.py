@@ -40,7 +40,7 @@ from sparring.eval.onnx_export.onnx_model import ModelGraph, run_recurrent, writ
 
 P, U, ACTS = codes.NUM_PROVINCES, codes.SLOTS, CHOICES - 1
 STEPS = 12
-"""Decisions whose positions are compared with torch, in 4 games."""
+"""Number of decisions compared with torch, in 4 games."""
 
 
 def export_orders(checkpoint: Checkpoint, path: Path, *, free: bool = True) -> float:
@@ -56,7 +56,7 @@ def export_orders(checkpoint: Checkpoint, path: Path, *, free: bool = True) -> f
 
 
 def played_positions(network: OrderNetwork, *, seed: int = 0) -> Tensor:
-    """Return observations [B, D] of positions of games in which the policy orders for all powers."""
+    """Return observations [B, D] from games in which the policy orders for all powers."""
     generator, rows = torch.Generator().manual_seed(seed), []
     games = MovementBatch(DiplomacyBatch(4, threads=1), all_phases=network.config.all_phases, seed=seed)
     for _ in range(STEPS):
@@ -68,12 +68,12 @@ def played_positions(network: OrderNetwork, *, seed: int = 0) -> Tensor:
 
 @torch.no_grad()
 def order_disagreement(network: OrderNetwork, data: bytes, obs: Tensor) -> float:
-    """Return the largest difference of probabilities from torch, or of how much likelier torch's own choices are."""
+    """Return the largest difference in probability from torch, also between the choices of the two."""
     actions, probabilities = run_recurrent(data, obs.numpy(), np.zeros((len(obs), 0), np.float32))
     choices, best = torch.from_numpy(actions).long(), network.act(obs, deterministic=True)[1]
     log_probs, present = network.log_probs(obs, choices, apart=True)
     chosen = log_probs.gather(-1, choices.unsqueeze(-1)).squeeze(-1)
-    behind = ((log_probs.amax(-1) - chosen) * present).amax(-1)  # of two equal choices either may be first
+    behind = ((log_probs.amax(-1) - chosen) * present).amax(-1)  # two equal choices may be in either order
     if network.adjust is not None:
         winter = due_of(obs.unflatten(1, observed_shape(all_phases=True))).number >= 0
         behind = torch.where(winter, (best - network.evaluate(obs, choices)[0]).abs(), behind)

@@ -45,7 +45,7 @@ def page(phases: Sequence[timeline.Phase], *, players: Sequence[str], title: str
 
 
 def map_parts() -> dict[str, str]:
-    """Return what all pages with a map share, as `fill_page` takes it: style, script, map and its size."""
+    """Return the style, script, map and its size that all map pages share, as input of `fill_page`."""
     return {
         "style": f":root {{ {_css()} }}\n{join_files(_FOLDER, 'map.css')}",
         "drawing": join_files(_FOLDER, "map.js"),
@@ -81,7 +81,7 @@ def encode(phases: Sequence[timeline.Phase], players: Sequence[str], title: str,
 
 
 def board_data() -> dict[str, Any]:
-    """Return what the pages need of the board and the powers; `names`, `codes` and `places` are by location."""
+    """Return the board and power data of the pages; `names`, `codes` and `places` are by location."""
     drawing, board = standard_drawing(), standard_board()
     return {
         "powers": list(POWER_NAMES),
@@ -154,7 +154,7 @@ def encode_phase(phase: timeline.Phase, after: timeline.Phase | None) -> dict[st
 
 
 def encode_orders(phase: timeline.Phase) -> list[dict[str, Any]]:
-    """Return the marks of orders that have not been carried out, as if they were all to succeed."""
+    """Return the marks of orders before adjudication, as if all succeed."""
     province_of, ordered = standard_board().province_of, phase["orders"]
     hoped: timeline.Phase = {**phase, "results": [codes.DONE] * codes.NUM_PROVINCES}
     done = [outcome for outcome in timeline.order_outcomes(hoped, hoped) if ordered[int(province_of[outcome.start])]]

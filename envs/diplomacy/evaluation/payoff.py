@@ -42,14 +42,14 @@ class DiplomacyPayoffOptions(PayoffOptions, PairedOptions):
     TEXT = payoff_text(_EXAMPLES, GAME.name)
     ABSENT: ClassVar[Mapping[str, str]] = ONE_KIND
     begin: ClassVar[None] = None
-    """Games begin in spring 1901."""
+    """Games start in spring 1901."""
     opponents: tuple[str, ...] = argument(DEFAULT_BOTS, metavar="O", group=WHO, split=True)
     """Bots, policies, stochastic:POLICY, search:K=V,... and module:Name besides the snapshots (default: bots), or
     none."""
     anchor: str | None = argument(None, metavar="A", group=WHO)
-    """Whose rating is fixed, as in random or random=1000 (default: random, or the first player, at 0)."""
+    """Player with a fixed rating, as in random or random=1000 (default: random, or the first player, at 0)."""
     games: int = argument(140, GAMES, metavar="N", group=CONDITIONS)
-    """Games per pair of players, a multiple of 14: either has every power equally often."""
+    """Games per pair of players, a multiple of 14: both have every power equally often."""
     last_year: int = argument(LAST_YEAR, YEARS, metavar="Y", group=CONDITIONS)
     """The last year of a game."""
 

@@ -1,9 +1,8 @@
 """Games of several evaluations as one table.
 
-A long evaluation is played in parts, each with a seed of its own, on as many cores. Their files hold the end of every
-game, from which `pooled` computes all figures and their intervals over games again, pair by pair. Parts that cannot be
-put together are refused: other last years or starts, the same pair with the same seed twice, files without the ends of
-games.
+A long evaluation can run in parts with different seeds on several cores. Their files hold the end of every game. From
+these, `pooled` recomputes all figures and their intervals over games, pair by pair. It refuses parts with different
+last years or starts, the same pair with the same seed twice, or files without the ends of games.
 """
 
 from __future__ import annotations
@@ -89,7 +88,7 @@ def _add(pairs: dict[tuple[str, str], Pair], content: Field) -> None:
     for entry in content["records"]:
         pair = pairs.setdefault((entry["one"].of(str), entry["six"].of(str)), Pair())
         if seed in pair.seeds:
-            entry.fail(f"its games were played with seed {seed}, as those of a file before; play with another seed")
+            entry.fail(f"its games were played with seed {seed}, like those of a previous file; use another seed")
         pair.seeds.append(seed)
         for end in entry["ends"]:
             year, centres = _end(end)

@@ -1,6 +1,6 @@
 """A player compared with a reference in the same games: the same power, start, and draws of the six.
 
-y[i] and x[i] are the shares of squares of player and reference in game i, where either has power i % 7 against the same
+y[i] and x[i] are the shares of squares of player and reference in game i, where both have power i % 7 against the same
 six. Every power is played equally often, so deviations are within powers, over G games:
 
     by power      mean(y)                      variance within powers, / G
@@ -33,7 +33,7 @@ ERROR, NORMAL = 0.03, 1.96
 
 @dataclass(frozen=True)
 class PairedRow:
-    """An estimate from games of a player and a reference, and how many games it takes for +-3 points."""
+    """An estimate from games of a player and a reference, and the number of games needed for +-3 points."""
 
     name: str
     estimate: Estimate
@@ -98,5 +98,5 @@ def _estimate(value: float, width: float, freedom: int) -> Estimate:
 
 
 def _needed(deviation: float) -> int:
-    """Return the fewest games, of whole sevens, after which the interval is +-3 points wide, about."""
+    """Return the approximate number of games, a multiple of seven, for an interval of +-3 points."""
     return max(FEWEST, NUM_POWERS * math.ceil((NORMAL * deviation / ERROR) ** 2 / NUM_POWERS))

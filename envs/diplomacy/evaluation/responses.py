@@ -1,7 +1,7 @@
 """Best responses in Diplomacy: one power plays the response, the six others the policy.
 
 The return is the share of squares, so a gain of 0 is an equal share, 1/7. `search` is the project's own search with the
-policy as its model of the others; what learns is PPO against six copies of it.
+policy as its model of the others; `cold` trains PPO against six copies of it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from sparring.eval.paired.response_game import (
 )
 
 LAST_YEAR = 1910
-"""Of players that do not say for which year they were trained."""
+"""Last year for players without one from training."""
 SHAPE = ("hidden", "blocks", "in_turn", "all_phases")
 ABOUT = (
     "\n\nThe return is the share of squares of one power against six copies of the policy: a gain of 0 is an equal "
@@ -49,18 +49,18 @@ def read(responses: ResponseGame, text: str, options: Any) -> Target:
     player = find_player(text, GAME, bare=GAME.bots)
     code = isinstance(player, str) and is_code(player)
     if is_server(str(player)) or not (isinstance(player, Path) or code or player in GAME.bots or GAME.builds(player)):
-        raise InputError(f"{text}: is a language model, which is slow for these attacks; name a bot or a policy")
+        raise InputError(f"{text}: is a language model, too slow for these attacks; name a bot or a policy")
     for option, path in (("--save", options.save), ("--replay", options.replay)):
         if path:
-            raise InputError(f"{option} {path}: is only for a response in OpenSpiel's games; leave it out")
+            raise InputError(f"{option} {path}: applies only to responses in OpenSpiel games; leave it out")
     learning = [word for word in options.start if word not in (SAMPLING, SEARCH, LOCAL)]
     if learning and not options.divided:
         raise InputError(f"--attacker {learning[0]}: shares a budget in Diplomacy; give --moves in place of --steps")
     if options.divided and not learning:
         budget = f"--moves {options.moves}" if options.moves else f"--minutes {options.minutes:g}"
         raise InputError(
-            f"{budget}: is for attacks that learn; search has {ATTACK_POSITIONS} positions a decision. Leave it out, "
-            "or add --attacker search cold"
+            f"{budget}: applies to attacks that learn; search uses {ATTACK_POSITIONS} positions per decision. Leave "
+            "it out, or add --attacker search cold"
         )
     if isinstance(player, Path):
         check_weights(text, player, options.start, options.target)
@@ -71,7 +71,7 @@ def read(responses: ResponseGame, text: str, options: Any) -> Target:
 
 
 def _of_file(responses: ResponseGame, file: Path) -> Target:
-    """Read a policy with the network and the last year that a response to it has."""
+    """Read a policy with the network and last year for its response."""
     from sparring.envs.diplomacy.training.opponents import read_policy
 
     against = str(file.relative_to(CHECKPOINTS.parent) if file.is_relative_to(CHECKPOINTS.parent) else file)
@@ -88,7 +88,7 @@ def _of_file(responses: ResponseGame, file: Path) -> Target:
 
 
 def begin_search(options: ResponseOptions, targets: Sequence[Target]) -> Any:
-    """Return the search whose model of the other powers is the policy, or learns which member of a mixture they are."""
+    """Return the search with the policy as its opponent model, or one that infers the member of a mixture."""
     from sparring.envs.diplomacy.training.opponents import attack_on
 
     return attack_on(_opened(options, targets, sampled=False))
@@ -121,7 +121,7 @@ def _opened(options: ResponseOptions, targets: Sequence[Target], *, sampled: boo
 
 
 def _owners(options: ResponseOptions, one: Any, six: Any, year: int, seed: int) -> Any:
-    """Return the owners of the centres [G, 34] at the end of whole sevens of games, as many as the options say."""
+    """Return the owners of the centres [G, 34] at the end of the games; their number is a multiple of seven."""
     from sparring.envs.diplomacy.batch import DiplomacyBatch
     from sparring.envs.diplomacy.rollouts.games import one_of_seven, play_to_end
 
@@ -134,7 +134,7 @@ def _owners(options: ResponseOptions, one: Any, six: Any, year: int, seed: int) 
 
 
 def facts(*_: Any) -> tuple[dict[str, Any], str]:
-    """Return the game, and what the figures mean."""
+    """Return the game and an explanation of the figures."""
     return {"env": GAME.name}, ABOUT
 
 

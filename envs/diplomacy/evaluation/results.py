@@ -1,4 +1,4 @@
-"""Results of games of Diplomacy in which one player has one power and another the other six, for each side.
+"""Results of Diplomacy games for each side: one player has one power and another player the other six.
 
 In game i of a cell the single player has seat i % 7, so a multiple of seven games plays every power equally often. The
 unit of the statistics is the game. Counts (solos, draws, losses, survival of a single power) have Wilson's interval,
@@ -252,7 +252,7 @@ def to_json(
 
 
 def games_of(options: DiplomacyOptions, records: Sequence[PowerRecord]) -> int:
-    """Return the games played per pair, fewer than requested if they were cut off."""
+    """Return the games played per pair, fewer than requested if interrupted."""
     return records[0].games if records else options.games
 
 
@@ -281,7 +281,7 @@ def paired_with(options: DiplomacyOptions, records: Sequence[PowerRecord]) -> li
     for record in records:
         if record.one == options.name and record.six in of_reference:
             shares, theirs = (lone_shares(owners_of(each)) for each in (record, of_reference[record.six]))
-            games = min(len(shares), len(theirs))  # fewer of a player that was cut
+            games = min(len(shares), len(theirs))  # fewer if the player was interrupted
             names = record.one, options.reference, record.six
             compared.append(paired_rows(*names, shares[:games].numpy(), theirs[:games].numpy()))
     return [rows for rows in compared if rows]
@@ -315,7 +315,7 @@ def _about(about: Mapping[str, Any]) -> list[str]:
 
 
 def served_parts(metrics: Mapping[str, float]) -> list[str]:
-    """Return how often the fallback replaced a server, its answers by kind, its orders, and its cost."""
+    """Return the fallback rate of a server, its answers by kind, its orders, and its cost."""
     if not metrics:
         return []
     kinds, decisions = answers_by_kind(metrics), int(metrics["endpoint/decisions"])
@@ -378,7 +378,7 @@ def owners_of(record: PowerRecord) -> Tensor:
 
 
 def owners_with(centres: Sequence[Sequence[int]]) -> Tensor:
-    """Return owners [G, 34] that give these counts of centres, and stand for those of the games."""
+    """Return owners [G, 34] with these counts of centres, equivalent to those of the games."""
     owner = torch.full((len(centres), NUM_CENTRES), -1)
     for row, counts in zip(owner, centres, strict=True):
         owners = torch.arange(NUM_POWERS).repeat_interleave(torch.tensor(counts))

@@ -1,4 +1,4 @@
-"""What `sparring bench` measures of Diplomacy: the simulator."""
+"""Diplomacy measurements of `sparring bench`: the simulator."""
 
 from __future__ import annotations
 

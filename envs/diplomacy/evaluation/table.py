@@ -1,4 +1,4 @@
-"""Several language models at one table: each has a power in every game, and a bot has the others.
+"""Several language models in one game: each has a power in every game, and a bot has the others.
 
 A YAML file names the models, each with its player (a server's address, tiny, smollm2, a folder, or a run) and the
 options of `--set`:
@@ -50,7 +50,7 @@ from sparring.eval.stats.tables import percent, table
 NAME = "diplomacy_table"
 SCHEMA_VERSION = 1
 SECTIONS = ("player", "model", "endpoint")
-BOTS_ELSEWHERE = "a bot plays with --opponents"
+BOTS_ELSEWHERE = "name a bot with --opponents"
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class SeatedModel:
 
 
 def read_models(path: Path) -> list[SeatedModel]:
-    """Return the models that a file names. Raises `InputError`, in one line, for anything else in it."""
+    """Return the models in a file. Raises `InputError`, in one line, for anything else in it."""
     try:
         content = read_yaml(read_regular_text(path, follow=True))
     except (OSError, ValueError) as error:
@@ -89,7 +89,7 @@ def _read_model(path: Path, name: str, entry: Any) -> SeatedModel:
 
 
 def seats_of(games: Sequence[int], models: int, seed: int) -> Tensor:
-    """Return the power int64 [G, M] of each model in games with these numbers.
+    """Return the power int64 [G, M] of each model in the numbered games.
 
     In games 7 n to 7 n + 6 a model goes once around a circle of the powers, in which their order is drawn for n.
     """

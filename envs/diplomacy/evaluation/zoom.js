@@ -1,8 +1,8 @@
 // Zoom of the map: buttons, keys, a pinch, Ctrl or Cmd with the wheel, double clicks. Once enlarged, the map is dragged.
-// Pages that have it include it after map.js; the view is that of the SVG, so that lines and letters stay sharp.
+// Pages include it after map.js. It changes the view box of the SVG, which keeps lines and letters sharp.
 
 const CLOSEST = 8, ZOOM_STEP = 1.6, SLACK = 4;
-const LEGIBLE = 0.5;  // Pixels for a unit of the map; with fewer, letters are left out and units are drawn larger (class small).
+const LEGIBLE = 0.5;  // Pixels per map unit; below this, letters are hidden and units are enlarged (class small).
 
 function makeZoom(map, buttons) {
 const [, , WIDTH, HEIGHT] = map.getAttribute("viewBox").split(" ").map(Number);
@@ -17,13 +17,13 @@ function look(nextScale, left, top) {
   map.classList.toggle("small", map.clientWidth * scale / WIDTH < LEGIBLE);
   buttons.in.disabled = scale === CLOSEST; buttons.out.disabled = buttons.whole.disabled = scale === 1;
 }
-// What lies at this point of the window, the middle of the map by default, stays there.
+// Keeps this point of the window fixed, by default the middle of the map.
 function by(factor, point) {
   const box = map.getBoundingClientRect(), next = clamp(scale * factor, 1, CLOSEST);
   const [px, py] = point ? [(point[0] - box.left) / box.width, (point[1] - box.top) / box.height] : [0.5, 0.5];
   look(next, x + px * WIDTH * (1 / scale - 1 / next), y + py * HEIGHT * (1 / scale - 1 / next));
 }
-// By this part of what is seen.
+// By this fraction of the view.
 const pan = (right, down) => look(scale, x + right * WIDTH / scale, y + down * HEIGHT / scale);
 const whole = () => look(1, 0, 0);
 // Moves the map only if this place of it is out of sight.
@@ -44,7 +44,7 @@ map.addEventListener("pointermove", (event) => {
   if (!fingers.has(event.pointerId)) return;
   fingers.set(event.pointerId, [event.clientX, event.clientY]);
   const at = middle(), box = map.getBoundingClientRect();
-  // A click that trembles is not a drag and opens what it points at.
+  // A click with a small movement is not a drag.
   drag.moved ||= Math.hypot(at[0] - drag.at[0], at[1] - drag.at[1]) > SLACK;
   if (!drag.moved || (scale === 1 && fingers.size < 2)) return;
   map.setPointerCapture(event.pointerId);
@@ -57,7 +57,7 @@ function lift(event) {
   drag = { at: middle(), moved: true, spread: fingers.size === 2 ? spread() : 0 };
 }
 for (const name of ["pointerup", "pointercancel"]) map.addEventListener(name, lift);
-// Two fingers are ours; one scrolls the page until the map is enlarged (touch-action in the style).
+// Two fingers zoom; one scrolls the page until the map is enlarged (touch-action in the style).
 map.addEventListener("touchmove", (event) => { if (event.touches.length > 1) event.preventDefault(); }, { passive: false });
 map.addEventListener("wheel", (event) => {
   if (!event.ctrlKey && !event.metaKey) return;

@@ -42,7 +42,7 @@ class PowerOpponents:
             batch.players[0, POWERS.index(power)] = codes.BOTS.index(bot) if bot else codes.ACTIONS
 
     def begin(self, seed: int | None) -> None:
-        """Begin a game with the seed of the bots, and of all players that draw; without one, these draw on."""
+        """Begin a game with the seed of bots and stochastic players; without one, their generators continue."""
         self.seed = seed or 0
         if seed is not None:
             reseed(self.players.values(), seed)
@@ -60,7 +60,7 @@ class PowerOpponents:
 
 @dataclass(frozen=True)
 class OrderView:
-    """One game as the power that has to order sees it. All of it is a copy."""
+    """One game from the view of the power to move. Everything is a copy."""
 
     power: str
     """Such as FRANCE."""
@@ -77,7 +77,7 @@ class OrderView:
 
     @cached_property
     def legal(self) -> dict[str, tuple[str, ...]]:
-        """Legal orders as text by province, without the default order of the phase where that cannot be written."""
+        """Legal orders as text by province, without the phase's default order if it has no text."""
         units = self.row["dislodged" if int(self.row["phase"]) in codes.RETREATS else "units"]
         return {
             location_name(at): tuple(order_words(order, at, int(units[at])) for order in listed if order)
@@ -86,7 +86,7 @@ class OrderView:
 
     @property
     def text(self) -> str:
-        """The board and the legal orders in words."""
+        """The board and the legal orders as text."""
         return f"{board_report(self.row)}\nYou are {self.power}.\n{order_report(self.row, dict(self.slots))}"
 
     def orders(self, lines: Sequence[str], name: str) -> dict[int, int]:

@@ -220,7 +220,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, slots.Observation, np.ndarray]):
     ) -> tuple[dict[str, slots.Observation], dict[str, slots.Info]]:
         """Start a new game, from `options["position"]` if given; other keys are ignored. `seed` seeds the bots.
 
-        Raises `InputError` for a position that no game continues from, or in which a power has more than 17 units.
+        Raises `InputError` for a finished position, or one in which a power has more than 17 units.
         """
         start = reset_option(options, "position")
         if start is not None:
@@ -295,7 +295,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, slots.Observation, np.ndarray]):
         return Prompt(text, menu, position=row, seat=menu.power)
 
     def text(self, agent: str | None = None) -> str:
-        """Return the board in words, and for an agent its power and legal orders."""
+        """Return the board as text, and for an agent its power and legal orders."""
         row = self.row()
         if agent is None:
             return board_report(row)
@@ -303,7 +303,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, slots.Observation, np.ndarray]):
         return f"{board_report(row)}\nYou are {agent}.\n{order_report(row, orders)}"
 
     def render(self) -> str | np.ndarray | None:  # type: ignore[override]
-        """Return the board in words or as a picture uint8 [1000, 1200, 3]; None without a mode, or with a window."""
+        """Return the board as text or as a picture uint8 [1000, 1200, 3]; None without a mode, or with a window."""
         if self.render_mode == "rgb_array":
             return self._picture()
         return self.text() if self.render_mode == "ansi" else None
@@ -325,4 +325,4 @@ class DiplomacyParallelEnv(ParallelEnv[str, slots.Observation, np.ndarray]):
 
 
 parallel_env = DiplomacyParallelEnv
-"""The name by which PettingZoo makes a game of its module."""
+"""Factory function under PettingZoo's usual name."""

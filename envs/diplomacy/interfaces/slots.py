@@ -91,7 +91,7 @@ def _answer(line: Line, refused: Mapping[int, str]) -> Line:
 
 
 class OrderSpace(MultiDiscrete):
-    """`MultiDiscrete([MAX_ORDERS] * 17)`; `sample` also takes an observation's flat action mask as it is."""
+    """`MultiDiscrete([MAX_ORDERS] * 17)`; `sample` also accepts an observation's flat action mask."""
 
     def __init__(self, seed: int | np.random.Generator | None = None) -> None:
         super().__init__([MAX_ORDERS] * SLOTS, seed=seed)
@@ -155,7 +155,7 @@ def check_action(action: Any, slots: Sequence[Slot], whose: str, *, lenient: boo
 
 
 def living(row: Row) -> dict[str, bool]:
-    """Return whether each power has a centre or a unit, dislodged ones included."""
+    """Return whether each power has a centre or a unit, including dislodged ones."""
     units = (*row["units"].tolist(), *row["dislodged"].tolist())
     powers = {(unit - 1) % codes.NUM_POWERS for unit in units if unit} | {*row["owner"].tolist()}
     return {name: power in powers for power, name in enumerate(POWERS)}

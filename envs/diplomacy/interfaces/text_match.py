@@ -1,7 +1,7 @@
-"""A match of Diplomacy in text, one decision at a time, for the hubs of environments.
+"""A text match of Diplomacy, one decision at a time, for environment hubs.
 
-One game with some powers, one or all seven, played by the caller and the others by bots. Its powers are asked one after
-the other, and the phase is adjudicated after the last. Rewards are those of `scoring.py`.
+The caller plays one power or all seven, and bots play the others. The caller's powers order one after the other, and
+the phase is adjudicated after the last. Rewards are those of `scoring.py`.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class DiplomacyMatch(CancellableMatch):
     """One game of Diplomacy: the caller has `power`, or all seven powers; `opponents` have the others.
 
     Args:
-        power: name of the caller's power, or "all"; empty takes seed % 7: consecutive seeds rotate the seats.
+        power: name of the caller's power, or "all"; empty uses seed % 7, which rotates the seats.
         opponents: bot of the other powers, or six of them in the order of the powers.
         last_year: the game ends with it, at the latest in 1999, unless one power wins before.
         reward: a term of `scoring.py`, or weights of several; by default the share of the squared centres at the end.
-        full_prompts: explain the game in each prompt, for models that do not know the compact form.
+        full_prompts: explain the game in each prompt, for models not trained on the compact form.
 
     """
 
@@ -62,7 +62,7 @@ class DiplomacyMatch(CancellableMatch):
         bots = [opponents] * (len(POWERS) - 1) if isinstance(opponents, str) else list(opponents)
         if len(bots) != len(POWERS) - 1:
             raise InputError(
-                f"opponents: {len(bots)} are named; give one bot for all, or six in the order of the powers"
+                f"opponents: {len(bots)} bots given; name one bot for all, or six in the order of the powers"
             )
         self._bots = [choose("opponents", bot, BOTS) for bot in bots]
         self._scorer = Scorer(reward_weights(reward))
@@ -98,7 +98,7 @@ class DiplomacyMatch(CancellableMatch):
             self._go_on()
             earned = self._adjudicate()
             rewards = {seat: rewards.get(seat, 0.0) + float(earned[seat]) for seat in self.seats}
-            self._asked = self._prompts()  # none where only the bots have orders to give
+            self._asked = self._prompts()  # none if only the bots have orders to give
         return self._turn(rewards, status, tuple(f"{line.text}: {line.problem}" for line in reading.problems))
 
     def close(self) -> None:
@@ -157,7 +157,7 @@ def _seats(power: str, seed: int) -> tuple[int, ...]:
 
 
 def answer_status(text: str, *, complete: bool, illegal: bool, cut: bool | None) -> str:
-    """Return what became of an answer that has all lines or not, and illegal ones or not."""
+    """Return the status of an answer, by whether it is complete and has illegal lines."""
     if not complete and (cut if cut is not None else CLOSING not in without_reasoning(text)[0]):
         return TRUNCATED
     if illegal:

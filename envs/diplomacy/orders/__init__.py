@@ -1,1 +1,1 @@
-"""Legal orders: listed, chosen from, written and read as text."""
+"""Legal orders: listing, choice, and conversion to and from text."""

@@ -42,11 +42,11 @@ from sparring.envs.text import Option
 OPENING, CLOSING = "<orders>\n", "</orders>"
 LONGEST_TEXT = 20_000
 """Characters that are read after the opening tag, which bounds the time."""
-LEFT_OUT = "[the middle of a long text is not read]"
-DRAFT = "stands before the last orders, which count"
+LEFT_OUT = "[the middle of a long text is skipped]"
+DRAFT = "is superseded by later orders"
 MOST_LINES, LONGEST_LINE, LONGEST_ORDER = 100, 400, 100
-"""Limits on lines, and on the characters of a line and of an order. They bound the time and lose no order: no power has
-35 units."""
+"""Limits on lines, and on the characters of a line and of an order. They bound the time without losing orders: a power
+never has 35 units."""
 BULLET = re.compile(r"^\s*(?:[*•>+]+|[-–—](?=\s)|\(?\d+[.):]|\[[ xX]?\])\s*")
 LABEL = re.compile(rf"^(?:(?:my |final )*(?:orders?|moves?)|{'|'.join(POWERS)})\s*:\s*", re.IGNORECASE)
 FENCE = re.compile(
@@ -107,7 +107,7 @@ def parse(text: str, choices: Choices) -> Reading:
     body = _body(without_reasoning(text, _holds_orders)[0])
     answer = headed_answer(body, _holds_orders)
     lines = last_block(order_lines(answer or body))
-    for line in lines if answer else _refused(lines, "stands under a heading of reasoning"):
+    for line in lines if answer else _refused(lines, "is under a heading of reasoning"):
         wrong = [line.problem, *(reader.take(order) for order in line.orders)]
         problems += [Line(line.text, problem) for problem in wrong if problem]
     chosen, extracted = reader.answer()
@@ -115,7 +115,7 @@ def parse(text: str, choices: Choices) -> Reading:
 
 
 def _holds_orders(text: str) -> bool:
-    """Return whether orders are read in a text."""
+    """Return whether a text contains readable orders."""
     return any(line.orders for line in order_lines(_body(text)))
 
 
@@ -171,7 +171,7 @@ class _CompletionReader:
 
     def _accept(self, option: Option) -> str:
         if option.slot in self.taken:
-            return f"{location_name(self.choices.provinces[option.slot])} has an order already; the first one counts"
+            return f"{location_name(self.choices.provinces[option.slot])} already has an order; the first one counts"
         if self._full():
             return f"{POWERS[self.choices.power]} has no further order to give"
         self.taken[option.slot] = option
@@ -199,7 +199,7 @@ class OrderLine:
         orders: the orders read in it, None for a waive.
         problem: why it is not read; empty if it is.
         remarked: whether it has a remark beside its order.
-        apart: whether a line without orders, which may be blank, stands before it.
+        apart: whether a line without orders, possibly blank, comes before it.
 
     """
 
@@ -248,7 +248,7 @@ def last_block(lines: Sequence[OrderLine]) -> list[OrderLine]:
 
 
 def _refused(lines: Sequence[OrderLine], problem: str) -> list[OrderLine]:
-    """Return the lines without their orders, whose problem this is."""
+    """Return the lines with this problem instead of their orders."""
     return [replace(line, orders=(), problem=problem) if line.orders else line for line in lines]
 
 

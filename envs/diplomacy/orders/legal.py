@@ -1,11 +1,11 @@
 """Every legal order of a unit, group by group, always in the same sequence.
 
-A group is a set of orders that differ in one province. It goes to an `OrderSink`, which lists its orders or keeps a
-random one of all (reservoir sampling): random play does not need storage. A sink with a preference
-(`order_preferences.py`) keeps one of the orders with the highest score. Convoys include every route of the fleets at
-sea, whatever these are ordered to do. Legal orders are those that `parse_orders.py` does not call void, each in one
-spelling. An army, a support or a convoy does not name a coast, a fleet names its own, a move by sea says VIA. A fleet
-does not support an army that only it could carry.
+A group is a set of orders that differ in one province. An `OrderSink` lists its orders or keeps a random one (reservoir
+sampling), so random play does not need storage. A sink with a preference (`order_preferences.py`) keeps one of the
+orders with the highest score. Convoys include every route of the fleets at sea, whatever these are ordered to do. Legal
+orders are those that `parse_orders.py` does not call void, each in one spelling. An army, a support or a convoy does
+not name a coast, a fleet names its own, a move by sea says VIA. A fleet does not support an army that only it could
+carry.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class OrderSink:
     tally: wp.array[int]
     listed: wp.array[int]
     lists_only: int
-    """1 if none is to be kept, which saves the draws."""
+    """1 to keep none, which saves the draws."""
     preference: int
     province: int
     """Province of the unit that is ordered; used by preferences only."""
@@ -247,7 +247,7 @@ def stranded(tables: Tables, scene: Scene, goal: int, passengers: wp.uint64, det
 def movement_orders(games: Games, tables: Tables, game: int, scene: Scene, unit: int, sink: OrderSink) -> None:
     """Hand over all orders of a unit in a movement phase."""
     row, province = scene.row[unit], scene.province[unit]
-    # This sequence is part of the action space: an action is an index into it.
+    # This sequence is part of the action space: actions are indices into it.
     hand(sink, HOLD)
     side = int(0)
     while tables.landings[row, side] >= 0:

@@ -1,4 +1,4 @@
-"""Every legal order of one game or of all, as a list for each unit: launch of the kernel, and lookup on the host.
+"""List every legal order of one game or of all games by unit: kernel launch, and lookup on the host.
 
 The lists have the sequence of `legal.py`, each order in one spelling. `find` also finds an order in another spelling of
 the same meaning: `A MAR - SPA/NC`, `F GAS S F MAO - SPA/NC`, `A LON - NWY` by sea without VIA.
@@ -22,7 +22,7 @@ from sparring.envs.diplomacy.orders.listing_kernel import list_kernel
 from sparring.envs.launcher import Launcher
 
 MAX_ORDERS = 1082
-"""Most orders of a unit in any position: a fleet in a chain of 18 with 696 convoys and 386 other orders."""
+"""Maximum orders of a unit in any position: a fleet in a chain of 18 with 696 convoys and 386 other orders."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class ListedOrders:
     starts: Tensor
     """int32 [G, 76]; the orders of province p are those from `starts[:, p]` up to `starts[:, p + 1]`."""
     orders: Tensor
-    """int32 [G, room], as `codes.py` packs them; whatever follows the last one means nothing."""
+    """int32 [G, room], as `codes.py` packs them; entries after the last one are undefined."""
 
     @property
     def counts(self) -> Tensor:

@@ -1,4 +1,4 @@
-"""Orders as text, in the usual notation, and back: numpy alone, no Warp.
+"""Convert orders to and from text in the usual notation, without Warp.
 
     A PAR H   A PAR - BUR   A LON - NWY VIA   A PAR S A MAR   A PAR S A MAR - BUR   F NTH C A LON - NWY
     A PAR R BUR   A PAR D   A PAR B   F STP/NC B   WAIVE
@@ -24,9 +24,9 @@ from sparring.envs.diplomacy.board.board import ARMY, INLAND, SEA, find_location
 
 LETTERS = "AF"
 LONGEST = 200
-"""Most characters of an order; none is half as long."""
+"""Maximum characters of an order; real orders have less than half."""
 _REMEMBERED = 2**15
-"""Texts whose meaning is kept: all games say the same few thousand orders and units again and again."""
+"""Cache size of parsed texts: games repeat the same few thousand orders and units."""
 _WORDS = {
     "H": ("H", "HOLD", "HOLDS", "STAND", "STANDS"),
     "-": ("-", "M", "MOVE", "MOVES", "TO", "ATTACK", "ATTACKS"),
@@ -50,7 +50,7 @@ _WORDINGS = (
 )
 """Wordings of webDiplomacy, as in "The army at Paris support move to Burgundy from Marseilles"."""
 _USUAL = re.compile(r"[AF](?: (?!THE)(?:[A-Z]{3}(?:/[NESW]C)?|[A-Z-]))+")
-"""Orders and units as this module writes them, whose words need no other spelling."""
+"""Orders and units in this module's own spelling."""
 
 
 class OrderError(InputError):
@@ -237,7 +237,7 @@ class _OrderReader:
         letter, location = self.unit()
         verb = early or self.take("H", "-", "S", "C", "R", "D", "B")
         if verb is None:
-            self.fail("says nothing to do; add H, - and a place, S, C, R, D or B")
+            self.fail("lacks an action; add H, - and a place, S, C, R, D or B")
         order = getattr(self, f"_{_VERBS[verb]}")(letter, location)
         if self.at < len(self.words):
             self.fail(f"cannot be read from {' '.join(self.words[self.at :])!r} on")
@@ -264,11 +264,11 @@ class _OrderReader:
         while self.at < len(self.words) and (self.at == start or self.words[self.at] not in _MEANING):
             self.at += 1
         if start == len(self.words):
-            self.fail("breaks off where a place should be")
+            self.fail("ends where a place should follow")
         return find_location(" ".join(self.words[start : self.at]))
 
     def fail(self, what: str) -> NoReturn:
-        """Refuse the order."""
+        """Raise the error for the order."""
         raise OrderError(f"order {self.text!r}: {what}")
 
     def _hold(self, letter: str, location: int) -> int:
@@ -296,7 +296,7 @@ class _OrderReader:
     def _convoy(self, letter: str, location: int) -> int:
         _, army = self.unit()
         if not self.take("-"):
-            self.fail("says no destination; write F NTH C A LON - NWY")
+            self.fail("lacks a destination; write F NTH C A LON - NWY")
         target = self.place()
         if self.take("VIA"):
             self.take("C")
@@ -311,7 +311,7 @@ class _OrderReader:
 
     def _build(self, letter: str, location: int) -> int:
         if not letter:
-            self.fail("does not say what to build; write A or F, as in A PAR B")
+            self.fail("lacks the unit to build; write A or F, as in A PAR B")
         return codes.pack(codes.BUILD, _province(location) if letter == "A" else location, LETTERS.index(letter))
 
 

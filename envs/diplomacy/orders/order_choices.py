@@ -42,7 +42,7 @@ def write_orders(choices: Tensor, rows: Tensor, orders: Tensor) -> None:
     joined = present & (kind == 2) & (choices > 0) & (mover >= 0)
     move = codes.SUPPORT_MOVE | helped.clamp_min(0) << codes.TARGET_SHIFT | mover.clamp_min(0) << codes.OTHER_SHIFT
     packed = torch.where(joined, move, packed)
-    # Unused entries of `places` write back what is there, so that one scatter serves games of any number of units.
+    # Unused entries of `places` write back the old value, so one scatter works for any number of units.
     written = orders.long().scatter(1, places, torch.where(present, packed, orders.long().gather(1, places)))
     orders.copy_(written.to(orders.dtype))
 

@@ -1,4 +1,4 @@
-"""Choices in all phases, for policies that decide retreats and adjustments too, with the numbers of `order_choices.py`.
+"""Choices in all phases, for policies that also decide retreats and adjustments, numbered as in `order_choices.py`.
 
 | phase | entries, by province | choice 0 | further choices |
 | --- | --- | --- | --- |
@@ -7,7 +7,7 @@
 | builds | own free home centres | waive | 1 army, 2 fleet or fleet on the first coast, 3 on the second |
 | disbands | own units | keep | 1 disband |
 
-Builds are at most, and disbands exactly, as many as are due (`Due`). Everything is read from the observation `obs`,
+Builds are limited to the number due, disbands must equal it (`Due`). Everything is read from the observation `obs`,
 float32 [G, 75, 74], of one power a game (`observe(retreats=True)`). U = 17 entries, K = 37 choices.
 """
 
@@ -26,7 +26,7 @@ from sparring.envs.diplomacy.observation import AT, RETREATS
 from sparring.envs.diplomacy.orders.order_choices import CHOICES, SIDES, units_of, write_orders
 
 ADJUSTMENTS = 3
-"""Most choices beside 0 in winter."""
+"""Maximum choices besides 0 in winter."""
 
 
 class Due(NamedTuple):
@@ -46,7 +46,7 @@ def may_decide(state: State) -> Tensor:
 
 
 def deciding_rows(obs: Tensor) -> Tensor:
-    """Return the `Tables.landings` rows int64 [G, 75] of what the observer orders, -1 elsewhere.
+    """Return the `Tables.landings` rows int64 [G, 75] of the observer's units or homes to order, -1 elsewhere.
 
     A free home centre has the row of an army.
     """

@@ -1,11 +1,11 @@
-"""Brackets and comments beside an order: a remark, or a part of the order.
+"""Brackets and comments next to an order: a remark, or a part of the order.
 
     A BEL - HOL (via convoy)      part: VIA                  F BRE - MAO (head for Portugal)   remark
     F NTH S A BEL [to HOL]        part: support of a move    A PAR - PIC (too risky)           remark
     A PAR - BUR (hold)            neither: the line is not read
 
-A bracket is a part if the line reads as an order with its text in place. If it does not, and yet the bracket holds what
-may change the order (another destination, another verb, another unit, a convoy of an army), the line is not read.
+A bracket is a part if the line reads as an order with its text in place. If it does not, but the bracket may change the
+order (another destination, verb or unit, or a convoy), the line is not read.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _KINDS = {
     codes.DISBAND: "D",
     codes.BUILD: "B",
 }
-"""Verbs that say the same as an order of a kind."""
+"""Verbs with the same meaning as a kind of order."""
 _UNITS = {"A": "A", "ARMY": "A", "F": "F", "FLEET": "F"}
 _ARROW = re.compile(r"[-=]+>|[→‐‑–—−]|(?<!\w)-(?!\w)")
 _DIRECTIONS = frozenset(("to", "into", "in", "toward", "towards", "at", "-"))
@@ -67,7 +67,7 @@ _AIM = re.compile(r"(?:to|into)\b|[-=]+>|[-→‐‑–—−]", re.IGNORECASE)
 _PURPOSE = re.compile(
     r"(?:to|in order to|so as to) support\b|with (?:the )?support\b|(?:well |is )?supported\b", re.IGNORECASE
 )
-"""What a move is for, or who supports it: no part of it."""
+"""The purpose of a move, or who supports it: not part of the order."""
 
 
 def split_remarks(text: str) -> tuple[str, list[str], list[str]]:
@@ -96,7 +96,7 @@ def _in_place(remark: str) -> str:
 def with_remarks(
     without: str, full: Sequence[str], remarks: Sequence[str], read: Callable[[str], tuple[Orders, str]]
 ) -> tuple[Orders, str]:
-    """Return the orders of a line and its problem, by what `read` makes of it without its remarks and with them."""
+    """Return the orders of a line and its problem, from the results of `read` with and without its remarks."""
     orders, problem = read(without)
     for text in full:
         complete, wrong = read(text)

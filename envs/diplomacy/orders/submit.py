@@ -1,4 +1,4 @@
-"""Orders of a power as text, entered into a game: every line gets an answer, and mistakes stay local to their line.
+"""Enter a power's orders as text into a game. Every line gets an answer; a mistake affects only its line.
 
 A line that cannot be read, or is for a unit the power does not have there, is left out and reported; the unit then
 holds. Of several lines for one unit, the first readable one counts, even if it is not legal. In winter, lines count in
@@ -29,22 +29,22 @@ from sparring.envs.diplomacy.orders.notation import (
 )
 
 MOST_LINES = 500
-"""Lines of a power that are read; it has 34 units at most, and a line takes some 100 microseconds."""
+"""Maximum lines read per power; it has at most 34 units, and a line takes about 100 microseconds."""
 
 
 _RETREAT = (
     (codes.RETREAT, codes.DISBAND),
-    "a retreat phase has retreats and disbands alone, as in A PAR R BUR or A PAR D",
+    "a retreat phase has only retreats and disbands, as in A PAR R BUR or A PAR D",
 )
 _KINDS = {
     codes.SPRING_RETREATS: _RETREAT,
     codes.FALL_RETREATS: _RETREAT,
-    codes.WINTER: ((codes.BUILD, codes.DISBAND), "winter has builds and disbands alone, as in A PAR B or A PAR D"),
+    codes.WINTER: ((codes.BUILD, codes.DISBAND), "winter has only builds and disbands, as in A PAR B or A PAR D"),
 }
 """Kinds of orders of each phase, and the problem of any other."""
 _MOVEMENT = (
     (codes.HOLD, codes.MOVE, codes.SUPPORT, codes.SUPPORT_MOVE, codes.CONVOY),
-    "spring and fall have holds, moves, supports and convoys alone, as in A PAR - BUR",
+    "spring and fall have only holds, moves, supports and convoys, as in A PAR - BUR",
 )
 
 
@@ -73,7 +73,7 @@ def submit(
     Raises `InputError`, before anything is written, if `lines` is not a list of strings (a single string is refused).
     """
     if isinstance(lines, str) or not isinstance(lines, Sequence):
-        raise InputError(f"lines={lines!r}: give a list of orders, one a line")
+        raise InputError(f"lines={lines!r}: give a list of orders, one per line")
     for number, line in enumerate(lines):
         if not isinstance(line, str):
             raise InputError(f"lines[{number}]={line!r}: is not text; write an order such as 'A PAR - BUR'")
@@ -83,7 +83,10 @@ def submit(
     form = _OrderForm(orders, power, phase, ordered, codes.power_of(ordered), closed, marks, centres)
     due = len(centres) - int((codes.power_of(units) == power).sum()) if phase == codes.WINTER else None
     read = [Line(text, form.take(text, due)) for text in lines[:MOST_LINES]]
-    return [*read, *(Line(text, f"line {MOST_LINES + 1} or later; no more are read") for text in lines[MOST_LINES:])]
+    return [
+        *read,
+        *(Line(text, f"line {MOST_LINES + 1} or later; the rest is cut") for text in lines[MOST_LINES:]),
+    ]
 
 
 @dataclass
@@ -92,7 +95,7 @@ class _OrderForm:
 
     Attributes:
         orders: int32 [75], written into.
-        power: whose lines they are.
+        power: power that gives the orders.
         phase: code of the phase.
         units: [75] units that are ordered: dislodged ones in retreats.
         owners: [75] their powers.
@@ -138,7 +141,7 @@ class _OrderForm:
         if self.owners[order.province] != self.power:
             return f"{POWERS[self.power]} cannot order a unit in {name}: none of its units stands there"
         if self.orders[order.province]:
-            return f"the unit in {name} has an order already; the first one counts"
+            return f"the unit in {name} already has an order; the first one counts"
         return ""
 
     def _wrong_retreat(self, text: str, order: Order) -> str:

@@ -2,7 +2,7 @@
 
 Shared text comes first, and a prefix cache stores it once: `static_prefix` is shared by all prompts, `board_text` by
 the seven powers of a position. A prompt ends with the line `<orders>`; `completion.py` parses the text after it.
-Compact prompts rely on the mask for legality and cost one token a word with the tokenizer in `agents/language`:
+Compact prompts rely on the mask for legality and cost one token per word with the tokenizer in `agents/language`:
 
 FRANCE 4 BRE MAR PAR SPA : F BRE A MAR A PAR F SPA/SC     a line for each power,
 nobody 2 BEL DEN                                          unowned centres,
@@ -59,7 +59,7 @@ KINDS = {"H": "hold", "-": "move", "S": "support", "C": "convoy", "R": "retreat"
 
 @dataclass(frozen=True)
 class PromptRules:
-    """Content of a prompt.
+    """Options for the content of a prompt.
 
     Attributes:
         compact: few tokens; else sentences and instructions.
@@ -67,8 +67,8 @@ class PromptRules:
         show_board_context: centres and units of all powers; without it only the power's own.
         show_map_windows: for each unit the places next to it and the units that threaten it.
         show_action_counts: number of legal orders of each unit, and in full prompts their kinds.
-        past_orders: number of phases whose orders are shown, of all powers.
-        instructions: text in place of `INSTRUCTIONS` in full prompts.
+        past_orders: number of past phases whose orders are shown, for all powers.
+        instructions: text that replaces `INSTRUCTIONS` in full prompts.
 
     """
 
@@ -193,7 +193,7 @@ def unit_lines(
             f"{line} {len(options)}" if compact else f"{line} [{len(options)}: {_kinds(options)}]"
             for line, options in zip(lines, choices.options, strict=True)
         ]
-    if near and choices.winter <= 0:  # a unit still to be built does not have surroundings
+    if near and choices.winter <= 0:  # a unit not yet built has no surroundings
         surroundings = [window_words(window, compact=compact) for window in windows(row, choices.power)]
         lines = [f"{line}{' ' if compact else ': '}{words}" for line, words in zip(lines, surroundings, strict=True)]
     if moves:

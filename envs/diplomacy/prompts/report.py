@@ -13,7 +13,7 @@ from sparring.envs.diplomacy.board.tensors import due
 from sparring.envs.diplomacy.orders.notation import write_order, write_unit
 
 SHOWN = 6
-"""Number of legal orders named in place of an illegal one."""
+"""Number of legal alternatives named for an illegal order."""
 
 
 def board_report(row: Mapping[str, np.ndarray]) -> str:

@@ -1,4 +1,4 @@
-"""Prompts of a phase in games with language models in some seats, their answers as orders, and those of bots.
+"""Prompts of a phase in games with language models, and their answers and those of bots as orders.
 
 `DIPLOMACY_TEXT` is the format of the answers for `envs.text`: tags, lines to test tokenizers, a menu to test servers.
 """
@@ -48,7 +48,7 @@ def pending_requests(
     """Return the prompts of all powers with orders to give in running games, except bots, game by game.
 
     `seed` returns the seed of a power of a game, `past` the lines on its earlier phases. Games in equal positions, such
-    as new forks, share menus and texts, and therefore caches keyed by them.
+    as new forks, share menus and texts, and so the caches keyed by them.
     """
     rendered: dict[tuple[bytes, int], tuple[Choices, str]] = {}
     state = {name: tensor.cpu().numpy() for name, tensor in batch.state.items()}
@@ -87,7 +87,7 @@ def _bot(name: str) -> int:
 
 
 def bot_answers(name: str, prompts: Sequence[Prompt], *, threads: int = 1) -> list[tuple[Option, ...]]:
-    """Return the orders of bot `name`, one of `codes.BOTS`; each depends on its own prompt and seed only.
+    """Return the orders of bot `name`, one of `codes.BOTS`; each depends only on its prompt and seed.
 
     Raises `InputError` for another name and for a prompt without a position.
     """
@@ -110,7 +110,7 @@ def bot_answers(name: str, prompts: Sequence[Prompt], *, threads: int = 1) -> li
 def _position(prompt: Prompt) -> Any:
     if prompt.position is None or not isinstance(prompt.menu, Choices):
         raise InputError(
-            f"a request for {prompt.menu.name} without its position: a bot reads no prompt; give Prompt the game's"
+            f"a request for {prompt.menu.name} without its position: bots need it; give Prompt the game's"
             " rows, such as DiplomacyParallelEnv.row()"
         )
     return prompt.position

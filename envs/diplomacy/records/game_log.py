@@ -48,7 +48,7 @@ def game_log(phases: Sequence[timeline.Phase], *, players: Sequence[str] = ()) -
 
 
 def result(phases: Sequence[timeline.Phase]) -> str:
-    """Return the result of a game in words."""
+    """Describe the result of a game."""
     if not timeline.is_over(phases):
         return "unfinished"
     victor, counts = timeline.winner(phases), timeline.centre_counts(phases[-1])

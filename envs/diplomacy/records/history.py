@@ -30,8 +30,8 @@ RESULTS = (*codes.RESULTS, "unknown")
 class PhaseRecord:
     """One phase of one game: its start position [1, ...], then orders int32 [75] and results uint8 [75].
 
-    The last record of a game is its current position, without orders and results. `notes` are lines on a phase of a
-    file: results that it lacks, and what the adjudicator makes of its orders if that is something else.
+    The last record of a game is its current position, without orders and results. `notes` are lines on a phase from a
+    file: missing results, and differences from the adjudicator's results.
     """
 
     position: dict[str, torch.Tensor]
@@ -69,7 +69,7 @@ class GameHistory:
     def arrays(self) -> dict[str, np.ndarray]:
         """Return everything recorded, [T, G, ...] each: the fields of a snapshot, `orders` and `results`.
 
-        Rows of a game with `done` lie after its end and do not change.
+        Rows of a game with `done` are after its end and do not change.
         """
         names = (*STATE, "orders", "results")
         return {name: np.stack([phase[name].numpy() for phase in self._phases]) for name in names if self._phases}
@@ -116,7 +116,7 @@ class WatchedBatch(DiplomacyBatch):
             self._past.clear()
 
     def copy(self, from_games: Sequence[int] | torch.Tensor, to_games: Sequence[int] | torch.Tensor) -> None:
-        """Copy games; clear the recording if the watched game is overwritten, whose source was not recorded."""
+        """Copy games; clear the recording if the watched game is overwritten, since its source was not recorded."""
         super().copy(from_games, to_games)
         origins, goals = (torch.as_tensor(games).flatten().tolist() for games in (from_games, to_games))
         if any(goal == self._watched != origin for origin, goal in zip(origins, goals, strict=True)):

@@ -1,9 +1,9 @@
 """Consistency of recorded games: positions that can arise in play, with phases in their order.
 
-`positions.py` rejects positions that the kernels cannot process. This module rejects those that they could process but
-no game can reach. Examples are a power with 18 centres in a running game, retreat phases without a dislodged unit, an
-attacker from an impossible origin, and phases out of order. It validates saved games, of this project and of the
-package `diplomacy`, and start positions of games.
+`positions.py` rejects positions that the kernels cannot process. This module rejects positions that the kernels could
+process but a game cannot reach. Examples are a power with 18 centres in a running game, retreat phases without a
+dislodged unit, an attacker from an impossible origin, and phases out of order. It validates saved games, of this
+project and of the package `diplomacy`, and start positions of games.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def check_start(position: Position, *, most: int, last_year: int) -> None:
     check_position(position)
     root = Field(position, "position")
     if bool(position["done"].any()):
-        root.fail("the game is over; give one that goes on")
+        root.fail("the game is over; give an unfinished one")
     for check in (check_retreating, check_victor, check_origins):
         root.read(check, position)
     if int(position["year"]) > last_year:
@@ -83,7 +83,7 @@ def check_retreating(position: Position) -> None:
     """Reject a retreat phase without dislodged units unless the game ended in it, and dislodged units after the end."""
     phase, over, lost = int(position["phase"]), bool(position["done"]), any(position["dislodged"][0].tolist())
     if over and lost:
-        raise InputError("the game is over, and no unit has to retreat any more; leave out who was dislodged")
+        raise InputError("the game is over, so no unit retreats; leave out the dislodged units")
     if phase in codes.RETREATS and not over and not lost:
         raise InputError(f"{codes.PHASES[phase]}, and no unit has to retreat")
 

@@ -136,9 +136,9 @@ def _mark_origins(
 ) -> None:
     """Write into `origin` [75] marks that leave each dislodged unit the retreats listed for it.
 
-    A closed place is the origin of the attacker if the previous moves say so. Without such moves, it is a place closed
-    to only some of the adjacent dislodged units. Other empty places count as contested. For a unit dislodged by a
-    convoyed army, the package lists every adjacent place; such a list is not evidence.
+    A closed place is the origin of the attacker if the previous moves say so. Without such moves, it is a province
+    closed to only some of the adjacent dislodged units. Other empty places count as contested. For a unit dislodged by
+    a convoyed army, the package lists every adjacent place; such a list is not evidence.
     """
     listed = _retreats(field, {at: _next_to(at, dislodged) for at in np.flatnonzero(dislodged).tolist()})
     telling = {province: goals for province, goals in listed.items() if not any(units[goal] for goal in goals)}
@@ -175,7 +175,7 @@ def _next_to(province: int, dislodged: np.ndarray) -> set[int]:
 
 
 def _reported(field: Field) -> Reported:
-    """Return what a `results` field says by unit."""
+    """Return the contents of a `results` field by unit."""
     reported: Reported = {}
     for unit, words in field.of(dict).items():
         if unit == "WAIVE":
@@ -184,7 +184,7 @@ def _reported(field: Field) -> Reported:
             province = _place_of(unit[2:])
         except InputError as error:
             Field(words, str(unit), above=field).fail(str(error))
-        # Most units come without words.
+        # Most units have an empty list.
         reported[unit[:1], province] = unit, [] if words == [] else _codes(Field(words, str(unit), above=field))
     return reported
 
@@ -216,7 +216,7 @@ def _is_left_out(
     order: Order,
     orders: list[int],
 ) -> bool:
-    """Return whether an order of retreats or adjustments is void: the file calls it so, or says nothing of it.
+    """Return whether a retreat or adjustment order is void: marked so in the file, or without a result.
 
     Of those without a result the first for a unit count, in adjustments until all that are due are made.
     """

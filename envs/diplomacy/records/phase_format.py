@@ -31,7 +31,7 @@ _RESULT_WORDS = (*RESULTS, DISLODGED_WORD)
 STARRED = 128
 """Added to the code of a unit that begins with a star; codes are smaller."""
 _LONGEST_LIST = 2000
-"""Most characters of a power's texts that are kept with their meaning."""
+"""Maximum characters of a power's texts in the parse cache."""
 _NUMBERS = {power: number for number, power in enumerate(POWERS)}
 T = TypeVar("T")
 
@@ -135,7 +135,7 @@ def _read_list(entry: Field, reader: Callable[[str, int], T], power: int, *, ali
 
 @lru_cache(2**14)
 def _meanings(reader: Callable[[str, int], Any], texts: tuple[str, ...], power: int) -> tuple[Any, ...]:
-    """Return what `reader` makes of a power's texts."""
+    """Return the results of `reader` for a power's texts."""
     return tuple([reader(text, power) for text in texts])
 
 
@@ -166,7 +166,7 @@ def read_province(text: str, _power: int = NOTHING) -> int:
     """Return the number of a province; raises `InputError` for a coast."""
     location = find_location(text)
     if location >= codes.NUM_PROVINCES:
-        raise InputError(f"{text!r}: name the province without a coast")
+        raise InputError(f"{text!r}: write the province without a coast")
     return location
 
 
@@ -182,7 +182,7 @@ def read_centres(field: Field) -> np.ndarray:
             if centre < 0:
                 entry.item(number).fail(f"{location_name(province)} is not a supply centre")
             if owner[centre] >= 0:
-                entry.item(number).fail(f"{location_name(province)} has an owner already, {POWERS[owner[centre]]}")
+                entry.item(number).fail(f"{location_name(province)} already has an owner, {POWERS[owner[centre]]}")
             owner[centre] = power
     return np.array(owner)
 
@@ -304,7 +304,7 @@ def orders_by_power(orders: np.ndarray, row: dict[str, np.ndarray]) -> dict[str,
         order, unit = int(orders[province]), int(standing[province])
         power = _giver(order, givers[province].tolist())
         if power == NOTHING:
-            raise InputError(f"order {order} in {location_name(province)}: no power can have given it")
+            raise InputError(f"order {order} in {location_name(province)}: it belongs to no power")
         text = notation.write_order(order, province, unit) if notation.has_words(order) else ""
         read = notation.read_order(text) if text else None
         if read is None or (read.province, read.order) != (province, order):

@@ -6,8 +6,9 @@ of `PhaseRecord`s, the last one its current position; any of them can be continu
 `batch.set_position(game, record.position)`. `read_game` recognizes games of the Python package `diplomacy` and reads
 them with `package_game.py`.
 
-Files may lack some or all results. The adjudicator processes the orders of every phase, and its results replace missing
-ones if its next position equals the file's. Else they stay `UNKNOWN`. Every difference is a note of its phase.
+Files may lack some or all results. The adjudicator processes the orders of every phase. Its results replace missing
+ones if its next position equals the file's; otherwise they stay `UNKNOWN`. Every difference becomes a note of its
+phase.
 """
 
 from __future__ import annotations
@@ -56,9 +57,8 @@ def write_game(game: Sequence[PhaseRecord], *, players: Sequence[str] = ()) -> d
 def read_game(data: Any, *, verify: bool = False, via: str = SEA) -> list[PhaseRecord]:
     """Return the game in a JSON value; raises `InputError` with the path of the wrong field.
 
-    The adjudicator gives the results that are missing, and `notes` where it comes to others; `via` is its reading of
-    moves VIA (`DiplomacyBatch`). With `verify` the first phase in which it comes to something else is an `InputError`,
-    with the unit, what the file has, and what the adjudicator.
+    The adjudicator fills in missing results and adds `notes` where its results differ; `via` selects its rule for moves
+    VIA (`DiplomacyBatch`). With `verify` the first difference raises an `InputError` with the unit and both results.
     """
     game = _read(data)
     if verify and (difference := next(differences([game], via=via), None)) is not None:
@@ -98,11 +98,11 @@ def save(path: str | Path, game: Sequence[PhaseRecord], *, players: Sequence[str
 
 def _write(path: Path, text: str) -> None:
     if not path.parent.is_dir():
-        raise InputError(f"{path}: missing folder {str(path.parent)!r}; make it first, or give another place")
+        raise InputError(f"{path}: missing folder {str(path.parent)!r}; create it first, or give another path")
     try:
         write_atomically(path, text)
     except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror}); give another place") from error
+        raise InputError(f"{path}: cannot be written ({error.strerror}); give another path") from error
 
 
 def load(path: str | Path, *, verify: bool = False, via: str = SEA) -> list[PhaseRecord]:
@@ -114,7 +114,7 @@ def load(path: str | Path, *, verify: bool = False, via: str = SEA) -> list[Phas
 
 
 def verify_file(path: str | Path, *, via: str = SEA) -> tuple[int, list[Difference]]:
-    """Adjudicate every phase of the games in a file again; return the number of phases and those that differ.
+    """Re-adjudicate every phase of the games in a file; return the number of phases and the differing ones.
 
     A file ending in .jsonl has a game on every line; many phases are adjudicated at once. Raises `InputError`.
     """
@@ -129,7 +129,7 @@ def verify_file(path: str | Path, *, via: str = SEA) -> tuple[int, list[Differen
     differing = list(differences(games(), via=via))
     if counted:
         return counted, differing
-    raise InputError(f"{path}: holds no phase with orders, so nothing can be verified")
+    raise InputError(f"{path}: has no phase with orders to verify")
 
 
 def save_lines(path: str | Path, games: Iterable[Sequence[PhaseRecord]]) -> None:
@@ -169,7 +169,7 @@ def _lines(path: str | Path, reader: Callable[[Any], T]) -> Iterator[T]:
 
 def _line(name: str, line: bytes, reader: Callable[[Any], T]) -> T:
     if len(line) > LARGEST:
-        raise InputError(f"{name}: has more than {LARGEST:,} bytes; a game has fewer, so put one on every line")
+        raise InputError(f"{name}: has more than {LARGEST:,} bytes; write one game per line")
     try:
         return _parsed(line, reader)
     except InputError as error:
@@ -196,15 +196,15 @@ def _load(path: str | Path, reader: Callable[[Any], T]) -> T:
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     except (ValueError, RecursionError) as error:
-        lines = "; a file holds one game; load_lines reads one on every line" if "Extra data" in str(error) else ""
+        lines = "; a file holds one game; load_lines reads one game per line" if "Extra data" in str(error) else ""
         raise InputError(f"{path}: no JSON: {error}{lines}") from error
 
 
 def _parsed(text: str | bytes, reader: Callable[[Any], T]) -> T:
-    """Return what `reader` makes of JSON.
+    """Return the result of `reader` for JSON.
 
-    The garbage collector stands still: none of the many objects is part of a cycle, and looking for one takes three
-    quarters of the time of parsing.
+    The garbage collector is paused: the many objects have no cycles, and collection takes three quarters of the parsing
+    time.
     """
     collects = gc.isenabled()
     gc.disable()
@@ -227,5 +227,5 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
         names = [name for name, _ in pairs]
-        raise InputError(f"key {next(name for name in names if names.count(name) > 1)!r} is there twice")
+        raise InputError(f"key {next(name for name in names if names.count(name) > 1)!r} occurs twice")
     return members

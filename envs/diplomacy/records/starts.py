@@ -1,4 +1,4 @@
-"""Positions of saved games in which the games of an evaluation begin: `--start game.json --phase S1903M`."""
+"""Start positions of an evaluation from saved games: `--start game.json --phase S1903M`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sparring.envs.diplomacy.records.saved_game import load
 
 @dataclass(frozen=True)
 class StartPosition:
-    """A position [1, ...], the file and the phase that it is of, and a number that differs for other positions."""
+    """A position [1, ...], its file and phase, and a checksum."""
 
     position: Position
     file: str
@@ -28,7 +28,7 @@ class StartPosition:
     digest: str
 
     def plain(self) -> dict[str, Any]:
-        """Return what results say of it."""
+        """Return its entry in results."""
         return {name: getattr(self, name) for name in ("file", "phase", "digest")}
 
     def __str__(self) -> str:
@@ -66,7 +66,7 @@ def _check_powers(position: Position, where: str) -> None:
     units = codes.power_of(np.stack([position[name][0].numpy() for name in ("units", "dislodged")]))
     for number, power in enumerate(POWERS):
         if not ((units == number).any() or (position["owner"] == number).any()):
-            raise InputError(f"{where}: {power} is out, and every power is played equally often; give an earlier phase")
+            raise InputError(f"{where}: {power} is out, but every power is played equally often; give an earlier phase")
 
 
 def _name(position: Position) -> str:

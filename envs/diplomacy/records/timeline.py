@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sparring.envs.diplomacy.records.history import PhaseRecord
 
 UNKNOWN = 7
-"""Result of an order in a file that does not say it, where it cannot be told otherwise; no batch has it."""
+"""Result of an order that the file lacks and that cannot be inferred; a batch never has it."""
 END = "END"
 NOWHERE = -1
 UNORDERED = "not ordered"
@@ -73,9 +73,9 @@ class Phase(TypedDict):
     results: list[int]
     """[75] result codes."""
     odds: NotRequired[list[Odds]]
-    """Odds of the players for which they are known, line by line."""
+    """Odds of players that provide them, line by line."""
     beliefs: NotRequired[list[str]]
-    """What each search took the other powers for."""
+    """Opponent model of each search."""
 
 
 def phases_of(game: Sequence[PhaseRecord]) -> list[Phase]:
@@ -86,7 +86,7 @@ def phases_of(game: Sequence[PhaseRecord]) -> list[Phase]:
             if getattr(record, name) is None:
                 raise InputError(f"phases[{number}]: {name} missing; only the last phase may lack them")
     if last.orders is not None and last.orders.any():
-        raise InputError(f"phases[{len(played)}]: has orders; the last phase is where the game stands and takes none")
+        raise InputError(f"phases[{len(played)}]: has orders; the last phase is the current position")
     phases = [_phase(record) for record in game]
     if int(last.position["done"]):
         phases[-1]["name"] = END
@@ -94,7 +94,7 @@ def phases_of(game: Sequence[PhaseRecord]) -> list[Phase]:
 
 
 def phase_title(name: str) -> str:
-    """Return the name of a phase in words: Spring 1901, retreats."""
+    """Return the title of a phase, such as Spring 1901, retreats."""
     if name == END:
         return "The end"
     season = {"S": "Spring", "F": "Fall", "W": "Winter"}[name[0]]

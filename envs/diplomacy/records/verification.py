@@ -1,7 +1,7 @@
-"""Recorded games adjudicated again: results that a file lacks, and phases in which we come to something else.
+"""Re-adjudicate recorded games: fill in missing results, and find phases that differ.
 
-`differences` names, for every phase that differs, the first place where it does, many phases of many games in one call
-of the adjudicator. `complete_results` fills missing results in, and notes every difference in words.
+`differences` returns the first difference of every differing phase, with many phases per call of the adjudicator.
+`complete_results` fills in missing results and adds a note for every difference.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from sparring.envs.diplomacy.records.phase_format import absent_results, result_
 from sparring.envs.diplomacy.records.timeline import UNKNOWN
 
 CHUNK = 4096
-"""Phases that are adjudicated at once."""
+"""Number of phases adjudicated per call."""
 Row = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The first place in which a phase comes to something else than its file says."""
+    """The first difference between a phase and its file."""
 
     game: int
     """Number of the game, from 0."""
@@ -39,18 +39,18 @@ class Difference:
     place: str
     """A unit's order, the province of a unit afterwards, or a centre."""
     expected: str
-    """What the file says."""
+    """Value in the file."""
     ours: str
-    """What the adjudicator comes to."""
+    """Value of the adjudicator."""
     in_position: bool
-    """Whether the next position differs, and not results alone."""
+    """Whether the next position differs, not only results."""
 
     def __str__(self) -> str:
         return f"phases[{self.number}] ({self.phase}): {self.place}: the file has {self.expected}, we have {self.ours}"
 
 
 def differences(games: Iterable[Sequence[PhaseRecord]], *, via: str = SEA) -> Iterator[Difference]:
-    """Yield a `Difference` for each phase of `games` that does not come to what is recorded, in their order.
+    """Yield a `Difference` for each phase of `games` that differs from its record, in order.
 
     Compared are, in this order, units, those that have to retreat, owners, the next phase, and the results that are
     recorded. `via` is the reading of moves VIA (`DiplomacyBatch`).
@@ -111,7 +111,7 @@ def _differing(phases: Sequence[_Step], via: str) -> Iterator[Difference]:
     for name in ("units", "dislodged", "owner"):
         wrong |= (after[name] != following[name]).any(axis=1)
     clock = np.stack([after[name] != following[name] for name in ("year", "phase", "done")])
-    # A file ends where its players agreed on a draw, in whichever phase, and its clock then stands still.
+    # Players may agree on a draw in any phase; the clock of the file then stops.
     wrong |= clock.any(axis=0) & (following["done"] == 0)
     for row in np.flatnonzero(wrong).tolist():
         step, record = phases[row], phases[row].record
@@ -152,7 +152,7 @@ def complete_results(game: Sequence[PhaseRecord], *, via: str = SEA) -> list[Pha
 
 
 def summary(game: Sequence[PhaseRecord], *, most: int = 5) -> list[str]:
-    """Return the notes of a game, `most` of them, and the number of the others; empty without any."""
+    """Return at most `most` notes of a game, and the number of the others; empty without any."""
     lines = [f"phases[{number}]: {note}" for number, record in enumerate(game) for note in record.notes]
     rest = [f"... and {len(lines) - most} more, in the `notes` of the phases"] if len(lines) > most else []
     return lines[:most] + rest

@@ -62,10 +62,9 @@ class BotDecision:
 class BotGames:
     """`games` parallel games in which `bot` plays all powers; a finished game restarts.
 
-    A `teacher` plays one power, i % 7 in game i, and names the answers of all seven powers. For the six bots these are
-    the orders that it would give in their place. Whatever it does not write, such as retreats, stays the bot's. The
-    same seed gives the same games. Their starts are staggered, so positions of all years are present from the first
-    step on.
+    A `teacher` plays one power, i % 7 in game i, and labels all seven powers. For the six bots the labels are the
+    orders that it would give instead. Orders that it does not write, such as retreats, remain the bot's. The same seed
+    gives the same games. Their starts are staggered, so all years occur from the first step on.
     """
 
     def __init__(
@@ -94,7 +93,7 @@ class BotGames:
             self._begin(begins == phase)
 
     def next(self, *, twice: bool = False) -> list[list[BotDecision]]:
-        """Play one phase of every game; return the decisions by game, without games that had none.
+        """Play one phase of every game; return the decisions by game, omitting games without any.
 
         With `twice` they also have the orders under other random draws.
         """

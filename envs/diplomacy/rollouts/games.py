@@ -40,8 +40,8 @@ def play_to_end(
 ) -> None:
     """Play every game of `batch` from its start to its end, in place.
 
-    Bots draw from `seed`, whatever the other games, and players that draw are reseeded from it. `after_phase` is called
-    after every phase. Raises `InputError` if a player fails.
+    Bots draw from `seed`, independently of other games, and stochastic players are reseeded from it. `after_phase` is
+    called after every phase. Raises `InputError` if a player fails.
     """
     batch.reset()
     reseed([player for player, _ in seats], seed)
@@ -61,7 +61,7 @@ def play_to_end(
 
 
 def reseed(players: Iterable[Any], seed: int) -> None:
-    """Restart the random numbers of all players that have any, each from a seed of its own."""
+    """Reseed all stochastic players, each with its own seed."""
     for number, player in enumerate(dict.fromkeys(players)):
         if again := getattr(player, "reseed", None):
             again(2 * seed + number)
@@ -98,7 +98,7 @@ def seats_of_pairs(pairs: Sequence[tuple[str, str]], games: int) -> dict[str, to
 
 
 class ModelOrders:
-    """A language model that orders: one batch of prompts a phase, for its powers in all games.
+    """A language model as a player: one batch of prompts per phase, for its powers in all games.
 
     The random draws of a game depend on `seed` and its `batch.game_id`. `ask` is called with the prompts, `watch` with
     every prompt and decision.
@@ -124,7 +124,7 @@ class ModelOrders:
         """Write the orders of the powers `seats` bool [G, 7]. Raises `InputError` if the model is not available."""
         games = batch.game_id.tolist()
         when = (batch.year.long() * len(codes.PHASES) + batch.phase.long()).tolist()
-        players = [[self._name if seat else BOT for seat in game] for game in seats.tolist()]  # bots are not asked
+        players = [[self._name if seat else BOT for seat in game] for game in seats.tolist()]  # bots are not queried
 
         def draws(game: int, power: int) -> int:
             return mix(self._seed, games[game], when[game], power)

@@ -1,4 +1,4 @@
-"""Positions with a teacher's orders, for students that imitate it: played, written, and read again.
+"""Create, write and read positions with a teacher's orders for imitation.
 
 In each game one power, i % 7 in game i, plays against six bots. In every movement phase the teacher names its orders,
 the labels. The power plays them, or the orders of a `player` whose mistakes the teacher corrects (Ross et al. 2011).
@@ -55,7 +55,7 @@ FIELDS = {
 
 @dataclass(frozen=True)
 class LabelSettings:
-    """What decides the labels; equal settings give equal parts if the players' budgets are not in seconds."""
+    """Settings of the labels; equal settings give equal parts unless a player's budget is in seconds."""
 
     teacher: str
     games: int
@@ -63,7 +63,7 @@ class LabelSettings:
     seed: int
     last_year: int = 1910
     player: str = ""
-    """Who plays; empty: the teacher."""
+    """Player of the power; empty: the teacher."""
     slips: float = 0.0
     """Probability that a phase is played with the bot's orders instead."""
 
@@ -74,7 +74,7 @@ class LabelSettings:
 
 
 class Labeller:
-    """Plays the games of parts; `teacher` None is the bot, whose labels cost little, `player` None the teacher."""
+    """Plays the games of parts; `teacher` None is the bot, with cheap labels; `player` None is the teacher."""
 
     def __init__(self, settings: LabelSettings, teacher: OrderWriter | None, player: OrderWriter | None = None) -> None:
         self.settings, self._teacher, self._player = settings, teacher, player
@@ -151,7 +151,7 @@ def write_labels(
         for name in plain:
             if name != "games" and stored.get(name) != plain[name]:
                 raise InputError(
-                    f"{folder}: was made with {name}={stored.get(name)!r}, not {plain[name]!r}; give another folder"
+                    f"{folder}: was created with {name}={stored.get(name)!r}, not {plain[name]!r}; give another folder"
                 )
     missing = [number for number in range(settings.parts) if not _path(folder, number).exists()]
     for number, rows in play(missing):
@@ -175,9 +175,9 @@ def read_card(folder: Path) -> dict[str, Any]:
             f"{folder}: {CARD} missing; give a folder of labels, such as checkpoints/<run>/data"
         ) from error
     except (OSError, ValueError) as error:
-        raise InputError(f"{folder / CARD}: cannot be read; make the labels again in another folder") from error
+        raise InputError(f"{folder / CARD}: cannot be read; create the labels again in another folder") from error
     if not isinstance(card, dict) or card.get("schema") != SCHEMA:
-        raise InputError(f"{folder / CARD}: is not a card of {SCHEMA}; make the labels again in another folder")
+        raise InputError(f"{folder / CARD}: is not a card of {SCHEMA}; create the labels again in another folder")
     return card
 
 
@@ -192,7 +192,7 @@ def read_labels(folders: Sequence[Path]) -> Rows:
         read_card(folder)
         parts = [_read_part(path) for path in sorted(folder.glob("part_*.pt"))]
         if not parts:
-            raise InputError(f"{folder}: holds no labels yet; make them, or give another folder")
+            raise InputError(f"{folder}: has no labels yet; create them, or give another folder")
         for rows in parts:
             rows["game"] += begin
         begin = 1 + max(int(rows["game"].max()) for rows in parts)
@@ -204,7 +204,7 @@ def _read_part(path: Path) -> Rows:
     try:
         content = unpack(read_listed(path, follow=True))
     except (OSError, ManifestError, TensorFileError) as error:
-        raise InputError(f"{path}: {error}; remove it and run the command again, which makes it again") from error
+        raise InputError(f"{path}: {error}; remove it and run the command again, which recreates it") from error
     if content.get("schema") != SCHEMA:
         raise InputError(f"{path}: is not a part of {SCHEMA}; remove it and run the command again")
     rows = content["rows"]

@@ -1,7 +1,7 @@
 """Diplomacy as a `TextTask`: forked games phase by phase, bots in the kernels, rewards for every decision.
 
-Each group has a master game. In it one player, a bot or the base model, has all seats for the number of phases in its
-plan, or the players of the game have their own. Every game of the group is a copy of the position that is reached.
+Each group has a master game. In it a bot or the base model plays all seats for the number of phases in its plan, or the
+game's players play their own. Every game of the group is a copy of the position that is reached.
 
 `DIPLOMACY` is the text interface that the descriptor in `envs/diplomacy/__init__.py` names. Names of metrics are listed
 in docs/metrics_grpo.md.
@@ -54,7 +54,7 @@ OWN_PLAYERS = "players"
 BEFORE_THE_FORK = 1
 """Separates a model's random draws before the fork from those after it."""
 Writers = Mapping[str, OrderWriter]
-"""Players of the league that are not language models, by name."""
+"""League players that are not language models, by name."""
 
 
 def stratum(centres: int, year: int) -> tuple[int, int]:
@@ -157,8 +157,8 @@ class ForkedGames:
 class Lineup:
     """Players by name in the seats of a batch's games: `writers` order, bots are drawn, and the others are asked.
 
-    `asked` [G][7] has the bot of what a writer does not write, such as retreats, in the writer's place; one that writes
-    everything replaces all orders of the bot there.
+    `asked` [G][7] has, in a writer's seat, the bot for orders that it does not write, such as retreats; a writer that
+    writes everything replaces all orders of the bot.
     """
 
     def __init__(self, batch: DiplomacyBatch, players: Sequence[Sequence[str]], writers: Writers) -> None:
@@ -173,7 +173,7 @@ class Lineup:
 
     @torch.no_grad()
     def order(self, phase: int) -> None:
-        """Write the orders of bots, whose draws `phase` tells apart, and those of writers."""
+        """Write the orders of bots, with draws that depend on `phase`, and of writers."""
         self._batch.draw_orders(phase)
         running = (self._batch.done == 0).unsqueeze(1)
         for writer, seats in self._seats:
@@ -351,7 +351,7 @@ class DiplomacyTextTask:
 
 
 def _reward_rules(grpo: GRPOConfig) -> GRPOConfig:
-    # Among seven copies of one player every expected place is 4, and there is nothing to condition on.
+    # Among seven copies of one player every expected place is 4, so conditioning has no effect.
     return grpo if grpo.play == "league" else replace(grpo, use_elo_conditioned_rewards=False)
 
 
@@ -410,7 +410,7 @@ def _share(ranks: Sequence[int], first: int, last: int) -> float:
 
 
 def league_writers(config: DiplomacyGRPORunConfig) -> Writers:
-    """Open the players of `league.players`; raises `ConfigError` for a bot or another that writes no moves."""
+    """Open the players of `league.players`; raises `ConfigError` for a bot or a player that does not write moves."""
     writers = fixed_players(config.league.players, load(GAME.open_player))
     reseed(writers.values(), config.seed)
     return writers
@@ -424,7 +424,7 @@ def demonstrations(config: DiplomacyCloneRunConfig, *, games: int, seed: int, th
     clone, rules, last_year = config.clone, PromptRules.of(config.model), config.env.last_year
     teacher = load(GAME.open_player)(clone.teacher) if clone.teacher else None
     if isinstance(teacher, str):
-        raise ConfigError(f"clone.teacher={teacher}: is a bot; give clone.bot={teacher}, or a run or policy here")
+        raise ConfigError(f"clone.teacher={teacher}: is a bot; set clone.bot={teacher}, or name a run or policy here")
     return BotGames(
         games, bot=clone.bot, last_year=last_year, seed=seed, rules=rules, threads=threads,
         teacher=teacher, taught_by=clone.teacher,

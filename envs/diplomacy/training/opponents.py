@@ -1,11 +1,11 @@
-"""The one place where a name, a file, an address or a Python object becomes a player of Diplomacy.
+"""Create a Diplomacy player from a name, a file, an address or a Python object.
 
 A bot plays inside the simulator. A policy orders the moves of all games in one forward pass. A search
 (`search:seconds=1`) orders the moves that `envs/diplomacy/search` finds. A bot decides the retreats and adjustments of
-both; policies trained with `network.all_phases=true` decide these too. A Python object, `act(view) -> orders`, is asked
-game by game, in every phase in which its power has an order to give. A language model answers all prompts of a phase at
-once, where such players are allowed. With an adapter, its base model alone and other adapters on it can play too, as in
-GRPO self-play. They share one model in memory, so they must have its prompts.
+both; policies trained with `network.all_phases=true` decide these too. A Python object, `act(view) -> orders`, is
+called per game in every phase in which its power has orders to give. A language model answers all prompts of a phase at
+once. With an adapter, its base model and other adapters on it can play too, as in GRPO self-play. They share one model
+in memory, so they must use the same prompts.
 """
 
 from __future__ import annotations
@@ -72,13 +72,13 @@ if TYPE_CHECKING:
 
 
 SIZES = {math.prod(SHAPE): False, math.prod(ALL_PHASES_SHAPE): True}
-"""Sizes of observations, each with whether its policies decide in all phases."""
+"""Observation sizes, each with whether its policies decide in all phases."""
 WANTED = "a model of Diplomacy that eval/export.py wrote: input float32 [1, D] or [N, D], output float32 [N, 17]"
 
 
 @dataclass(frozen=True)
 class LanguageOptions:
-    """How language models play."""
+    """Options for language models."""
 
     temperature: float = 0.0
     settings: Settings = field(default_factory=dict)
@@ -109,7 +109,7 @@ class LanguagePlayer:
 
 
 class PolicyOrders:
-    """A policy that orders moves, the likeliest, or drawn by a `generator`.
+    """A policy that orders moves, greedily or sampled with a `generator`.
 
     `bot` decides its retreats and adjustments, as in training; it is empty for one that was trained to decide them.
     """
@@ -148,7 +148,7 @@ class PolicyOrders:
 
 
 class OnnxOrders(OnnxActor):
-    """An exported policy in place of its network; it does not draw its orders."""
+    """An exported policy instead of its network; it does not sample its orders."""
 
     def __init__(self, path: Path, device: str | torch.device) -> None:
         form = OnnxForm(_stated, WANTED, unread=("probabilities",))
@@ -220,7 +220,7 @@ def open_player(
     deterministic: bool = True,
     noise: torch.Generator | None = None,
 ) -> DiplomacyPlayer:
-    """Return the player that `x` means, a bot by its name; raises `InputError` for an unknown or unusable one.
+    """Return the player for `x`, a bot by its name; raises `InputError` for an unknown or unusable one.
 
     Networks are put on `device`. Language models play only with `language`. A policy is `deterministic` unless it is
     named with `stochastic:`; else it draws its orders from `noise`, by default a generator of its own.
@@ -243,7 +243,7 @@ def open_player(
     player = _open_model(x, str(device), language) if language else PolicyOrders(_network(Path(x), device))
     if isinstance(player, PolicyOrders) and not deterministic:
         if isinstance(player.network, OnnxActor):
-            raise InputError(f"{x}: is an ONNX model, which does not draw its orders; give the .pt file")
+            raise InputError(f"{x}: is an ONNX model, which does not sample its orders; give the .pt file")
         player.generator = noise or torch.Generator(device)
     return player
 
@@ -269,14 +269,14 @@ def _attack(text: str, device: str | torch.device) -> SearchOrders:
 
 
 def attack_on(players: Sequence[OrderPlayer]) -> SearchOrders:
-    """Return a search that takes the other powers for one of these players."""
+    """Return a search that models the other powers as one of these players."""
     names = [player if isinstance(player, str) else f"member {number}" for number, player in enumerate(players)]
     models = {name: model_of(player) for name, player in zip(names, players, strict=True) if name not in codes.BOTS}
     return SearchOrders(SearchSettings(opponents="+".join(names), positions=ATTACK_POSITIONS), models=models)
 
 
 def model_of(player: Any) -> Any:
-    """Return a player as a search models it: an order network in place of a policy, any other player as it is."""
+    """Return a player in the form that a search models: the order network of a policy, other players unchanged."""
     if isinstance(player, PolicyOrders) and not isinstance(player.network, OnnxActor):
         return PolicyModel(cast(Any, player.network), draws=player.generator is not None)
     return player
@@ -326,13 +326,13 @@ def _open_model(player: str | Path, device: str, options: LanguageOptions) -> La
         name = config.name if config.name in players.NAMED_MODELS else players.display_path(Path(config.name))
         return _player(model, {POLICY: "", BASE_MODEL: ""}, options, {"model": name})
     if settings:
-        raise InputError(f"--set: {player} plays as it was trained; it is for models without an adapter, and servers")
+        raise InputError(f"--set: {player} plays as trained; the option is for models without an adapter, and servers")
     if options.past_orders or options.instructions:
-        raise InputError(f"--past-orders and --prompt: {player} plays with the prompts that it was trained with")
+        raise InputError(f"--past-orders and --prompt: {player} plays with its training prompts")
     if not is_adapter(player):
         return PolicyOrders(_network(player, device, ", or leave --env out"))
     if not has_config(player.parent):
-        raise InputError(f"{player}: lacks config.yaml beside it, which names its model; leave it in its run's folder")
+        raise InputError(f"{player}: has no config.yaml next to it to name its model; keep it in its run's folder")
     from sparring.agents.language.models.adapters import BASE, LEARNER
 
     model = load_language_model(player, config_of(player.parent), device)
@@ -379,9 +379,7 @@ def _read_rival(name: str, path: Path, learner: AdapterFile, config: LanguageMod
     from sparring.agents.language.models.adapters import load_adapter
 
     if not is_adapter(path) or not has_config(path.parent):
-        raise InputError(
-            f"--opponents {name}: {path} is not an adapter of a run, with its config.yaml beside it; {INSTEAD}"
-        )
+        raise InputError(f"--opponents {name}: {path} is not an adapter of a run with its config.yaml; {INSTEAD}")
     rival = load_adapter(path)
     if rival.base != learner.base:
         raise InputError(f"--opponents {name}: was trained on another base model than --ckpt; {INSTEAD}")

@@ -44,7 +44,7 @@ from sparring.envs.diplomacy.orders.phase_choices import ADJUSTMENTS, deciding_r
 
 FAMILY = "orders"
 EVENTS = 5
-"""What orders do to a province: a unit enters, leaves or stays; one that stays, or one that enters, is supported."""
+"""Events in a province: a unit enters, leaves or stays; a staying or entering unit is supported."""
 ENTERS, LEAVES, STAYS, STAY_HELPED, ENTRY_HELPED = range(EVENTS)
 NEVER = -1e9
 """Log-probability of an illegal choice; its exponential is 0."""
@@ -87,7 +87,7 @@ class Actor(nn.Module):
     def forward(self, h: Tensor, places: Tensor, targets: Tensor, context: TurnContext | None = None) -> Tensor:
         """Score choices from provinces `h` [B, P, H], for units in `places` [B, U] with `targets` [B, U, 24].
 
-        The targets are those of moves, then of supports. `context` is what the units know of each other's orders.
+        The targets are of moves, then of supports. `context` has the units' knowledge of each other's orders.
         """
         hidden = h.shape[-1]
         features = h.gather(1, places.unsqueeze(-1).expand(-1, -1, hidden))
@@ -104,7 +104,7 @@ class Actor(nn.Module):
 
 
 class Turns(nn.Module):
-    """What units make of the orders before theirs: counts of `EVENTS` by province, [B, U, P, E]."""
+    """Embedding of the orders of previous units: counts of `EVENTS` by province, [B, U, P, E]."""
 
     near: Tensor
 
@@ -298,7 +298,7 @@ class OrderNetwork(PolicyNetwork):
     def _in_turn(self, h: Tensor, units: Units, noise: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return log-probabilities [B, U, K] and choices [B, U], the likeliest after `noise` [B, U, K] is added.
 
-        Adjustments are not told each other's.
+        Adjustments do not condition on each other.
         """
         counts = torch.zeros(len(h), 1, SHAPE[0], EVENTS, device=h.device)
         log_probs, chosen = [], []
@@ -365,7 +365,7 @@ def after_choices(log_probs: Tensor, choices: Tensor, units: Units) -> Tensor:
 def chosen_adjustments(log_probs: Tensor, chosen: Tensor, units: Units, noise: Tensor | None) -> Tensor:
     """Return the choices [B, U]: in winter the likeliest set, or one drawn with `noise` [B, U, K]; else `chosen`."""
     winter = ((units.due >= 0) & units.present).any(1)
-    if chosen.device.type != "cpu":  # all rows: to select some would synchronize, which a CUDA graph cannot
+    if chosen.device.type != "cpu":  # all rows: selecting some would synchronize, which a CUDA graph does not allow
         adjusted = _adjustments(log_probs, units, noise)
         return torch.where(winter.unsqueeze(1), adjusted, chosen)
     rows = winter.nonzero().squeeze(1)

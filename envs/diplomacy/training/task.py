@@ -1,7 +1,7 @@
 """Diplomacy as a task: one power of every game against six copies of a bot, policy, Python object or snapshot.
 
-Self-play is against six copies of one snapshot of the pool, which draws its orders. As in all games, a bot decides
-retreats and adjustments, unless the policy and its snapshots do with `network.all_phases`.
+Self-play is against six copies of one pool snapshot that samples its orders. A bot decides retreats and adjustments,
+unless `network.all_phases` lets the policy and its snapshots do so.
 """
 
 from __future__ import annotations
@@ -139,12 +139,12 @@ class DiplomacyTask(LeagueTask):
         }
 
     def load_matches(self, state: Mapping[str, Any]) -> None:
-        """Do nothing: the snapshots that play come from the pool, which is loaded later."""
+        """Do nothing: snapshots come from the pool, which is loaded later."""
 
     def load_state_dict(self, state: Mapping[str, Any], *, episodes: bool) -> None:
         """Continue from a `state_dict`; raises `InputError` for other sizes and impossible positions."""
         stored = state[self.section]
-        if "pool" not in stored["league"]:  # of a version without self-play in Diplomacy
+        if "pool" not in stored["league"]:  # from a version without self-play in Diplomacy
             stored = {**stored, "league": self.self_play.state_dict() | {"league": stored["league"]}}
         super().load_state_dict({self.section: stored}, episodes=episodes)
         if not episodes:

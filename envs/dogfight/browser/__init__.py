@@ -1,6 +1,5 @@
-"""The dogfight for people: a page of the local server, and a page that needs neither server nor installation.
+"""Play the dogfight in the browser: a page of the local server, and a page without server or installation.
 
-Both pages share `page.html`, `game.js` and `controls.js`. They differ in the source of the match: `remote.js` takes the
-states from the simulator in the server's process, `local.js` computes them in the browser (`simulator.js`,
-`network.js`).
+Both pages share `page.html`, `game.js` and `controls.js`. They differ in the source of the match: `remote.js` receives
+states from the server's simulator, `local.js` computes them in the browser (`simulator.js`, `network.js`).
 """

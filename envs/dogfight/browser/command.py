@@ -1,4 +1,4 @@
-"""Fly the dogfight: on a page of the local server, or on one file that needs no server (`--static fly.html`)."""
+"""Fly the dogfight on a page of the local server, or in a single file without a server (`--static fly.html`)."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ examples:
   python eval/play.py                                          against the released policy
   python eval/play.py --opponent ace                           a bot; the page offers all others, and your runs
   python eval/play.py --opponent my-run --rules challenge
-  python eval/play.py --static fly.html                        one file, to open in any browser
+  python eval/play.py --static fly.html                        a single file for any browser
   python eval/play.py --static fly.html  --opponent my-run     against the final policy of a run"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DogfightPlayOptions(ServerOptions):
-    """Options of the command; the opponent has not been located."""
+    """Options of the command; the opponent is not located yet."""
 
     TEXT = CommandText(
         SCRIPT,
@@ -59,13 +59,13 @@ class DogfightPlayOptions(ServerOptions):
     replays: Path = argument(Path("replays"), metavar="DIR")
     """Folder of the replays saved on the page."""
     static: Path | None = argument(None, metavar="HTML")
-    """Write a page that needs no server, and stop."""
+    """Write a page that works without a server, and exit."""
 
     def check(self) -> None:
-        """Raise `InputError` for a file that is not a page, and rules that it does not know."""
+        """Raise `InputError` for a file that is not a page, or rules that a page does not support."""
         check_page(self.static, option="--static")
         if self.rules is not None and self.static:
-            raise InputError("--rules does not go with --static: a page without a server knows only classic rules")
+            raise InputError("--rules does not go with --static: a page without a server has only classic rules")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +101,7 @@ def load_opponent(opponent: Player) -> Duelist:
 def opponent_of_page(opponent: Player) -> ArrayActor:
     """Read a located opponent without torch. Raises `InputError` for all but policies of this project."""
     if isinstance(opponent, str):
-        raise InputError(f"{opponent}: a bot has no network to put into a page; give a checkpoint")
+        raise InputError(f"{opponent}: a page needs a network, and a bot does not have one; give a checkpoint")
     name = display_name(opponent)
     if opponent.suffix != ".pt":
         raise InputError(f"{name}: is not a network of this project, which a page needs; give a checkpoint (.pt)")
@@ -115,13 +115,13 @@ def page(name: str) -> tuple[str, str]:
     """Return the short name of a policy, by default the released one, and its page of one file. Raises `InputError`."""
     from sparring.envs.dogfight.browser.pages import static_page
 
-    wanted = name or DEFAULT_OPPONENT  # a bot is refused by its name, and no choice
+    wanted = name or DEFAULT_OPPONENT  # a bot is refused by name and not offered
     policy = opponent_of_page(find_opponent(wanted, bots=[wanted] if wanted in GAME.bots else ()))
     return policy.name, static_page(policy)
 
 
 def play(options: DogfightPlayOptions) -> None:
-    """Serve the page until the process is interrupted, or write the one that needs no server."""
+    """Serve the page until the process is interrupted, or write the page without a server."""
     opponent = find_opponent(options.opponent)
     if options.static:
         _write_static(options, opponent, options.static)
@@ -141,7 +141,7 @@ def _stage(options: DogfightPlayOptions, opponent: Player) -> HostedGame:
     use_machine("cpu", 1, quiet=options.quiet)
     from sparring.envs.dogfight.browser.session import DogfightStage, LiveMatch
 
-    # Played once here, so that an opponent that cannot play ends the command, and the kernels are compiled.
+    # Play one match to compile the kernels and to fail early for an opponent that cannot play.
     LiveMatch(load_opponent(opponent), regime="default", seed=options.seed, rules=options.rules).close()
     offered = known_opponents(GAME, options.opponent)
     return DogfightStage(

@@ -65,7 +65,7 @@ function show() {
     $("#seen .seat" + seat).classList.toggle("unknown", !action);
     if (action) showAction($("#seen .seat" + seat), action);
   });
-  $("#value").textContent = last.value === null ? "" : "expects a return of " + last.value.toFixed(2);
+  $("#value").textContent = last.value === null ? "" : "expected return " + last.value.toFixed(2);
   arena.paint({ wraps: match.wraps, short: match.short, time: last.tick / TPS, fighters: last.seen, bullets: last.drawn, trails: history,
     flashes: flashes.map((e) => ({ ...e, age: (last.tick - e.tick) / TPS })) });
 }

@@ -1,4 +1,4 @@
-// A match within the page: the simulator and the policy run here. Source of frames for game.js, as is remote.js.
+// A match in the page: the simulator and the policy run here. Provides frames to game.js, like remote.js.
 
 function makeSource(config, page) {
 const simulator = makeSimulator(config.rules), policy = makePolicy(config.policy);
@@ -11,7 +11,7 @@ function begin({ regime }) {
   think();
   page.frame(frame());
 }
-// What the policy does in a seat, held for `actionRepeat` ticks.
+// The policy's action in a seat, held for `actionRepeat` ticks.
 function decide(seat) {
   const [turn, throttle, fire] = policy.output(simulator.observe(match, seat));
   return [clamp(turn, -1, 1), clamp(throttle, 0, 1), fire > 0 ? 1 : 0];
@@ -23,7 +23,7 @@ function frame() {
 }
 function run(now) {
   requestAnimationFrame(run);
-  const passed = before === null ? 0 : Math.min(now - before, 100) / 1000;  // after a long pause of the browser, go on from here
+  const passed = before === null ? 0 : Math.min(now - before, 100) / 1000;  // after a long browser pause, continue from here
   before = now;
   held = answers[0] || page.action();
   if (!match || paused || match.outcome >= 0) return;

@@ -1,5 +1,5 @@
-// A trained policy: the layers of its actor, and the mirror that shows it every opponent on the right.
-// Weights are base64 of little-endian float32: of a linear layer the bias, then the matrix row by row.
+// A trained policy: the actor's layers, and the mirror that puts every opponent on the right.
+// Weights are base64 of little-endian float32: for a linear layer the bias, then the matrix in row-major order.
 
 function makePolicy(stored) {
 function floats(text) {
@@ -37,7 +37,7 @@ function mirrored(obs) {
   mirror.bearing.forEach((at, k) => { image[at] += Math.sign(obs[at]) + (obs[at] === 0 && obs[mirror.bulletX[k]] > 0 ? 1 : 0); });
   return image;
 }
-// The raw output for an observation: means of turn and throttle, and what fires above 0.
+// The raw output for an observation: means of turn and throttle, and a trigger value that fires above 0.
 function output(obs) {
   const seen = obs.slice(0, stored.obsDim), swapped = mirror && seen[mirror.opponentX] < 0;
   const [turn, throttle, fire] = actor(swapped ? mirrored(seen) : seen);

@@ -1,4 +1,4 @@
-"""The two pages for playing: one for the local server, one that carries the simulator and a policy in itself.
+"""The two pages for playing: one for the local server, one with the simulator and a policy embedded.
 
 The policy is plain data for `network.js`: layers, float32 weights in base64, and the mirror's columns.
 """
@@ -20,7 +20,7 @@ from sparring.envs.dogfight.recording import short_name
 from sparring.eval.command import fill_page, join_files
 
 RULES = "classic"
-"""The only rules that `simulator.js` knows."""
+"""The only rules that `simulator.js` implements."""
 _FOLDER = Path(__file__).parent
 _ABOUT = "Sparring · dogfight"
 _WATCH = '<button id="watch" type="button" aria-pressed="false" title="The policy flies both aircraft">Watch</button>'
@@ -28,7 +28,7 @@ _SAVE = '<button id="save" type="button" title="After the end of the match">Save
 
 
 def static_page(policy: ArrayActor) -> str:
-    """Return a page on which one plays against `policy` without a server.
+    """Return a page for playing against `policy` without a server.
 
     Raises `InputError` for a policy of challenge rules.
     """
@@ -44,7 +44,7 @@ def live_page(opponents: Sequence[str], socket: str) -> str:
 
 
 def _page(scripts: tuple[str, ...], config: dict[str, Any], *, connect: str = "'none'", extra: str = "") -> str:
-    """Return the page with `scripts` as the source of its matches; it may open `connect` and has `extra` controls."""
+    """Return the page with `scripts` as the source of its matches, `extra` controls, and connections to `connect`."""
     script = join_files(_FOLDER, "controls.js", *scripts, "game.js")
     data = {"title": _ABOUT, "regimes": list(game.REGIMES)} | config
     parts = arena_parts() | {"script": script, "connect": connect, "extra": extra}
@@ -76,9 +76,9 @@ def simulator_constants() -> dict[str, Any]:
 
 
 def stored_policy(policy: ArrayActor) -> dict[str, Any]:
-    """Return what `makePolicy` of `network.js` takes. Raises `InputError` for a policy that a page cannot run."""
+    """Return the input of `makePolicy` in `network.js`. Raises `InputError` for a policy that a page cannot run."""
     if policy.contract["rules"] != RULES:
-        rules = f"plays {policy.contract['rules']} rules; a page without a server knows only {RULES}"
+        rules = f"plays {policy.contract['rules']} rules; a page without a server supports only {RULES}"
         raise InputError(f"{policy.name}: {rules}")
     mirror = policy.mirror
     return {

@@ -1,4 +1,4 @@
-// A match in the server's process, over a WebSocket. Source of frames for game.js, as is local.js.
+// A match in the server's process, over a WebSocket. Provides frames to game.js, like local.js.
 
 function makeSource(config, page) {
 const socket = new WebSocket("ws://" + location.host + "/match");
@@ -7,7 +7,7 @@ const told = { match: page.match, frame: page.frame, note: ({ text }) => page.no
 let held = "";
 
 socket.addEventListener("message", (event) => { const message = JSON.parse(event.data); told[message.kind](message); });
-socket.addEventListener("close", () => page.note("The server has ended; start it again and open its new address."));
+socket.addEventListener("close", () => page.note("The server has stopped; restart it and open its new address."));
 function run() {
   requestAnimationFrame(run);
   const action = page.action(), text = JSON.stringify(action);

@@ -1,4 +1,4 @@
-"""The dogfight on the local server: a match of a person in seat 0 against an opponent, and its messages to pages.
+"""The dogfight on the local server: a match between a person in seat 0 and an opponent, and its page messages.
 
 The match is played tick by tick on a batch of one. Under classic rules the person's action counts in every tick, bots
 decide in every tick and policies as often as in training. Under challenge rules an observation holds four steps, so
@@ -33,7 +33,7 @@ _PERSON, _OPPONENT = 0, 1
 
 @dataclass(frozen=True)
 class LiveFrame:
-    """State after a tick, the actions of both seats (None for a bot), and the opponent's value of its observation."""
+    """State after a tick, the actions of both seats (None for a bot), and the opponent's value estimate."""
 
     row: np.ndarray
     """float32 [29], columns as in `envs.dogfight.rules.TRACE_FIELDS`."""
@@ -43,7 +43,7 @@ class LiveFrame:
     value: float | None
 
     def message(self) -> dict[str, Any]:
-        """Return the frame as `game.js` takes it."""
+        """Return the frame in the format of `game.js`."""
         row = [round(float(value), 4) for value in self.row]
         fighters = [row[:FIGHTER_COLUMNS], row[FIGHTER_COLUMNS:FIRST_BULLET]]
         bullets = [row[at : at + BULLET_COLUMNS] for at in range(FIRST_BULLET, TICK, BULLET_COLUMNS)]
@@ -105,7 +105,7 @@ class LiveMatch:
         return self._recorder.recordings(**names, rules=self.rules, regime=self.regime)[0]
 
     def close(self) -> None:
-        """End the threads of the simulator."""
+        """Stop the simulator's threads."""
         self._batch.close()
 
     def _step(self, action: list[float]) -> None:
@@ -139,7 +139,7 @@ class LiveMatch:
 
 
 class DogfightMessage(FlightChoices):
-    """A message of the page; the keys beside `kind` depend on it."""
+    """A message from the page; the other keys depend on `kind`."""
 
     kind: Literal["begin", "pace", "hold", "save"]
     regime: NotRequired[Text]
@@ -148,7 +148,7 @@ class DogfightMessage(FlightChoices):
 
 @dataclass(frozen=True)
 class DogfightStage(FlightStage):
-    """The dogfight as the server hosts it, under `rules` (None: the opponent's)."""
+    """The dogfight hosted by the server, under `rules` (None: the opponent's)."""
 
     rules: str | None = None
 
@@ -168,7 +168,7 @@ class DogfightStage(FlightStage):
         return live_page(self.opponents, socket)
 
     def start(self, opponent: Duelist, setting: str, seed: int) -> tuple[LiveMatch, dict[str, Any], str]:
-        """Return a match under a regime, and what the page is told."""
+        """Return a match under a regime, and the page's data about it."""
         match = LiveMatch(opponent, regime=setting, seed=seed, rules=self.rules)
         names = [YOU, opponent.name]
         about = {"names": names, "short": short_names(*names), "regime": setting, "maxHp": match.max_hp}

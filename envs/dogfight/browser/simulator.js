@@ -1,6 +1,6 @@
 // The dogfight under classic rules: the equations of envs/dogfight/kernels, in the same order. All numbers come from
-// `C`, the constants of envs/dogfight/rules.py. Everything that is stored is rounded to float32, as in the kernels;
-// within an expression JavaScript computes in float64, so that results differ from theirs by rounding only.
+// `C`, the constants of envs/dogfight/rules.py. All stored values are rounded to float32, as in the kernels;
+// within an expression JavaScript computes in float64, so results differ from the kernels only by rounding.
 // Lengths in metres, angles in radians, speeds in m/s, times in ticks. A fighter is alive while hp > 0.
 
 function makeSimulator(C) {

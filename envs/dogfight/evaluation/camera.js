@@ -1,5 +1,5 @@
 // A camera that follows the fight, as envs/dogfight/camera.py does: it holds both fighters with room around them and
-// approaches the view wanted exponentially in the time of the match. A view is { x, y, height } in metres.
+// approaches the target view exponentially in match time. A view is { x, y, height } in metres.
 
 // The way from a to b, the shorter way round where the arena's sides are open.
 const gap = (a, b, period) => { const d = b - a; return period ? d - period * Math.round(d / period) : d; };
@@ -24,7 +24,7 @@ function inside({ x, y, height: asked }, period) {
   const reach = Math.max(0, R.halfWidth - aspect * height / 2), rise = Math.max(0, R.height - height) / 2;
   return { x: period ? gap(0, x, period) : clamp(x, -reach, reach), y: clamp(y, R.height / 2 - rise, R.height / 2 + rise), height };
 }
-// Move to the scene's moment; a jump in time starts from the view wanted.
+// Move to the scene's time; after a jump in time, start from the target view.
 function follow({ fighters, wraps, time: now }) {
   const period = wraps ? 2 * R.halfWidth : 0, to = wanted(fighters, period), passed = now - time;
   time = now;
@@ -57,7 +57,7 @@ function toggle(repaint) {
 return { follow, toggle, shape: (shape) => { aspect = shape; }, following: () => following };
 }
 
-// A button and the key C for `arena`'s camera; returns what the key does.
+// A button and the key C for `arena`'s camera; returns the key's handler.
 function makeCameraSwitch(button, arena) {
   const tell = () => { button.textContent = arena.following() ? "Arena" : "Follow"; };
   const change = () => { arena.toggleCamera(); tell(); };

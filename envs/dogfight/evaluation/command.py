@@ -70,7 +70,7 @@ OPPONENT_SETS = {BOT_SET: BOTS, HELD_OUT_SET: HELD_OUT}
 _EXAMPLES = f"""\
 examples:
   python eval/run.py --ckpt final.pt                       the newest run against the five bots and the held-out set
-  python eval/run.py --ckpt final.pt --opponents bots      the five bots alone; held_out: what no run trains against
+  python eval/run.py --ckpt final.pt --opponents bots      the five bots alone; held_out: never trained against
   python eval/run.py --ckpt quick-hawk-quickstart --games 1000 --seed 7
   python eval/run.py --ckpt final.pt --opponents ace,brawler --regimes none full knife_fight
   python eval/run.py --ckpt final.pt --opponents released/dogfight_quickstart
@@ -82,9 +82,9 @@ examples:
   python eval/run.py --ladder                              the bots against each other, with ratings
   python eval/run.py --ckpt final.pt --opponents other-run --sprt elo0=0 elo1=20
 
-other games: --ckpt is evaluated in the game it was trained in, bots in theirs; these options are the dogfight's
-  python eval/run.py --env diplomacy --help                the options of Diplomacy, whose language models play, too
-  python eval/run.py --env gymnasium --help                those of other environments, such as CartPole-v1
+other games: a policy is evaluated in its own game, and so are bots; these options are for the dogfight
+  python eval/run.py --env diplomacy --help                options of Diplomacy, also for language models
+  python eval/run.py --env gymnasium --help                options of other environments, such as CartPole-v1
 
 bots: {", ".join(BOTS)}
 {fill(f"held_out: {', '.join(HELD_OUT)}", WIDTH)}
@@ -108,7 +108,7 @@ class DuelOptions(PairedOptions):
     SETS: ClassVar[Mapping[str, Sequence[str]]] = OPPONENT_SETS
     REGIMES: ClassVar[Mapping[str, Mapping[str, Any]]] = PHYSICS
     anchor: str | None = argument(None, metavar="A", group=WHO)
-    """Whose rating is fixed, as in ace or ace=1000 (default: the hardest bot that plays, brawler, at 0)."""
+    """Player with a fixed rating, as in ace or ace=1000 (default: the hardest bot that plays, brawler, at 0)."""
     stochastic: bool = argument(False, group=WHO)
     """Let policies sample their actions (ONNX agents never do)."""
     env_version: str = argument(
@@ -116,7 +116,7 @@ class DuelOptions(PairedOptions):
         ENV_VERSIONS,
         metavar="|".join(ENV_VERSIONS),
         group=WHO,
-        text=f"0 lets a classic policy of {DOGFIGHT_V0} be evaluated in today's game, which the table then says",
+        text=f"0 allows evaluating a classic policy of {DOGFIGHT_V0} in the current game; the table notes it",
     )
     regimes: tuple[str, ...] = argument(
         ("none",), (*PHYSICS, ALL), metavar="R", group=CONDITIONS, noun="regime", split=True
@@ -127,7 +127,7 @@ class DuelOptions(PairedOptions):
     bot_rate: str | None = argument(None, BOT_RATES, metavar="|".join(BOT_RATES), group=CONDITIONS, noun="bot_rate")
     """Bots decide every tick (default) or as often as policies."""
     closing: float = argument(0.0, CLOSING, metavar="S", group=CONDITIONS, noun="closing")
-    """Close the arena from second S on, which decides matches that would be drawn (classic rules; 0: never)."""
+    """Close the arena from second S on to decide matches that would be drawn (classic rules; 0: never)."""
 
     @property
     def any_version(self) -> bool:
@@ -142,12 +142,12 @@ class DuelOptions(PairedOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationOptions(DuelOptions, DuelEvaluationOptions):
-    """Options of the command; the players have not been located."""
+    """Options of the command; the players are not located yet."""
 
     TEXT = CommandText(
         "eval/run.py",
         "Play a policy against opponents in seat-swapped pairs of games and print wins, draws and losses with "
-        "intervals. eval.json and eval.md are written beside final.pt, eval.NAME.json and .md beside NAME.pt.",
+        "intervals. Write eval.json and eval.md next to final.pt, or eval.NAME.json and .md next to NAME.pt.",
         _EXAMPLES,
         env="dogfight",
     )
@@ -157,13 +157,13 @@ class EvaluationOptions(DuelOptions, DuelEvaluationOptions):
     opponents: tuple[str, ...] = argument((), metavar="O", group=WHO, split=True)
     """Bots, checkpoints, ONNX agents, and the sets bots and held_out (default: both sets; --ladder: bots)."""
     replay: Path | None = argument(None, metavar="HTML", group=RESULTS)
-    """A page that plays one match against each opponent."""
+    """Write a page that plays one match against each opponent."""
     gif: Path | None = argument(None, metavar="GIF", group=RESULTS)
-    """The match against the opponent it did worst against."""
+    """Write the match against the opponent with the worst result."""
 
     @property
     def named(self) -> tuple[str, ...]:
-        """Opponents and sets of them, as they are given, or the default ones."""
+        """Opponents and sets of opponents, as given, or the defaults."""
         return self.opponents or ((BOT_SET,) if self.ladder else (BOT_SET, HELD_OUT_SET))
 
     @property
@@ -172,7 +172,7 @@ class EvaluationOptions(DuelOptions, DuelEvaluationOptions):
         return len(self.opponents) if self.replay or self.gif else 0
 
     def check(self) -> None:
-        """Raise `InputError` for files and options that do not go together."""
+        """Raise `InputError` for incompatible files and options."""
         picture = self.replay
         check_page(picture, f", or --gif {picture} for a picture" if picture and picture.suffix == ".gif" else "")
         check_suffix("--gif", self.gif, ".gif")
@@ -262,7 +262,7 @@ def find(name: str, opponent: bool) -> Player:
 def open_players(
     options: DuelOptions, player: Player | None, opponents: Sequence[Player], device: str, like: Any = None
 ) -> PairedPlayers:
-    """Load the players, those of the held-out set only where they fit; a note names the others."""
+    """Load the players, skipping held-out opponents that do not fit; a note names these."""
     from sparring.agents.opponents.duelists import Duelist
     from sparring.envs.dogfight.training.opponents.load import open_player
     from sparring.envs.dogfight.training.opponents.planner import PlannerPlayer
@@ -289,7 +289,7 @@ def open_players(
 
 
 def _fits(entrant: Duelist, first: Duelist, options: DuelOptions) -> bool:
-    """Return whether a held-out opponent can play the matches of the first player; what has no contract plays all."""
+    """Return whether a held-out opponent can play the first player's matches; one without a contract plays all."""
     contract, first_contract = (getattr(member.contestant, "contract", {}) for member in (entrant, first))
     conditions = {"rules": options.rules or first_contract.get("rules", RULES[0])}
     conditions["action_repeat"] = first_contract.get("action_repeat", ACTION_REPEAT)
@@ -338,7 +338,7 @@ def recordings(
     from sparring.envs.dogfight.evaluation.replay import write_replay
 
     records, films = played.records, played.films
-    # Ties go to the last one: opponents are usually listed from easy to hard.
+    # Ties go to the last opponent: they are usually listed from easy to hard.
     worst = min(reversed(range(len(films))), key=lambda index: records[index].win_rate, default=0)
     writers: dict[Path, Callable[[Path], None]] = {}
     if options.replay:

@@ -3,10 +3,11 @@
 The model maps `observation` float32 [N, D] to `action` float32 [N, 3]. D is from the checkpoint's contract: 59, 46, or
 224 under challenge rules (four frames of 56, newest first, zeros for missing frames). N is free, or 1 for the public
 challenge. An action is turn clamped to [-1, 1], throttle to [0, 1], and shoot, 1 if the policy fires (p > 1/2), else 0.
-The mirror of a policy is included, the critic is not.
+The mirror of a policy is included; the critic is not.
 
-It is stateless, but a policy with memory also takes `memory` float32 [N, S] and returns `next_memory`. Pass zeros at
-the first decision of a match, then the output of this seat's last decision. S are the columns of the actor's state.
+The model is stateless. A policy with memory also has an input `memory` float32 [N, S] and an output `next_memory`. Pass
+zeros at the first decision of a match, then the output of this seat's last decision. S are the columns of the actor's
+state.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def export(checkpoint: Checkpoint, path: Path, *, free: bool = False) -> float:
     """
     if checkpoint.contract["id"] != ENV_ID:
         old = checkpoint.contract["id"]
-        raise ExportError(f"{checkpoint.path}: was trained in {old}, only policies of {ENV_ID} can be exported")
+        raise ExportError(f"{checkpoint.path}: was trained in {old}; only policies of {ENV_ID} can be exported")
     data = build(checkpoint.network, checkpoint.contract, free=free)
     count = parameter_count(export_package("onnx").load_model_from_string(data))
     if count > load.MAX_PARAMETERS:

@@ -48,7 +48,7 @@ def page(title: str, games: list[dict[str, Any]]) -> str:
 
 
 def arena_parts() -> dict[str, str]:
-    """Return what all pages of the dogfight share, the style and the drawing, as `fill_page` takes it."""
+    """Return the style and drawing code shared by all dogfight pages, as input of `fill_page`."""
     arena = join_files(_FOLDER, "camera.js", "aircraft.js", "arena.js")
     return {"style": join_files(_FOLDER, "arena.css"), "arena": arena}
 

@@ -1,4 +1,4 @@
-"""Best responses to policies of the dogfight: the planner is an attacker, and the runner the floor of every table."""
+"""Best responses to dogfight policies: the planner attacks, and the runner is the baseline of every table."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ RUNNER = f"{HELD_OUT_PREFIX}runner"
 RECORDED = Path(__file__).with_name("runner.json")
 """Best responses to it."""
 PLAN_SEED, PLAN_NOISE = 1, 0.05
-"""Seed of the planners' starts, and standard deviation of the noise on turn and throttle, of ranges of 2 and 1."""
+"""Seed of the planners' starts, and standard deviation of the noise on turn (range 2) and throttle (range 1)."""
 
 
 def plan_all(options: ResponseOptions, targets: Sequence[Target]) -> list[MatchRecord]:
-    """Play the planners that were asked for.
+    """Play the requested planners.
 
-    A deterministic policy is met as it is and with noise on its turn and throttle. The plan knows neither the noise nor
-    the samples of a stochastic one. Raises `InputError` for a policy without weights to plan with.
+    A deterministic policy is played as is and with noise on its turn and throttle. The plan does not know the noise or
+    the samples of a stochastic policy. Raises `InputError` for a policy without weights to plan with.
     """
     attacks = [pair for pair in product(options.start, options.target) if planner_samples(pair[0])]
     if not attacks:
@@ -58,4 +58,4 @@ def plan_all(options: ResponseOptions, targets: Sequence[Target]) -> list[MatchR
 
 
 RESPONSES = {"floor": RUNNER, "recorded": RECORDED, "planned": plan_all}
-"""Fields of the `ResponseGame` that `response_run` does not say."""
+"""Fields of the `ResponseGame` that `response_run` does not set."""

@@ -1,4 +1,4 @@
-"""What `sparring bench` measures of the dogfight: the NumPy actor, the simulator, and PPO."""
+"""Dogfight measurements of `sparring bench`: the NumPy actor, the simulator, and PPO."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sparring.eval.bench.speed import Speed
 
 MATCHES = 4096
 WARM_UP = 4
-"""Updates of PPO that do not count."""
+"""Warm-up updates of PPO, not timed."""
 
 
 def actor_work(count: int) -> Callable[[], int]:
@@ -42,7 +42,7 @@ def dogfight_work() -> Callable[[], int]:
 
     batch = DogfightBatch(MATCHES, threads=1, device="cpu", seed=1)
     batch.assign(np.array([[rules.ACTIONS, rules.bot_id("brawler")]]), torch.ones(MATCHES, dtype=torch.bool))
-    actions = torch.ones(MATCHES, 2, 3)  # a gentle turn at cruising throttle
+    actions = torch.ones(MATCHES, 2, 3)  # gentle turn at cruising throttle
     actions[:, :, 0], actions[:, :, 1] = torch.linspace(-0.3, 0.3, MATCHES)[:, None], 0.7
 
     def step() -> int:

@@ -271,7 +271,7 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
 
     @property
     def opponent_share(self) -> float:
-        """Share of the time of all steps that an opponent other than a bot took, outside the kernels."""
+        """Share of the time of all steps spent in an opponent other than a bot, outside the kernels."""
         return self._batch.opponent_share
 
     def _set_opponent(self, opponent: Any) -> None:

@@ -1,10 +1,10 @@
 """Common base of the Gymnasium and PettingZoo interfaces: a `DogfightBatch` with numpy inputs and outputs.
 
 The arrays of a step are views of the batch's memory (on a GPU, copies), valid until the next step: the interfaces copy
-what they return. A match can be truncated after `max_episode_steps` decisions. Such a truncation gives no outcome:
+what they return. A match can be truncated after `max_episode_steps` decisions. Such a truncation has no outcome:
 neither side has won.
 
-N matches, two seats, D floats an observation.
+N matches, two seats, D floats per observation.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ class MatchOptions:
             choose("render_mode", self.render_mode, RENDER_MODES)
         limit = self.max_episode_steps
         if limit is not None and (not isinstance(limit, int) or limit < 1):
-            raise ValueError(f"max_episode_steps={limit!r}: give a whole number of decisions from 1 up, or None")
+            raise ValueError(f"max_episode_steps={limit!r}: must be an integer of at least 1, or None")
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any], extra: Sequence[str] = ()) -> MatchOptions:
-        """Make options from keyword arguments.
+        """Create options from keyword arguments.
 
-        Raises `UnknownNameError` for an unknown one, which names also the interface's `extra` arguments.
+        Raises `UnknownNameError` for an unknown argument; the message also lists the interface's `extra` arguments.
         """
         names = [*extra, *(option.name for option in fields(cls))]
         for name in arguments:
@@ -85,7 +85,7 @@ class Step(NamedTuple):
     """One step of the batch; the arrays are valid until the next step or reset."""
 
     obs: np.ndarray
-    """[N, 2, D] float32; of the next match where one has finished in this step."""
+    """[N, 2, D] float32; observations of the next match where one finished in this step."""
     reward: np.ndarray
     """[N, 2] float32."""
     terminated: np.ndarray
@@ -95,7 +95,7 @@ class Step(NamedTuple):
     outcome: np.ndarray
     """[N] int32, -1 while undecided, 0 draw, 1 or 2 the winning seat plus one."""
     decisions: np.ndarray
-    """[N] int64, decisions taken in the match so far, this one included."""
+    """[N] int64, decisions taken in the match so far, including this one."""
     ticks: np.ndarray
     """[N] int32 or int64, length of the finished match; valid where `terminated | truncated`."""
     hp: np.ndarray
@@ -105,8 +105,8 @@ class Step(NamedTuple):
 class NumpyBatch(Copyable):
     """N matches for the numpy interfaces; the first `rendered` of them can be drawn.
 
-    A copy, deep or pickled, continues like the original, with opponents of its own. An opponent that is a Python object
-    is copied as Python copies it, or raises its error.
+    A deep copy or pickle continues like the original, with its own opponents. An opponent that is a Python object is
+    copied by Python's rules or raises an error.
     """
 
     _references: ClassVar[tuple[str, ...]] = ("actions", "_views", "_read_final")
@@ -162,7 +162,7 @@ class NumpyBatch(Copyable):
         self.batch.assign(bots)
 
     def seat_opponents(self, opponents: Sequence[Any], seats: np.ndarray) -> None:
-        """Seat an opponent opposite the learner in `seats` [N] of every match, at once.
+        """Set the opponent of the learner, who has `seats` [N], in every match; takes effect at once.
 
         An opponent is anything of docs/opponents.md; each is opened once. Raises `InputError` for an unknown name, and
         for a policy that cannot play these matches.
@@ -179,7 +179,7 @@ class NumpyBatch(Copyable):
 
     @property
     def opponent_share(self) -> float:
-        """Share of the time of all steps that opponents other than bots took, outside the kernels."""
+        """Share of the time of all steps spent in opponents other than bots, outside the kernels."""
         return self._player_seconds / max(self._player_seconds + self._kernel_seconds, 1e-9)
 
     def reset(self, seed: int) -> np.ndarray:
@@ -261,7 +261,7 @@ class NumpyBatch(Copyable):
         key = _key(opponent)
         if key not in self._open:
             player = GAME.opponent(opponent, self.batch.contract, self.batch.device)
-            self._open[key] = (player, opponent)  # the object is kept, so that its id stays its own
+            self._open[key] = (player, opponent)  # keep the object alive: its id must stay unique
         return self._open[key][0]
 
     def _act_players(self) -> None:
@@ -275,7 +275,7 @@ class NumpyBatch(Copyable):
         self._player_seconds += time.perf_counter() - start
 
     def _remember_max_hp(self) -> None:
-        """Keep the full hp of rendered matches, since a step that ends one replaces its physics by the next one's."""
+        """Store the full hp of rendered matches, since a step that ends a match replaces its physics."""
         if self.options.render_mode is not None:
             self._max_hp = self.batch.snapshot()["physics"]["max_hp"][: len(self.batch.trace)]
 
@@ -321,7 +321,7 @@ class NumpyBatch(Copyable):
 
 
 def _key(opponent: Any) -> Any:
-    """Return the key of an opponent in `NumpyBatch._open`: the name, or the identity, which a copy does not share."""
+    """Return the key of an opponent in `NumpyBatch._open`: its name, or its identity, which a copy does not share."""
     return opponent if isinstance(opponent, str | Path) else id(opponent)
 
 
@@ -357,12 +357,12 @@ def match_seed(seed: int | None, random: np.random.Generator) -> int:
     """Return the seed of the batch for this reset: the caller's, or the next draw of the environment's generator."""
     if seed is None:
         return int(random.integers(2**31))
-    # The simulator's seed has 31 bits; wider ones are hashed, so that different seeds stay different.
+    # The simulator's seed has 31 bits; wider seeds are hashed to keep them distinct.
     return seed if seed < 2**31 else int(np.random.SeedSequence(seed).generate_state(1)[0] >> 1)
 
 
 def render_fps(options: MatchOptions) -> int:
-    """Return the frames per second that show a match in real time: one a decision, and more in a window."""
+    """Return the frames per second that show a match in real time: one per decision, more in a window."""
     if options.render_mode == HUMAN:
         from sparring.envs.dogfight.animation import human_fps
 

@@ -105,7 +105,7 @@ class DogfightParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
         self._batch.close()
 
     def _give(self, actions: dict[str, np.ndarray]) -> None:
-        """Pass on the agents' actions, each checked under its agent's name."""
+        """Return the agents' actions, each checked under its agent's name."""
         if set(actions) != set(self._seated):
             raise ValueError(f"actions for {sorted(actions)}: give one for each of {', '.join(self._seated)}")
         for seat, agent in enumerate(self._seated):
@@ -113,4 +113,4 @@ class DogfightParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
 
 
 parallel_env = DogfightParallelEnv
-"""The name by which PettingZoo makes a game of its module."""
+"""Factory function under PettingZoo's usual name."""

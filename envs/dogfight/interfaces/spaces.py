@@ -43,7 +43,7 @@ def observation_space(rule_set: str, observe_physics: bool) -> Box:
 def check_actions(actions: Any, shape: tuple[int, ...], whose: str = "actions") -> np.ndarray:
     """Return `actions` as float32 of `shape` [..., 3]; values outside the space are clamped later, by the simulator.
 
-    Raises `ValueError` for a wrong shape, or for a value that is not finite, naming where it is.
+    Raises `ValueError` for a wrong shape, or with the position of a non-finite value.
     """
     array = np.asarray(actions, dtype=np.float32)
     if array.shape != shape:

@@ -24,12 +24,12 @@ SEATS = ("0", "1", "alternate")
 
 
 class DogfightVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
-    """N dogfights at once, each a learner against a scripted opponent; see `DogfightEnv` for the game.
+    """N parallel dogfights, each a learner against a scripted opponent; see `DogfightEnv` for the game.
 
-    Beside the arguments of `DogfightEnv` (`MatchOptions`):
+    In addition to the arguments of `DogfightEnv` (`MatchOptions`):
 
     - `num_envs`: matches.
-    - `opponent`: a bot or any other (docs/opponents.md), or a list of several that cycle over the matches.
+    - `opponent`: a bot or another opponent (docs/opponents.md), or a list that cycles over the matches.
     - `seat`: the learner's seat, 0 or 1, or "alternate": every opponent plays both seats in turn.
     - `threads`: simulator threads on the CPU; 0 is every core this process may use.
 
@@ -95,13 +95,13 @@ class DogfightVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
 
     @property
     def opponent_share(self) -> float:
-        """Share of the time of all steps that opponents other than bots took, outside the kernels."""
+        """Share of the time of all steps spent in opponents other than bots, outside the kernels."""
         return self._batch.opponent_share
 
     def _assign_opponents(self, opponent: Any) -> None:
         names = list(opponent) if isinstance(opponent, list | tuple) else [opponent]
         if not names:
-            raise ValueError(f"opponent={opponent!r} names no bot: choose from {', '.join(rules.BOTS)}")
+            raise ValueError(f"opponent={opponent!r} is not a bot: choose from {', '.join(rules.BOTS)}")
         # Alternating per round of opponents, not per match: an even number of them would otherwise keep one seat each.
         matches = np.arange(self.num_envs)
         rounds = matches // len(names)

@@ -1,4 +1,4 @@
-"""The kernel of the mirror: one thread reads one observation and writes what a policy sees of it."""
+"""The mirror kernel: one thread reads one observation and writes the policy's view of it."""
 
 import warp as wp
 

@@ -100,7 +100,7 @@ def write_physics(obs: wp.array2d[float], row: int, start: int, p: Physics) -> N
 
 @wp.func
 def write_self(obs: wp.array2d[float], row: int, me: Fighter, p: Physics) -> None:
-    """Write the observer's six values, which both layouts begin with."""
+    """Write the observer's six values, the first in both layouts."""
     obs[row, 0] = me.speed / p.max_speed
     obs[row, 1] = me.cos_yaw
     obs[row, 2] = me.sin_yaw

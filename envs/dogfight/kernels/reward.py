@@ -1,4 +1,4 @@
-"""The reward of one seat for one step; all weights are configuration.
+"""The reward of one seat for one step; all weights are configurable.
 
 Damage and results are events of the step's ticks. Approach, proximity, facing, alive and shaping compare the states
 before and after the step, once per decision whatever the action repeat. A dead fighter does not get alive, proximity or

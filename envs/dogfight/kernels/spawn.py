@@ -1,7 +1,7 @@
 """Start of a match: physics drawn, fighters placed, bot memories reset.
 
-Random numbers are counter-based. The draws of a match depend on (seed, match id, number of matches started in its row),
-never on the batch size or the order of threads. The number of draws is the same for all ranges.
+Random numbers are counter-based. The draws of a match depend only on (seed, match id, number of matches started in its
+row), not on the batch size or the order of threads. The number of draws is the same for all ranges.
 """
 
 import math
@@ -21,7 +21,7 @@ HIGH_SPEED = wp.constant(rules.SPAWN_SPEED_HIGH)
 
 @wp.func
 def whole(value: float, high: float) -> float:
-    """Round a draw from [low, high + 1) down to an integer in [low, high], all of them equally likely."""
+    """Round a draw from [low, high + 1) down to an integer in [low, high], all equally likely."""
     return wp.min(wp.floor(value), high)  # In float32 a draw can round up to high + 1 itself.
 
 
@@ -29,7 +29,7 @@ def whole(value: float, high: float) -> float:
 def draw_physics(rng: wp.uint32, ranges: wp.array2d[float], challenge: bool) -> Physics:
     """Draw the parameters of a match from `ranges` [13, 2] (`rules.PARAMETERS`). Challenge rules fix the gravity."""
     p = Physics()
-    # Drawn even where challenge rules replace it, so that all later draws stay the same.
+    # Drawn even if challenge rules replace it, to keep all later draws the same.
     p.gravity = wp.randf(rng, ranges[0, 0], ranges[0, 1])
     if challenge:
         p.gravity = CHALLENGE_GRAVITY
@@ -74,7 +74,7 @@ def spawn(rng: wp.uint32, seat: int, p: Physics, fixed: bool) -> Fighter:
     if fixed:
         return place(side * SPAWN_X, SPAWN_Y, wp.where(seat == 0, 0.0, math.pi), SPAWN_SPEED, p)
     x = side * wp.randf(rng, 100.0, 300.0)
-    # The other seat's draws are skipped, so that both seats can call this with the same generator.
+    # Skip the other seat's draws: both seats call this with the same generator.
     for _ in range(3 * seat):
         wp.randf(rng)
     y = wp.randf(rng, 150.0, 450.0)

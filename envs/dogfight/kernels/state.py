@@ -45,7 +45,7 @@ class Bullet:
 
 @wp.struct
 class BotMemory:
-    """Memory of a scripted opponent between ticks; at the start of a match all zeros but `evade_direction`."""
+    """Memory of a scripted opponent between ticks; all zeros at the start of a match except `evade_direction`."""
 
     mode: wp.int16
     timer: wp.int16

@@ -1,9 +1,9 @@
 """The kernels: a step of every match, and a forced restart. One thread plays one match.
 
 A step clamps the actions, runs up to `ticks_per_step` ticks with the match in registers, then writes rewards, end
-flags and observations. A match that ended starts again; its last state is kept, from which `final_kernel` computes
-last observations on demand: that takes less memory than to keep them. All data of a match is indexed by its row in the
-batch, and threads share no writable memory.
+flags and observations. A match that ended restarts. Its last state is stored, and `final_kernel` computes last
+observations from it on demand, which takes less memory. All data of a match is indexed by its row in the batch, and
+threads share no writable memory.
 """
 
 import warp as wp
@@ -58,14 +58,14 @@ class World:
 
 @wp.struct
 class MatchEnds:
-    """The last state of the match that ended last in each row, as far as observations show it."""
+    """The observable part of the last state of each row's most recently ended match."""
 
     fighters: wp.array2d[Fighter]
     bullets: wp.array2d[Bullet]
     physics: wp.array[Physics]
     clock: wp.array[MatchClock]
     older_frames: wp.array2d[float]
-    """All frames but the newest, [2N, D - 56]; empty under classic rules, which have one."""
+    """All frames but the newest, [2N, D - 56]; empty under classic rules, which have one frame."""
 
 
 @wp.struct
@@ -106,7 +106,7 @@ def outcome_of(a: Fighter, b: Fighter, tick: int, max_ticks: int) -> int:
     """Return -1 while playing, 0 for a draw, else 1 + the winning seat."""
     if alive(a) and alive(b) and tick < max_ticks:
         return -1
-    # A dead fighter counts as 0 hp, so that elimination precedes the comparison of hp at time-out.
+    # A dead fighter counts as 0 hp: elimination takes precedence over hp at time-out.
     left_a = wp.where(alive(a), int(a.hp), 0)
     left_b = wp.where(alive(b), int(b.hp), 0)
     if left_a == left_b:
@@ -166,7 +166,7 @@ def first_observation(world: World, obs: wp.array2d[float], match: int, settings
 
 @wp.func
 def keep_end(world: World, results: StepResults, ends: MatchEnds, match: int, settings: Settings) -> None:
-    """Keep the state of a match that ended in this step, before its observation is written."""
+    """Store the state of a match that ended in this step, before its observation is written."""
     for seat in range(2):
         ends.fighters[match, seat] = world.fighters[match, seat]
     for slot in range(2 * SLOTS):
@@ -271,8 +271,8 @@ def play(
 ) -> Match:
     """Run the ticks of a step: bots decide, both fighters act, bullets fly, hits land at once, the clock advances.
 
-    This hot loop is one long function on purpose: keeping its state in plain variables instead of a struct makes the
-    simulator a third faster.
+    This hot loop is deliberately one long function: state in plain variables instead of a struct makes the simulator a
+    third faster.
     """
     challenge = settings.challenge
     armour_cos = wp.cos(p.rear_aspect_cone)

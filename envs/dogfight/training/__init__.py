@@ -1,1 +1,1 @@
-"""Training in the dogfight: the task of PPO, matches of the learner, own rewards, and opponents from every source."""
+"""Training in the dogfight: the PPO task, the learner's matches, custom rewards, and opponents."""

@@ -1,8 +1,8 @@
 """A custom reward: a function on the batch's tensors that replaces the simulator's reward, called once a step.
 
-The function gets a `RewardView` of all matches and returns float32 [N], without a loop over matches or a copy to the
-host. Matches, opponents, schedule and metrics stay as they are. Observations are the learner's seat's as the matches
-show them. They are never mirrored: before and after are in one frame.
+The function receives a `RewardView` of all matches and returns float32 [N], without a loop over matches or a copy to
+the host. Matches, opponents, schedule and metrics do not change. Observations are the learner's, never mirrored, so the
+observations before and after a step share one frame.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sparring.envs.launcher import Copyable
 
 
 class RewardError(InputError):
-    """A reward that cannot be used; the message is one line with what it returned and what is expected."""
+    """An invalid reward; the one-line message has the returned and the expected value."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class RewardView:
     before: Tensor
     """Observations before the step, float32 [N, D]."""
     after: Tensor
-    """Observations after it, float32 [N, D]; of a match that ended its last one, not the next match's first."""
+    """Observations after it, float32 [N, D]; for a match that ended, its last observation."""
     dealt: Tensor
     """Hp that the opponent lost in the step, float32 [N]."""
     taken: Tensor
@@ -71,7 +71,7 @@ class OwnReward(Copyable):
         self.begin()
 
     def begin(self) -> None:
-        """Keep what the step will change."""
+        """Store the values that the step will change."""
         self._before = self._batch.obs.flatten(0, 1).index_select(0, self._rows)
         self._hp_before = self._hp.clone()
 
@@ -131,7 +131,7 @@ class OwnReward(Copyable):
         reward = reward.float()
         if not torch.isfinite(reward.sum()):  # one number is read a step, also from a GPU
             bad = ~reward.isfinite() & view.after.isfinite().all(1) & view.before.isfinite().all(1)
-            if bad.any():  # not the matches that the environment discards itself
+            if bad.any():  # except matches that the environment discards
                 row = int(bad.nonzero()[0])
                 raise RewardError(
                     f"reward {self.text}: returned {float(reward[row])} for match {row}; give finite numbers"

@@ -1,4 +1,4 @@
-"""The dogfight as a task of PPO: its batch, physics that the plan randomizes, own rewards, and videos."""
+"""The dogfight as a PPO task: its batch, randomized physics, custom rewards, and videos."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sparring.envs.dogfight.training.opponents.load import open_player
 from sparring.envs.dogfight.training.own_reward import OwnReward
 
 VIDEO_SECONDS, VIDEO_FPS, VIDEO_SIZE = 15.0, 10, (360, 240)
-"""A video shows the end of a match; its size is in pixels."""
+"""Length of a video, which shows the end of a match, and its size in pixels."""
 
 
 class DogfightTask(DuelTask):
@@ -53,11 +53,11 @@ class DogfightTask(DuelTask):
 
     @property
     def contract(self) -> dict[str, Any]:
-        """What policies of the run state: also whether they play in the mirror."""
+        """Contract of the run's policies, including the mirror."""
         return self.batch.contract | {"mirror": self.config.env.mirror}
 
     def batch_options(self) -> dict[str, Any]:
-        """Return the options of a batch that only this game has."""
+        """Return the batch options specific to this game."""
         return {name: getattr(self.config.env, name) for name in ("rules", "observe_physics", "closing")}
 
     def make_view(self) -> Mirror | None:
@@ -90,7 +90,7 @@ class DogfightTask(DuelTask):
         return {regime: ranges(regime) for regime in REGIMES}
 
     def films(self, film: Film) -> MatchFilms[Any]:
-        """Return what makes videos of evaluation matches."""
+        """Return the recorder of evaluation videos."""
         return DogfightFilms(film, self.config.env.rules)
 
 

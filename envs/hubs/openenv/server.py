@@ -1,7 +1,7 @@
 """The OpenEnv environment of the text matches, and its server: `python -m sparring.envs.hubs.openenv.server`.
 
 `reset` takes the seed and the options of a match, such as `game="diplomacy", power="FRANCE"`; `step` takes the text of
-an answer. Every session has a match of its own. The class is thin: rules, rewards and checks are those of `matches.py`.
+an answer. Every session has its own match. Rules, rewards and checks are in `matches.py`.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from pydantic import Field
 from sparring.envs.hubs.matches import LARGEST_SEED, MatchTurn, TextMatch, open_match
 
 SESSIONS, CLIENT_SESSIONS = 128, 64
-"""Sessions that one server takes at a time, of all clients and of one."""
+"""Maximum concurrent sessions of a server, for all clients and per client."""
 IDLE_SECONDS = 1800.0
-"""Longest silence of a client between two messages."""
+"""Maximum time between two messages of a client."""
 
 
 class AnswerAction(Action):
@@ -42,7 +42,7 @@ class AnswerAction(Action):
 
 
 class TurnObservation(Observation):
-    """A `MatchTurn`, with `done` and `reward` where OpenEnv has them."""
+    """A `MatchTurn`, with `done` and `reward` in OpenEnv's fields."""
 
     prompt: str = ""
     seat: int = -1
@@ -68,7 +68,7 @@ class MatchEnvironment(Environment):  # type: ignore[misc]
     def reset(
         self, seed: int | None = None, episode_id: str | None = None, game: str = "diplomacy", **options: Any
     ) -> TurnObservation:
-        """Begin a match; without a seed a random one, which the state tells. Raises `InputError`."""
+        """Begin a match; without a seed, with a random one given in the state. Raises `InputError`."""
         seed = secrets.randbelow(LARGEST_SEED) if seed is None else seed
         options = {"game": game, **options}
         if self._match is None or options != self._options:

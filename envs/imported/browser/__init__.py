@@ -1,4 +1,4 @@
-"""Games of OpenSpiel for a person, on a page of the local server.
+"""Play OpenSpiel games in the browser, on a page of the local server.
 
-`table.py` holds the game and the page's messages, `command.py` the options; `page.html` and `page.js` are the page.
+`table.py` has the game and the page's messages, `command.py` the options; `page.html` and `page.js` are the page.
 """

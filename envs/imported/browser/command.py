@@ -1,4 +1,4 @@
-"""Play a game of OpenSpiel on a page of the local server: `python eval/play.py --env openspiel --id connect_four`."""
+"""Play an OpenSpiel game on a page of the local server: `python eval/play.py --env openspiel --id connect_four`."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ examples:
   python eval/play.py --opponent leduc-run                               a policy of this project, in its game
   python eval/play.py --env openspiel --id "goofspiel(num_cards=4)"      against random play
 
-opponents: those of `sparring exploit` with --id: openspiel:uniform, openspiel:cfr:N, openspiel:mcts:N, a run, a zip of
-Stable-Baselines3, an ONNX model, a saved response, module:Name or an address. It has all seats but yours."""
+opponents, as in `sparring exploit --id`: openspiel:uniform, openspiel:cfr:N, openspiel:mcts:N, a run, a zip of
+Stable-Baselines3, an ONNX model, a saved response, module:Name or an address. It plays every seat except yours."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OpenSpielPlayOptions(ServerOptions):
-    """Options of a game of OpenSpiel; the opponent has not been opened."""
+    """Options of an OpenSpiel game; the opponent is not loaded yet."""
 
     TEXT = CommandText(
         SCRIPT,
-        "Play a game of OpenSpiel against any player, in the browser.",
+        "Play an OpenSpiel game against any player in the browser.",
         _EXAMPLES + AFTER_EXAMPLES,
         env=OPENSPIEL,
     )
     id: str = argument("", metavar="GAME")
     """The game, such as leduc_poker or goofspiel(num_cards=4) (default: the game of --opponent, a run)."""
     opponent: str = argument(UNIFORM, metavar="O")
-    """Who has the other seats (default: openspiel:uniform)."""
+    """Player of the other seats (default: openspiel:uniform)."""
     seat: int = argument(0, SEATS, metavar="N")
     """Your seat, counted from 0."""
     modules: tuple[str, ...] = argument((), metavar="MODULE", flags=["--import"])
-    """Import it to make the game, which is your own."""
+    """Module to import for a game of your own."""
 
 
 def play(options: OpenSpielPlayOptions) -> None:
@@ -61,7 +61,7 @@ def play(options: OpenSpielPlayOptions) -> None:
 
 
 def open_game(options: OpenSpielPlayOptions) -> Any:
-    """Return the `pyspiel.Game` of the options. Raises `InputError` for one without a game or without texts."""
+    """Return the `pyspiel.Game` of the options. Raises `InputError` without a game, or for one that has no text."""
     from sparring.envs.imported.evaluation.policy import load_policy
     from sparring.envs.imported.match import make_match
     from sparring.envs.imported.states import has_text, is_open
@@ -74,17 +74,15 @@ def open_game(options: OpenSpielPlayOptions) -> Any:
         except ConfigError as error:
             raise InputError(str(error).replace("env.id=", "--id ")) from error
     elif options.opponent == UNIFORM:
-        raise InputError("no game is given: name one of OpenSpiel, as in --id connect_four")
+        raise InputError("no game was given: name an OpenSpiel game, as in --id connect_four")
     else:
         _, trained = load_policy(find_checkpoint(options.opponent), "cpu", options.modules)
         if trained.package != OPENSPIEL:
-            raise InputError(f"{options.opponent}: plays {trained.name}; the page plays games of OpenSpiel")
+            raise InputError(f"{options.opponent}: plays {trained.name}; the page plays only OpenSpiel games")
         match = trained.match()
     game = match.game
     if not (is_open(game) or has_text(game) or game.get_type().provides_observation_string):
-        raise InputError(
-            f"--id {options.id}: OpenSpiel does not write what a player of {game} sees; choose another game"
-        )
+        raise InputError(f"--id {options.id}: OpenSpiel has no text observations for {game}; choose another game")
     return game
 
 

@@ -13,7 +13,7 @@ socket.addEventListener("message", (event) => {
   $("#note").textContent = game.problem;
   show();
 });
-socket.addEventListener("close", () => { $("#status").textContent = "The server has ended; start it again and open its new address."; $("#actions").replaceChildren(); });
+socket.addEventListener("close", () => { $("#status").textContent = "The server has stopped; restart it and open its new address."; $("#actions").replaceChildren(); });
 
 function element(tag, className, text) {
   const made = document.createElement(tag);

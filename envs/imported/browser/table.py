@@ -1,8 +1,8 @@
-"""The game of a server: one person in one seat, a player in all others, and the messages of the pages.
+"""The game of a server: a person in one seat, one player in all others, and the messages of the pages.
 
-The page gets what the person's seat may see: OpenSpiel's text of the observation, and of all that this seat remembers.
-Actions of others are shown in games without hidden information, and everything once the game is over. The player is
-asked in a thread; its answer is dropped if a new game has started meanwhile.
+The page receives only what the person's seat may see: OpenSpiel's observation and information-state text. Other seats'
+actions are shown in games with perfect information, and everything once the game is over. The player is queried in a
+thread; its answer is dropped if a new game has started.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ class TableStep(NamedTuple):
     """An action of the game so far."""
 
     who: str
-    """`chance`, `you`, or the seat in words."""
+    """`chance`, `you`, or the seat as text."""
     action: str
     after: Any
     """The state after it."""
 
 
 class PersonTable(WatchedGame):
-    """The game, which every open page shows. Raises `InputError` for an unknown player, as `open_player`.
+    """The game shown on every open page. Raises `InputError` for an unknown player, as `open_player` does.
 
     Attributes:
-        thinking: True while the player is asked.
-        problem: why it did not answer; empty if nothing failed.
+        thinking: True while the player is choosing an action.
+        problem: why the player did not answer; empty if nothing failed.
 
     """
 
@@ -69,21 +69,21 @@ class PersonTable(WatchedGame):
         )
 
     def begin(self, seat: int) -> None:
-        """Start a game in a seat. Raises `InputError` for a seat that does not exist."""
+        """Start a game in a seat. Raises `InputError` if the seat does not exist."""
         require(seat < self.game.num_players(), f"message.seat {seat}: must be below {self.game.num_players()}")
         self.seat = seat
         self._begin()
         self.think()
 
     def act(self, action: int) -> None:
-        """Take an action of the person. Raises `InputError` if it is not legal, or others decide."""
-        require(self.yours, "others decide now")
-        require(action in self.state.legal_actions(), f"action {action} is not legal here")
+        """Apply the person's action. Raises `InputError` if it is illegal or another seat decides."""
+        require(self.yours, "it is not your turn")
+        require(action in self.state.legal_actions(), f"action {action} is not legal now")
         self._apply(action)
         self.think()
 
     def think(self) -> None:
-        """Draw what chance decides, and ask the player in the background where it decides."""
+        """Sample chance nodes, and query the player in the background when it is to move."""
         while not self.state.is_terminal() and self.state.is_chance_node():
             self._apply(self._drawn(self.state.chance_outcomes()))
         if not (self.state.is_terminal() or self.yours or self.thinking):
@@ -92,13 +92,13 @@ class PersonTable(WatchedGame):
         self.tell()
 
     async def _ask(self, state: Any) -> None:
-        problem, choices = "the player failed; the terminal says how", None
+        problem, choices = "the player failed; see the terminal", None
         try:
             (choices,) = await in_thread(lambda: self._player([state]))
         except InputError as error:
             problem = str(error)
         finally:
-            if self.state is state:  # else a new game has started
+            if self.state is state:  # otherwise a new game has started
                 self.thinking, self.problem = False, "" if choices else problem
                 if choices:
                     self._apply(self._drawn(choices))
@@ -118,7 +118,7 @@ class PersonTable(WatchedGame):
         self.played.append(TableStep(who, text, self.state))
 
     def message(self) -> dict[str, Any]:
-        """Return what the page shows."""
+        """Return the content of the page."""
         over = self.state.is_terminal()
         shown, remembered = self._seen(over)
         legal = self.state.legal_actions() if self.yours else []
@@ -142,7 +142,7 @@ class PersonTable(WatchedGame):
         }
 
     def _seen(self, over: bool) -> tuple[str, str]:
-        """Return the state as the person may see it, and what its seat remembers where that says more."""
+        """Return the person's observation, and their information state where it says more."""
         state = getattr(self.state, "whole", self.state)
         if over or is_open(self.game):
             return str(state), ""
@@ -153,9 +153,9 @@ class PersonTable(WatchedGame):
         return shown, "" if remembered == shown else remembered
 
     def replay(self) -> str:
-        """Return the game as a page, once it is over; until then a page that says so."""
+        """Return a replay page once the game is over, and a placeholder until then."""
         over = self.state.is_terminal()
-        parts = [f"<p>You have seat {self.seat}, {escape(self.opponent)} has all others.</p>"]
+        parts = [f"<p>You play seat {self.seat}; {escape(self.opponent)} plays all others.</p>"]
         if over:
             parts += [step_entry(one.who.partition(" ")[0], *one) for one in self.played]
         returns = ", ".join(f"{value:+g}" for value in self.state.returns()) if over else ""
@@ -164,23 +164,23 @@ class PersonTable(WatchedGame):
 
 
 class TableMessage(TypedDict):
-    """A message of the page; the keys beside `kind` depend on it."""
+    """A message from the page; the other keys depend on `kind`."""
 
     kind: Literal["begin", "act", "retry"]
     seat: NotRequired[Count]
     action: NotRequired[Action]
     count: NotRequired[Count]
-    """Actions of the game that the page knows."""
+    """Number of actions already shown on the page."""
 
 
 class HostedTable:
-    """The pages and connections of a server, which all show the game of one table."""
+    """The pages and connections of a server; all show the game of one table."""
 
     def __init__(self, table: PersonTable) -> None:
         self.table = table
 
     def page(self, path: str, socket: str) -> str | None:
-        """Return the page to play on at "/", and the replay at "/replay"."""
+        """Return the game page at "/" and the replay at "/replay"."""
         if path == "/replay":
             return self.table.replay()
         title = f"Sparring · {self.table.game.get_type().long_name}"
@@ -200,7 +200,7 @@ class TableSession(WatchingPage[PersonTable]):
     """One open page."""
 
     async def receive(self, message: Any) -> None:
-        """Apply one message. Raises `InputError` for a wrong one, and an action that is not legal."""
+        """Apply one message. Raises `InputError` for an invalid message or an illegal action."""
         action = read(TableMessage, message, "message")
         table = self._table
         match action["kind"]:

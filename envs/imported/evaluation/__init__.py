@@ -1,5 +1,5 @@
-"""Evaluation of policies of imported games, those of PettingZoo and OpenSpiel."""
+"""Evaluation of policies in PettingZoo and OpenSpiel games."""
 
 from sparring.configs.core.parts import CommandPlace
 
-CHECK = CommandPlace("sparring.eval.check", "check a game of PettingZoo or OpenSpiel before it is learned", order=6)
+CHECK = CommandPlace("sparring.eval.check", "check a PettingZoo or OpenSpiel game before training", order=6)

@@ -1,4 +1,4 @@
-"""Imitation of a player of states from its own play: a checkpoint with which a best response can begin."""
+"""Clone a state player from its self-play; a best response can start from the checkpoint."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from sparring.envs.imported.states import rows_of
 from sparring.eval.paired.response_game import Choices, StateGame
 
 DECISIONS, GAMES = 20_000, 256
-"""Decisions of the player with itself that are imitated, from so many games at a time."""
+"""Number of self-play decisions to imitate, and the number of games played at a time."""
 EPOCHS, BATCH, LEARNING_RATE = 20, 256, 1e-3
 SEED = 1
 
 
 def imitate(game: StateGame, config: ImportedRunConfig, path: Path) -> None:
-    """Write to `path` a policy, with the network of `config`, that acts about as the player of `game` does."""
+    """Clone the player of `game` into a policy with the network of `config`, and write it to `path`."""
     env = config.env
     batch = make_batch(env.package, env.id, env.kwargs, 1, SEED, observation=env.observation, roles=env.roles)
     states, actions = own_play(game, DECISIONS)
@@ -42,7 +42,7 @@ def imitate(game: StateGame, config: ImportedRunConfig, path: Path) -> None:
 
 
 def own_play(game: StateGame, decisions: int) -> tuple[Sequence[Any], Sequence[int]]:
-    """Return states in which the player decided in games with itself, and its actions."""
+    """Return the states in which the player decided during self-play, and its actions."""
     random, met, actions = Random(f"own play {SEED}"), list[Any](), list[int]()
 
     def drawn(choices: Choices) -> int:

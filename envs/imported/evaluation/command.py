@@ -1,8 +1,8 @@
-"""Evaluate a policy in a game of PettingZoo or OpenSpiel: `python eval/run.py --ckpt RUN`, for a RUN trained in one.
+"""Evaluate a policy in a PettingZoo or OpenSpiel game: `python eval/run.py --ckpt RUN`.
 
-The policy plays every seat against each opponent, which has all other seats. The command prints wins, draws and losses
-with 95 % intervals, and mean rewards. It adds exploitability in games that can be traversed, and the policy in all
-seats where seats may gain together. It writes eval.json and eval.md next to the checkpoint.
+The policy plays every seat against each opponent in all other seats. The command prints wins, draws and losses with 95
+% intervals, and mean rewards. It adds exploitability in games small enough to traverse, and the policy in all seats in
+games that are not constant-sum. It writes eval.json and eval.md next to the checkpoint.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from sparring.envs.imported.training.opponents import NetworkSeats
 
 SNAPSHOTS = "snapshots"
-"""Name that stands for earlier policies of the same run."""
+"""Name for earlier policies of the same run."""
 MOST_SNAPSHOTS = 3
 GAMES = 400
 ALLOWED_GAMES = "[1, 1000000]"
@@ -49,13 +49,13 @@ TRAVERSING = "computing the exploitability from all positions of the game ..."
 
 _EXAMPLES = """\
 examples:
-  python eval/run.py --ckpt final.pt                                 against random play and the run's own past
+  python eval/run.py --ckpt final.pt                                 against random play and earlier snapshots
   python eval/run.py --ckpt final.pt --opponents random --games 1000 --seed 7
   python eval/run.py --ckpt final.pt --opponents other-run,stochastic:third-run,my_package.bots:Mine
   python eval/run.py --ckpt final.pt --require "score:random>=0.9"   exit code 1 below it
   python eval/run.py --ckpt final.pt --replay match.gif              one match against the first opponent, drawn
   python eval/run.py --ckpt final.pt --import my_package             a policy of a game of your own
-  python eval/run.py --ckpt final.pt --ladder                        all of them against each other, in a game of two
+  python eval/run.py --ckpt final.pt --ladder                        all against each other, in a two-player game
   python eval/run.py --ckpt final.pt --opponents other-run --sprt elo0=0 elo1=20
 
 exit codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad input, 130 stopped with Ctrl-C"""
@@ -70,29 +70,29 @@ _PAYOFF_EXAMPLES = """\
 
 @dataclass(frozen=True, kw_only=True)
 class SeatOptions(PairedOptions):
-    """Options of every command that plays a game of another package."""
+    """Options of every command that plays an imported game."""
 
     ABSENT: ClassVar[Mapping[str, str]] = {
-        "--regimes": "a policy plays the game with the options it was trained with; evaluate a run for each of them"
+        "--regimes": "a policy plays the game with the options it was trained with; evaluate one run for each"
     }
     anchor: str | None = argument(None, metavar="A", group=WHO)
-    """Whose rating is fixed, as in random or random=1000 (default: random, or the first player, at 0)."""
+    """Player with a fixed rating, as in random or random=1000 (default: random, or the first player, at 0)."""
     modules: tuple[str, ...] = argument((), metavar="MODULE", group=WHO, flags=["--import"])
-    """Import it to make the policy's game or to count its results."""
+    """Module to import for the policy's game or its outcome function."""
 
     def check_games(self) -> None:
-        """Raise nothing: the number of seats is not known yet."""
+        """Check nothing: the number of seats is not known yet."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImportedOptions(SeatOptions, PairedEvaluationOptions):
-    """Options of the command; the players have not been located."""
+    """Options of the command; the players are not located yet."""
 
     TEXT = CommandText(
         "eval/run.py",
-        "Play a policy of a game of PettingZoo or OpenSpiel from every seat against each opponent, and print wins, "
-        "draws and losses with intervals, mean rewards, and exploitability where it can be computed. eval.json and "
-        "eval.md are written beside final.pt.",
+        "Play a policy in a PettingZoo or OpenSpiel game from every seat against each opponent, and print wins, "
+        "draws and losses with intervals, mean rewards, and exploitability if it can be computed. Write eval.json and "
+        "eval.md next to final.pt.",
         _EXAMPLES,
         env="pettingzoo",
     )
@@ -106,12 +106,12 @@ class ImportedOptions(SeatOptions, PairedEvaluationOptions):
         f"{MOST_SNAPSHOTS} earlier policies of the run",
     )
     games: int | None = argument(None, metavar="N", group=CONDITIONS)  # type: ignore[assignment]
-    """Games per opponent, a multiple of the seats (default: about 400); 0 for a replay alone."""
+    """Games per opponent, a multiple of the seats (default: about 400); 0 for only a replay."""
     replay: Path | None = argument(None, metavar="FILE", group=RESULTS)
-    """One match, .gif if the game draws itself, .txt if it is text."""
+    """Write one match: .gif if the game renders images, .txt if it renders text."""
 
     def check(self) -> None:
-        """Raise `InputError` for a missing policy, a number of games, and a replay of no known form."""
+        """Raise `InputError` for a missing policy, a wrong number of games, or an unknown replay format."""
         super().check()
         if self.games is not None and not (self.games == 0 and self.replay):
             check_number("--games", self.games, ALLOWED_GAMES)
@@ -124,15 +124,15 @@ class SeatPayoffOptions(PayoffOptions, SeatOptions):
 
     TEXT = payoff_text(_PAYOFF_EXAMPLES)
     opponents: tuple[str, ...] = argument(("random",), metavar="O", group=WHO, split=True)
-    """Random, checkpoints and module:Name besides the snapshots (default: random), or none."""
+    """Opponents besides the snapshots: random, checkpoints, module:Name (default: random), or none."""
 
     def check_games(self) -> None:
-        """Raise `InputError` for an odd number of games: a payoff matrix is of two seats."""
+        """Raise `InputError` for an odd number of games: a payoff matrix has two seats."""
         number_of_games(self.games, 2)
 
 
 def find(name: str, opponent: bool) -> str | Path:
-    """Locate the policy of --ckpt; an opponent is found where the game is known."""
+    """Locate the policy of --ckpt; opponents are located once the game is known."""
     return name if opponent else find_checkpoint(name)
 
 
@@ -143,9 +143,9 @@ def open_players(
     device: str,
     like: NetworkSeats | None = None,
 ) -> PairedPlayers:
-    """Load the policy and its opponents; a note says where the run has no earlier policy.
+    """Load the policy and its opponents; a note says if the run has no earlier policy.
 
-    The matches are those of the policy, of `like`, or of the first policy among the opponents.
+    The game comes from the policy, from `like`, or from the first policy among the opponents.
     """
     from sparring.envs.imported.training.opponents import load_seat_policy, open_seat_player
 
@@ -170,14 +170,14 @@ def open_players(
 
 
 def _first_policy(opponents: Sequence[str], device: str) -> NetworkSeats:
-    """Return the first policy of a file among opponents without a player. Raises `InputError` without any."""
+    """Return the first opponent that is a policy file. Raises `InputError` if there is none."""
     from sparring.envs.imported.training.opponents import is_state_player, load_seat_policy
 
     for text in opponents:
         if text not in ("random", SNAPSHOTS) and not is_code(text) and not is_state_player(text):
             return load_seat_policy(find_checkpoint(text.removeprefix(SAMPLED_PREFIX)), None, device)
     named = ", ".join(opponents) or "none"
-    raise InputError(f"--opponents: {named}: name at least two players, or a run, and a policy, whose game is played")
+    raise InputError(f"--opponents: {named}: name a run, or at least two players including a policy that sets the game")
 
 
 def _earlier(player: NetworkSeats, device: str, *, deterministic: bool) -> list[SeatPlayer]:
@@ -193,7 +193,7 @@ def _earlier(player: NetworkSeats, device: str, *, deterministic: bool) -> list[
 
 
 def _game(options: SeatOptions, players: Sequence[SeatPlayer]) -> ImportedGame:
-    """Return the game of the first policy that says it. Raises `InputError` for a module that is not named."""
+    """Return the game of the first policy that names it. Raises `InputError` for a module not given with --import."""
     from sparring.envs.imported.evaluation.policy import check_modules, game_of_policy
     from sparring.envs.imported.training.opponents import NetworkSeats
 
@@ -205,43 +205,43 @@ def _game(options: SeatOptions, players: Sequence[SeatPlayer]) -> ImportedGame:
 
 
 def matches(options: SeatOptions, players: Sequence[SeatPlayer], device: str, threads: int) -> SeatMatches:
-    """Return matches of the players' game. Raises `InputError` for more than two seats where pairs are compared."""
+    """Return matches of the players' game. Raises `InputError` for more than two seats if pairs are compared."""
     return seat_matches(options, _game(options, players), device)
 
 
 def seat_matches(options: PairedOptions, game: ImportedGame, device: str) -> SeatMatches:
-    """Return matches of a game. Raises `InputError` for more than two seats where pairs are compared."""
+    """Return matches of a game. Raises `InputError` for more than two seats if pairs are compared."""
     from sparring.envs.imported.evaluation.matches import SeatMatches, seats_of
 
     seats = seats_of(game)
     if len(seats) == 2:
         return SeatMatches(game, seats, device)
-    instead = "play the run's past with eval/run.py --opponents snapshots"
+    instead = "play earlier policies with eval/run.py --opponents snapshots"
     if isinstance(options, SeatPayoffOptions):
         raise InputError(
-            f"--ckpt {options.ckpt}: {game.name} has {len(seats)} seats, and a payoff matrix is of two; {instead}"
+            f"--ckpt {options.ckpt}: {game.name} has {len(seats)} seats, but a payoff matrix needs two; {instead}"
         )
     if isinstance(options, PairedEvaluationOptions) and (options.ladder or options.hypotheses):
         name, of_two = ("ladder", "a ladder") if options.ladder else ("sprt", "the test")
-        raise InputError(f"--{name}: {game.name} has {len(seats)} seats, and {of_two} is of two; {instead}")
+        raise InputError(f"--{name}: {game.name} has {len(seats)} seats, but {of_two} needs two; {instead}")
     return SeatMatches(game, seats, device)
 
 
 def number_of_games(requested: int | None, seats: int) -> int:
-    """Return the number of games, by default `GAMES` or a little more. Raises `InputError` unless seats take turns."""
+    """Return the number of games, `GAMES` by default. Raises `InputError` unless it is a multiple of the seats."""
     up = -(-(requested or GAMES) // seats) * seats
     if requested and requested != up:
-        raise InputError(f"--games {requested}: must be a multiple of {seats}, the seats of a match; give {up}")
+        raise InputError(f"--games {requested}: must be a multiple of {seats}, the number of seats; try {up}")
     return up
 
 
 def games_of(options: SeatOptions, played: SeatMatches) -> int:
-    """Return the number of games of a cell; 0 for a replay alone."""
+    """Return the number of games per cell; 0 for only a replay."""
     return 0 if options.games == 0 else number_of_games(options.games, len(played.seats))
 
 
 def conditions(options: SeatOptions, played: SeatMatches) -> PairConditions:
-    """Return the game with its own options, and how often every seat is played."""
+    """Return the game with its options, and the number of games per seat."""
     from sparring.envs.imported.evaluation.results import COLUMNS, options_text, reward_and_moves
 
     game, seats = played.game, len(played.seats)
@@ -254,7 +254,7 @@ def conditions(options: SeatOptions, played: SeatMatches) -> PairConditions:
 
 
 def extras(options: ImportedOptions, opened: PairedPlayers, plan: Plan, played: Played) -> None:
-    """Add the results by seat, those of whole teams where seats may gain together, and the exploitability."""
+    """Add the results by seat, for whole teams in games that are not constant-sum, and the exploitability."""
     from sparring.envs.imported.evaluation.matches import SeatMatches
     from sparring.envs.imported.evaluation.results import exact_line, more_tables, sum_notes
     from sparring.envs.imported.training.opponents import RandomSeats
@@ -276,7 +276,7 @@ def extras(options: ImportedOptions, opened: PairedPlayers, plan: Plan, played: 
 
 
 def exact_values(player: NetworkSeats, game: ImportedGame, seat: int | None = None) -> dict[str, Any]:
-    """Return the exploitability of the policy and of uniform play, or of one seat; {} unless it can be traversed."""
+    """Return the exploitability of the policy and of uniform play, or of one seat; {} if it cannot be computed."""
     if game.package != "openspiel":
         return {}
     from sparring.agents.play.exploitability import policy_table
@@ -292,7 +292,7 @@ def exact_values(player: NetworkSeats, game: ImportedGame, seat: int | None = No
 
 
 def repeated(records: Sequence[SeatRecord]) -> list[str]:
-    """Return a note on opponents that played the same games again."""
+    """Return a note on opponents whose games were all identical."""
     from sparring.envs.imported.evaluation.results import repetition_notes
 
     return repetition_notes(records)
@@ -301,7 +301,7 @@ def repeated(records: Sequence[SeatRecord]) -> list[str]:
 def replays(
     options: ImportedOptions, opened: PairedPlayers, plan: Plan, played: Played
 ) -> dict[Path, Callable[[Path], None]]:
-    """Return the writer of --replay: a match with the player in the first seat."""
+    """Return the --replay writer for a match with the player in the first seat."""
     if options.replay is None:
         return {}
     from sparring.envs.imported.evaluation.matches import SeatMatches

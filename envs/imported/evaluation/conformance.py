@@ -1,7 +1,7 @@
-"""Checks of a game of another package before it is learned: interface, seeds, masks, seats, rewards, spaces, speed.
+"""Check an imported game before training: interface, seeds, masks, seats, rewards, spaces, speed.
 
-Every check returns lines with a level: `ok`, `note` for information, `fix` for a problem, with what to change. All play
-is random, from seeds; a report is reproducible except for its times.
+Every check returns lines with a level: `ok`, `note` for information, or `fix` for a problem and its remedy. All play is
+random but seeded; a report is reproducible except for its times.
 """
 
 from __future__ import annotations
@@ -36,31 +36,31 @@ CYCLES = 100
 """Steps of each of PettingZoo's own tests."""
 MATCHES = 16
 MOST_MOVES = 200_000
-"""Moves in all matches after which the play of a check ends."""
+"""Maximum number of moves in all matches of a check."""
 MOST_SECONDS = 20.0
 LARGEST_REWARD, SMALLEST_REWARD = 20.0, 0.02
-"""Spread of the sums of rewards that suits the value function and its clipping."""
+"""Range of the standard deviation of returns that suits the value function and its clipping."""
 LARGEST_FEATURE = 20.0
 HINTS = {
     "!= set()": "an agent that has ended must leave self.agents",
     "expected 5": "step returns observations, rewards, terminations, truncations and infos, a mapping of agents each",
     "expected 2": "reset returns observations and infos, a mapping of agents each",
-    "seeding": "make the spaces in __init__: those of a class or a module are the same objects in all games",
+    "seeding": "create the spaces in __init__; class and module attributes are shared by all games",
 }
-"""What parts of messages of PettingZoo's tests mean."""
+"""Advice for messages of PettingZoo's tests, by a part of the message."""
 WITH_MASKS = ("Observation space for each agent probably should be", "Observation is not a NumPy array")
-"""Warnings of PettingZoo's tests about observations with a mask beside them, which is its own form."""
+"""Warnings of PettingZoo's tests about observations with an action mask, a format that PettingZoo itself uses."""
 SLOW = 500.0
-"""Moves a second below which training waits for the game."""
+"""Moves per second below which training is bound by the game."""
 OBSERVED = 50
-"""Moves in which observations are compared with their spaces."""
+"""Number of moves in which observations are checked against their spaces."""
 PROBES = 20
-"""Illegal actions that are tried."""
+"""Number of illegal actions to try."""
 
 
 @dataclass(frozen=True)
 class CheckLine:
-    """Result of a check: its name, `OK`, `NOTE` or `FIX`, and a sentence without the full stop."""
+    """Result of a check: its name, `OK`, `NOTE` or `FIX`, and a sentence without a full stop."""
 
     check: str
     level: str
@@ -69,25 +69,25 @@ class CheckLine:
 
 @dataclass
 class RandomPlay:
-    """What random play of many matches showed. S seats, D columns of a row."""
+    """Statistics of many random matches with S seats and D columns per row."""
 
     seats: Sequence[str]
     totals: np.ndarray
-    """Sums of rewards by match and seat, float64 [G, S]."""
+    """Total rewards by match and seat, float64 [G, S]."""
     outcome: np.ndarray
-    """Bits of the seats in the lead, int64 [G]."""
+    """Leading seats as bits, int64 [G]."""
     length: np.ndarray
     """Moves, int64 [G]."""
     largest: np.ndarray
-    """Largest distance from 0 of every column of the rows seen, float32 [D]."""
+    """Largest absolute value of every observed column, float32 [D]."""
     constant: np.ndarray
-    """Columns that never changed for a seat, bool [S, D]; of a seat without decisions, all."""
+    """Columns that never changed for a seat, bool [S, D]; all columns if the seat never decided."""
     decided: np.ndarray
-    """Decisions of every seat, int64 [S]."""
+    """Number of decisions per seat, int64 [S]."""
     decisions: int
     moves: int
     seconds: float
-    """Time inside the game."""
+    """Time spent in the game."""
 
     @property
     def games(self) -> int:
@@ -96,7 +96,7 @@ class RandomPlay:
 
 
 def check_interface(game: ImportedGame) -> Iterator[CheckLine]:
-    """Run PettingZoo's own tests of the interface and of seeds; OpenSpiel tests its games itself."""
+    """Run PettingZoo's own interface and seed tests; OpenSpiel tests its games itself."""
     if game.package != "pettingzoo":
         return
     from pettingzoo import ParallelEnv
@@ -134,25 +134,25 @@ def _outside(name: str, test: Callable[[], object]) -> Iterator[CheckLine]:
 
 
 def check_seeds(game: ImportedGame, seed: int) -> Iterator[CheckLine]:
-    """Play the same matches twice, and others, with the same actions."""
+    """Play matches of equal and of different seeds with the same actions, and compare them."""
     first, repeated, other = (_trace(game, number) for number in (seed, seed, seed + 1))
     if first == repeated:
-        yield CheckLine("seeds", OK, "matches of one seed and the same actions are the same, move by move")
+        yield CheckLine("seeds", OK, "matches with the same seed and actions are identical")
     else:
         move = next(number for number, (a, b) in enumerate(zip(first, repeated, strict=False)) if a != b)
         yield CheckLine(
             "seeds",
             FIX,
-            f"two matches of one seed differ from move {move} on: draw all chance from a generator that reset(seed) "
-            "seeds; runs cannot be repeated or resumed exactly otherwise",
+            f"two matches with the same seed differ from move {move} on: draw all random numbers from a generator that "
+            "reset(seed) seeds; otherwise runs cannot be repeated or resumed exactly",
         )
         return
-    chance = "other seeds give other matches" if first != other else "has no chance: its seed changes nothing"
+    chance = "different seeds lead to different matches" if first != other else "is deterministic"
     yield CheckLine("seeds", NOTE, chance)
 
 
 def _trace(game: ImportedGame, seed: int, moves: int = 60) -> list[bytes]:
-    """Return what each of the first moves showed and paid in a few matches."""
+    """Return the observations and rewards of the first moves in a few matches."""
     batch = game.batch(3, seed)
     player, memory = RandomSeats(batch.contract), torch.zeros(0, 0)
     trace = []
@@ -172,9 +172,9 @@ def _random_actions(batch: MatchBatch, player: RandomSeats, memory: Tensor) -> T
 
 
 def play_randomly(game: ImportedGame, games: int, seed: int, seats: Sequence[str]) -> RandomPlay:
-    """Play `games` matches, fewer if they take longer than `MOST_SECONDS` or `MOST_MOVES`.
+    """Play `games` matches, or fewer if they take longer than `MOST_SECONDS` or `MOST_MOVES`.
 
-    Raises `InputError` for what the game must not do, with the move and the seed.
+    Raises `InputError` with the move and the seed if the game breaks its interface.
     """
     batch = game.batch(MATCHES, seed)
     player, memory = RandomSeats(batch.contract, seed=seed), torch.zeros(0, 0)
@@ -220,48 +220,48 @@ def play_randomly(game: ImportedGame, games: int, seed: int, seats: Sequence[str
 
 
 def check_ends(play: RandomPlay) -> Iterator[CheckLine]:
-    """Tell how long matches are, and whether they end."""
+    """Report how long matches are and whether they end."""
     if not play.games:
         none = f"no match ended within {play.moves // MATCHES:,} moves of random play"
-        slow = f", in {MOST_SECONDS:.0f} seconds: rewards and seats are not checked; try a lower limit of moves"
+        slow = f", in {MOST_SECONDS:.0f} seconds: rewards and seats were not checked; try a lower move limit"
         endless = play.moves >= MOST_MOVES
-        yield CheckLine("length", FIX if endless else NOTE, none + (": add a limit of moves" if endless else slow))
+        yield CheckLine("length", FIX if endless else NOTE, none + (": add a move limit" if endless else slow))
         return
     low, mean, high = play.length.min(), play.length.mean(), play.length.max()
     yield CheckLine("length", OK, f"{low} to {high} moves, {mean:.1f} on average, in {play.games} random matches")
 
 
 def check_rewards(play: RandomPlay) -> Iterator[CheckLine]:
-    """Tell the scale of the rewards, and whether what one seat gains another loses."""
+    """Report the scale of the rewards and whether the game is constant-sum."""
     totals = play.totals
     if not totals.any():
         yield CheckLine(
             "rewards",
             FIX,
-            f"no seat was ever rewarded in {play.games} random matches: nothing can be learned from them",
+            f"no seat received a reward in {play.games} random matches, so nothing can be learned from them",
         )
         return
     spread, mean = float(totals.std()), float(np.abs(totals.mean(0)).max())
-    scale = f"sums of a match from {totals.min():g} to {totals.max():g}, deviation {spread:.3g}"
+    scale = f"total per match from {totals.min():g} to {totals.max():g}, standard deviation {spread:.3g}"
     if max(spread, mean) > LARGEST_REWARD or 0 < spread < SMALLEST_REWARD:
         factor = 1.0 / max(spread, mean)
-        yield CheckLine("rewards", FIX, f"{scale}: scale rewards by about {factor:.1g}, to sums near 1")
+        yield CheckLine("rewards", FIX, f"{scale}: scale rewards by about {factor:.1g}, for totals near 1")
     else:
         yield CheckLine("rewards", OK, scale)
     sums = totals.sum(1)
     if constant_sum(totals):
-        yield CheckLine("zero sum", OK, f"the seats' sums add up to {sums[0]:g} in every match")
+        yield CheckLine("zero sum", OK, f"the seats' totals add up to {sums[0]:g} in every match")
     else:
         yield CheckLine(
             "zero sum",
             NOTE,
-            f"the seats' sums add up to {sums.min():g} to {sums.max():g}: seats may gain together, and the seat in the "
-            "lead need not be the one that does best; see mean rewards beside win rates",
+            f"the seats' totals add up to {sums.min():g} to {sums.max():g}: the game is not constant-sum, and the "
+            "leading seat need not have done best; compare mean rewards as well as win rates",
         )
 
 
 def check_seats(play: RandomPlay, roles: Sequence[int], *, alike: bool) -> Iterator[CheckLine]:
-    """Tell how often each seat leads under random play, and which share a policy; `alike` if all could."""
+    """Report how often each seat leads in random play and which seats share a policy; `alike` if all could."""
     count = len(play.seats)
     leads = np.array([(play.outcome == 1 << seat).mean() for seat in range(count)])
     means = play.totals.mean(0)
@@ -276,14 +276,14 @@ def check_seats(play: RandomPlay, roles: Sequence[int], *, alike: bool) -> Itera
     kinds = sorted({tuple(seat for seat in range(count) if roles[seat] == role) for role in roles})
     for name, decisions in zip(play.seats, play.decided, strict=True):
         if not decisions:
-            text = f"{name} never decided in {play.games} random matches: does the game pass it the turn?"
+            text = f"{name} never decided in {play.games} random matches: does it ever get a turn?"
             yield CheckLine("seats", FIX, text)
     if count == 1:
-        yield CheckLine("seats", NOTE, "has one player and so no opponent: a game of Gymnasium is env=gymnasium")
+        yield CheckLine("seats", NOTE, "has only one player; for a Gymnasium environment use env=gymnasium")
     if len(kinds) > 1:
         named = "; ".join(", ".join(play.seats[seat] for seat in kind[:4]) for kind in kinds)
-        share = "; all have equal spaces, so with 'env.roles=[*]' they share a policy" if alike else ""
-        yield CheckLine("roles", NOTE, f"{len(kinds)} roles with an actor and a critic each: {named}{share}")
+        share = "; all have equal spaces and can share a policy with 'env.roles=[*]'" if alike else ""
+        yield CheckLine("roles", NOTE, f"{len(kinds)} roles, each with an actor and a critic: {named}{share}")
     if play.games >= 50:
         yield from _lopsided(play, leads)
 
@@ -294,20 +294,20 @@ def _lopsided(play: RandomPlay, leads: np.ndarray) -> Iterator[CheckLine]:
         yield CheckLine(
             "seats",
             FIX,
-            f"{play.seats[best]} leads nearly always, whatever is played: check that rewards belong to the seats that "
-            "earned them, or let env.outcome say who leads",
+            f"{play.seats[best]} leads nearly always, whatever is played: check that rewards go to the seats that "
+            "earned them, or set env.outcome to decide who leads",
         )
     elif leads.sum() == 0:
         yield CheckLine(
             "seats",
             NOTE,
-            "no match had a single leader: win rates will be 0 and draws all, so judge by mean rewards, or let "
-            "env.outcome=module:function say who leads",
+            "no match had a single leader, so every match will be a draw: compare mean rewards, or set "
+            "env.outcome=module:function to decide who leads",
         )
 
 
 def check_spaces_seen(play: RandomPlay, contract: dict[str, Any]) -> Iterator[CheckLine]:
-    """Tell what a network will see and do."""
+    """Report the network's observations and actions."""
     sizes = alternatives(contract["categorical"])
     acts = (
         f"{len(sizes)} choice(s) among {', '.join(map(str, sizes))}"
@@ -320,7 +320,7 @@ def check_spaces_seen(play: RandomPlay, contract: dict[str, Any]) -> Iterator[Ch
     count = contract["obs_dim"] - (sum(sizes) if contract["masked"] else 0) - (len(set(contract["roles"])) > 1)
     picture = contract["picture"]
     suffix = f", with {picture_text(picture, chosen_encoder(BY_SIZE, Picture(*picture)))}" if picture else ""
-    yield CheckLine("spaces", OK, f"sees {count} numbers{suffix}; acts by {acts} {masks}")
+    yield CheckLine("spaces", OK, f"observes {count} numbers{suffix}; actions: {acts} {masks}")
     largest = play.largest[:count]
     if largest.max(initial=0.0) > LARGEST_FEATURE:
         column = int(largest.argmax())
@@ -329,39 +329,39 @@ def check_spaces_seen(play: RandomPlay, contract: dict[str, Any]) -> Iterator[Ch
         )
     constant = play.constant[:, :count]
     idle = int(constant.all(0).sum())
-    # a seat of one decision a match, as in a matrix game, has nothing to observe
+    # A seat with one decision per match, as in a matrix game, has nothing to observe.
     blind = constant.all(1) & (play.decided > play.games + MATCHES)
     if idle == count and blind.any():
         yield CheckLine(
             "spaces",
             FIX,
-            f"every seat observed the same in all of its {play.decisions:,} decisions, so nothing can be learned from "
-            "it: does the game need an option, such as render_mode=rgb_array, to show itself?",
+            f"every seat had the same observation in all of its {play.decisions:,} decisions, so nothing can be "
+            "learned from it: does the game need an option such as render_mode=rgb_array?",
         )
         return
     for seat in np.flatnonzero(blind).tolist():
-        text = f"{play.seats[seat]} observed the same in all of its {play.decided[seat]:,} decisions"
-        yield CheckLine("spaces", FIX, f"{text}, so it cannot learn from it: show that seat the game, too")
+        text = f"{play.seats[seat]} had the same observation in all of its {play.decided[seat]:,} decisions"
+        yield CheckLine("spaces", FIX, f"{text}, so it cannot learn from it: give that seat an observation of the game")
     if idle:
         yield CheckLine("spaces", NOTE, f"{idle} of {count} columns never changed in {play.decisions:,} decisions")
 
 
 def check_observations(game: ImportedGame, seed: int) -> Iterator[CheckLine]:
-    """Tell the first observation outside its space; training takes it if it has the right number of numbers."""
+    """Report the first observation outside its space; training accepts it if its size is right."""
     batch = game.batch(1, seed)
     match, player, memory = batch.match(0), RandomSeats(batch.contract, seed=seed), torch.zeros(0, 0)
     for _ in range(OBSERVED):
         for seat in match.deciding():
             space, observed = match.observation_spaces[seat], match.observe(seat)
-            if isinstance(space, Dict):  # without the mask beside it
+            if isinstance(space, Dict):  # without its mask
                 observed = {key: observed[key] for key in space.spaces}
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 inside = space.contains(observed)
             if not inside:
                 dtype = f" of {observed.dtype}" if isinstance(observed, np.ndarray) else ""
-                text = f"{match.seats[seat]} observed {one_line(str(observed))[:100]}{dtype}, which is not in {space}"
-                yield CheckLine("spaces", NOTE, f"{text}: give it the space's bounds and type")
+                text = f"{match.seats[seat]} observed {one_line(str(observed))[:100]}{dtype}, outside of {space}"
+                yield CheckLine("spaces", NOTE, f"{text}: match the bounds and dtype of the space")
                 batch.close()
                 return
         batch.step(_random_actions(batch, player, memory))
@@ -369,15 +369,15 @@ def check_observations(game: ImportedGame, seed: int) -> Iterator[CheckLine]:
 
 
 def check_speed(play: RandomPlay) -> Iterator[CheckLine]:
-    """Tell how many moves the game makes in a second."""
+    """Report how many moves the game makes per second."""
     rate = play.moves / max(play.seconds, 1e-9)
-    text = f"{rate:,.0f} moves a second in one process, {1e6 / rate:,.0f} microseconds each"
+    text = f"{rate:,.0f} moves per second in one process, {1e6 / rate:,.0f} microseconds each"
     slow = f"{text}: a million moves take {1e6 / rate / 60:.0f} minutes; env.workers=N steps matches in N processes"
     yield CheckLine("speed", NOTE if rate < SLOW else OK, slow if rate < SLOW else text)
 
 
 def check_twin(game: ImportedGame) -> Iterator[CheckLine]:
-    """Tell whether OpenSpiel has the game of PettingZoo under equal rules, and how much faster."""
+    """Report whether OpenSpiel has an equal game, and how much faster it is."""
     twin = find_twin(game.id) if game.package == "pettingzoo" else None
     if twin is None:
         return
@@ -387,35 +387,35 @@ def check_twin(game: ImportedGame) -> Iterator[CheckLine]:
         yield CheckLine("twin", NOTE, f"OpenSpiel's {twin.name}: {error}")
         return
     if tested.difference:
-        text = f"OpenSpiel's {twin.name} is not its equal, and is not played: {tested.difference}"
+        text = f"OpenSpiel's {twin.name} differs and is not used: {tested.difference}"
         yield CheckLine("twin", NOTE, text)
     else:
-        faster = f"{tested.faster:.1f} times as fast; training plays it, but for env.twin=off"
+        faster = f"{tested.faster:.1f} times as fast; training uses it unless env.twin=off"
         yield CheckLine("twin", OK, f"{described(tested)}, {faster}")
 
 
 def check_masks(
     game: ImportedGame, play: RandomPlay, contract: dict[str, Any], seed: int, remarks: Sequence[str] = ()
 ) -> Iterator[CheckLine]:
-    """Tell whether `step` accepts what masks allow, which random play has shown, and refuses what they forbid."""
+    """Report whether `step` accepts the actions that masks allow and refuses those they forbid."""
     yield from (CheckLine("masks", FIX, remark) for remark in remarks)
     if not contract["masked"]:
-        yield CheckLine("masks", OK, f"step accepted {play.decisions:,} random decisions; the game has no masks")
+        yield CheckLine("masks", OK, f"step accepted {play.decisions:,} random actions; the game has no masks")
         return
-    # OpenSpiel's games check their actions, and print what they refuse.
+    # OpenSpiel games check their actions and print those they refuse.
     accepted, tried = (0, 0) if game.package == "openspiel" else _probe(game, seed)
-    yield CheckLine("masks", OK, f"step accepted {play.decisions:,} random decisions that masks allow")
+    yield CheckLine("masks", OK, f"step accepted {play.decisions:,} random actions that the masks allow")
     if accepted:
         yield CheckLine(
             "masks",
             NOTE,
-            f"step also accepted {accepted} of {tried} actions that masks forbid: nothing guards the game from players "
-            "that ignore masks; policies here never do",
+            f"step also accepted {accepted} of {tried} actions that the masks forbid: the game is not protected from "
+            "players that ignore masks; Sparring policies never do",
         )
 
 
 def _probe(game: ImportedGame, seed: int) -> tuple[int, int]:
-    """Try forbidden actions; return how many were accepted without an error or an end, and how many were tried."""
+    """Try forbidden actions; return the number accepted without an error or the match ending, and the number tried."""
     random, accepted, tried = np.random.default_rng(seed), 0, 0
     for number in range(PROBES):
         match = game.match()
@@ -435,7 +435,7 @@ def _probe(game: ImportedGame, seed: int) -> tuple[int, int]:
                     warnings.simplefilter("ignore")
                     match.step(actions | {seat: forbidden})
                 accepted += not match.over
-            except Exception:  # whatever the game raises is a refusal
+            except Exception:  # any exception counts as a refusal
                 pass
         match.close()
     return accepted, tried
@@ -446,7 +446,7 @@ def _random_moves(match: Any, random: np.random.Generator) -> dict[int, Any]:
 
 
 def _forbidden(match: Any, seat: int, random: np.random.Generator) -> Any:
-    """Draw an action that the mask of a single choice forbids; or return None."""
+    """Draw an action that the mask of a single choice forbids, or return None."""
     mask, space = match.mask(seat), match.action_spaces[seat]
     if mask is None or not hasattr(space, "n") or not (mask == 0).any():
         return None
@@ -454,7 +454,7 @@ def _forbidden(match: Any, seat: int, random: np.random.Generator) -> Any:
 
 
 def check_game(game: ImportedGame, games: int, seed: int) -> list[CheckLine]:
-    """Run all checks that need no training. Raises `ConfigError` for what is not a game."""
+    """Run all checks that need no training. Raises `ConfigError` if `game` is not a game."""
     batch = game.batch(1, seed)
     contract, match = dict(batch.contract), batch.match(0)
     seats = tuple(match.seats)

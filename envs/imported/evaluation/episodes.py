@@ -1,4 +1,4 @@
-"""Evaluate a policy in a Gymnasium environment: `python eval/run.py --ckpt RUN`, for a RUN trained in one.
+"""Evaluate a policy in a Gymnasium environment: `python eval/run.py --ckpt RUN`.
 
 Plays episodes with the deterministic policy and prints returns and lengths. Observations are normalized with the
 training statistics stored in the checkpoint; rewards are not normalized. Writes eval.json and eval.md next to the
@@ -51,12 +51,12 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 EPISODES = "[2, 1000000]"
 MEANS = ("return", "length")
-"""What is measured of episodes."""
-ALONE = "players do not meet in environments of Gymnasium; compare returns with eval/seeds.py RUN RUN"
+"""Measured quantities of an episode."""
+ALONE = "Gymnasium environments have a single player; compare returns with eval/seeds.py RUN RUN"
 COPIES = 10
 """Number of parallel environments. Episodes are split evenly among them, so short ones are not favoured."""
 MOST_LEFT_OUT = 10
-"""Episodes that are not finite, for each one asked for, before the evaluation ends."""
+"""Non-finite episodes allowed per requested episode before the evaluation stops."""
 FPS = 30
 """Frames per second if the environment does not specify render_fps."""
 
@@ -78,34 +78,34 @@ class EpisodeOptions(DuelEvaluationOptions):
     ABSENT: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("--opponents", "--ladder", "--anchor", "--sprt"), ALONE),
         "--games": "counts matches; give --episodes",
-        "--regimes": "an environment has the parameters that it is registered with; register others under other ids",
-        "--replay": "is of games for several; give --video",
+        "--regimes": "an environment uses its registered parameters; register other parameters under another id",
+        "--replay": "applies to multi-player games; use --video",
     }
     OUTPUTS: ClassVar[Sequence[str]] = ("video",)
     MISSING: ClassVar[str] = "give a path, a run's name, or final.pt for the newest run"
     TEXT = CommandText(
         "eval/run.py",
-        "Play episodes of an environment registered with Gymnasium with the deterministic policy that was trained in "
-        "it, and print returns and lengths. eval.json and eval.md are written beside final.pt.",
+        "Play episodes of a registered Gymnasium environment with the deterministic policy that was trained in "
+        "it, and print returns and lengths. Write eval.json and eval.md next to final.pt.",
         _EXAMPLES,
         env="gymnasium",
     )
     ckpt: str = argument("", metavar="C", group=WHO)
     """A path (.pt, .onnx or a .zip of Stable-Baselines3), a run's name, or final.pt (the newest run's)."""
     id: str = argument("", metavar="ID", group=WHO)
-    """The environment of a zip or a model that does not name it, such as CartPole-v1."""
+    """The environment of a zip or model that does not name one, such as CartPole-v1."""
     episodes: int = argument(100, EPISODES, metavar="N", group=CONDITIONS)
     """Number of episodes."""
     seed: int = argument(0, SEED, metavar="N", group=CONDITIONS)
     """Seed of the environments (default: 0)."""
     module: str = argument("", metavar="MODULE", group=CONDITIONS, flags=["--import"])
-    """Import it to register the policy's environment."""
+    """Module that registers the policy's environment."""
     video: Path | None = argument(None, metavar="GIF", group=RESULTS)
-    """The first episode as a picture."""
+    """Write the first episode as an animated GIF."""
 
     opponents: tuple[str, ...] = ()
     require: tuple[str, ...] = argument((), metavar="R", group=RESULTS, repeat=True)
-    """Least mean, as in "return>=195" or "length>=100"; repeatable."""
+    """Minimum mean, as in "return>=195" or "length>=100"; repeatable."""
     anchor: str | None = None
     stochastic: bool = False
     ladder: bool = False
@@ -117,13 +117,13 @@ class EpisodeOptions(DuelEvaluationOptions):
     workers: int = 1
 
     def check(self) -> None:
-        """Raise `InputError` for a missing policy, and a video of another form."""
+        """Raise `InputError` for a missing policy or an unknown video format."""
         super().check()
         check_suffix("--video", self.video, ".gif")
         self.check_opponents(())
 
     def check_opponents(self, names: Sequence[str], regimes: Sequence[str] = ()) -> None:
-        """Raise `InputError` for a requirement of what is not measured."""
+        """Raise `InputError` for a requirement on an unknown quantity."""
         for text in self.require:
             Requirement.parse(text, means=MEANS)
 
@@ -180,11 +180,11 @@ class Episodes(Matches):
         return EpisodeRecord(player.name, dict(zip(MEANS, columns, strict=True))), []
 
     def stated(self) -> dict[str, Any]:
-        """Return nothing: the policy says all."""
+        """Return nothing: the policy determines the game."""
         return {}
 
     def identity(self, player: EpisodePlayer) -> tuple[Any, Path | None] | None:
-        """Return environment and file; None for code and for statistics beside a zip, which may have changed."""
+        """Return environment and file; None for code and for statistics next to a zip, since these may have changed."""
         env_id = str(player.checkpoint.contract["id"])
         return None if ":" in env_id or player.path.suffix not in FILES else (env_id, player.path)
 
@@ -224,7 +224,7 @@ def make_envs(
     from sparring.envs.imported.config import GymnasiumEnvConfig, GymnasiumRunConfig
     from sparring.envs.imported.training.gymnasium import GymnasiumEnvs, check_version
 
-    stored = checkpoint.training.get("config")  # policies of other programs have none
+    stored = checkpoint.training.get("config")  # policies of other libraries have none
     foreign = GymnasiumRunConfig(env=GymnasiumEnvConfig(id=checkpoint.contract["id"]))
     config = foreign if stored is None else from_stored(stored)
     if not isinstance(config, GymnasiumRunConfig) or config.env.id != checkpoint.contract["id"]:
@@ -316,7 +316,7 @@ def _load(
     if not (env_id or named):
         raise InputError(f"{path}: does not name its environment; add --id, as in --id CartPole-v1")
     if env_id and named not in ("", env_id):
-        raise InputError(f"--id {env_id}: {path} is of {named}; leave it out")
+        raise InputError(f"--id {env_id}: {path} belongs to {named}; leave it out")
     if not env_id:  # a typed id allows its code
         _check_module(path, named, module)
     return load_foreign(path, device, env_id or named, stated, vecnormalize)
@@ -334,7 +334,7 @@ def _own(path: Path, device: str) -> Checkpoint:
     checkpoint = load_checkpoint(path, device)
     _check_game(path, checkpoint.contract["id"])
     if "normalizer" not in checkpoint.contract or "config" not in checkpoint.training:
-        raise InputError(f"{path}: does not say how {checkpoint.contract['id']} was shown to it; train a new policy")
+        raise InputError(f"{path}: does not store how {checkpoint.contract['id']} was observed; train a new policy")
     trained = trained_env(checkpoint.training["config"])
     if trained != checkpoint.contract["id"]:
         raise InputError(
@@ -371,11 +371,11 @@ def load_episode_policy(path: Path, device: str, module: str = "") -> LoadedPoli
 
 
 def _check_module(path: Path, env_id: str, allowed: str) -> None:
-    """Refuse to import a module that only the file names, because importing runs its code."""
+    """Raise `InputError` for a module that only the file names, because importing it runs its code."""
     module, colon, _ = env_id.partition(":")
     if colon and module not in (allowed, OWN):
         raise InputError(
-            f"{path}: plays {env_id}, and making that runs the code of the module "
+            f"{path}: plays {env_id}, and creating that environment runs the code of the module "
             f"{module}; if you trust it, add --import {module}"
         )
     if allowed and not colon:

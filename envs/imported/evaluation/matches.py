@@ -1,4 +1,4 @@
-"""Matches of a game of another package, in which one player has a seat, and the other player all other seats.
+"""Matches of an imported game: one player has a seat, and the opponent has all other seats.
 
 The seat changes from game to game.
 """
@@ -21,7 +21,7 @@ from sparring.eval.paired.evaluation import Cell, Matches
 
 @dataclass(frozen=True)
 class SeatMatches(Matches):
-    """Matches of an imported game. In those of a team a player has all seats."""
+    """Matches of an imported game. In team matches one player has all seats."""
 
     game: ImportedGame
     seats: tuple[str, ...]
@@ -56,7 +56,7 @@ class SeatMatches(Matches):
         return {"game": asdict(self.game), "team": self.team}
 
     def identity(self, player: SeatPlayer) -> tuple[Any, Path | None] | None:
-        """Return how a policy decides and its file; None for code, also of the game, that may have changed."""
+        """Return how a policy decides and its file; None for code, including the game's, that may have changed."""
         if self.game.modules or not isinstance(player, NetworkSeats | RandomSeats):
             return None
         path = getattr(player, "path", None)

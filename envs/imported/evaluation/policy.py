@@ -1,7 +1,7 @@
-"""A policy of an imported game and the matches in which it plays, from its file, and one of them drawn as a replay.
+"""Load a policy of an imported game and its matches from a file, and draw one match as a replay.
 
-The file names the game. Making one runs the code of a module, and so does a function that decides who leads. Except
-for the packages' own games (`envs.imported.config.module_of_game`), it is imported only if the command line names it.
+The file names the game. Creating the game or its outcome function runs the code of a module. Except for the packages'
+own games (`envs.imported.config.module_of_game`), the command line must name the module.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sparring.envs.imported.training.opponents import MatchSeats, NetworkSeats, 
 
 @dataclass(frozen=True)
 class ImportedGame:
-    """A game of a package with its options, as a run's `env` has them."""
+    """A game of a package with its options, as in a run's `env`."""
 
     package: str
     id: str
@@ -46,7 +46,7 @@ class ImportedGame:
 
     @property
     def modules(self) -> list[str]:
-        """Modules whose code runs when a match is made and counted, except for the packages' own games.
+        """Modules whose code runs when a match is created and scored, except for the packages' own games.
 
         Then options as NAME=TEXT that may name a file, which the game reads or writes.
         """
@@ -55,7 +55,7 @@ class ImportedGame:
         return [module for module in dict.fromkeys(modules) if module]
 
     def batch(self, games: int, seed: int) -> MatchBatch:
-        """Make `games` matches, which begin with `seed`. Raises `ConfigError` for what is not a game."""
+        """Create `games` matches, starting at `seed`. Raises `ConfigError` if this is not a game."""
         return make_batch(
             self.package,
             self.id,
@@ -68,7 +68,7 @@ class ImportedGame:
         )
 
     def match(self, render_mode: str | None = None) -> ImportedMatch:
-        """Make one match that is drawn in `render_mode`. Raises `ConfigError` for what is not a game."""
+        """Create one match rendered in `render_mode`. Raises `ConfigError` if this is not a game."""
         return make_match(self.package, self.id, self.kwargs, render_mode, observation=self.observation)
 
     def rows(self, match: ImportedMatch) -> SeatRows:
@@ -79,7 +79,7 @@ class ImportedGame:
 def load_policy(
     path: Path, device: str | torch.device, modules: Sequence[str] = (), *, deterministic: bool = True
 ) -> tuple[NetworkSeats, ImportedGame]:
-    """Load the policy in the file `path`, and its game, which may import `modules`.
+    """Load the policy in the file `path` and its game; the game may import `modules`.
 
     Raises `InputError` for a file that cannot be used, a policy of another kind of game, and a game that would import
     another module.
@@ -106,12 +106,12 @@ def game_of_policy(player: NetworkSeats) -> ImportedGame:
 
 
 def check_modules(path: Path | str, game: ImportedGame, allowed: Sequence[str]) -> None:
-    """Refuse to import a module that only a file names, because importing runs its code, or to open such a file."""
+    """Raise `InputError` for a module or file that only a policy file names: importing a module runs its code."""
     missing = [module for module in game.modules if module not in allowed]
     if missing:
         opens = "may read or write the file in" if "=" in missing[0] else "runs the code of the module"
         raise InputError(
-            f"{path}: plays {game.name}, and making that {opens} {missing[0]}; if you trust it, add --import "
+            f"{path}: plays {game.name}, and creating that game {opens} {missing[0]}; if you trust it, add --import "
             f"{shlex.join(game.modules)}"
         )
     if extra := [module for module in allowed if module not in game.modules]:
@@ -147,10 +147,10 @@ class LoadedSeatPolicy:
         mask: Any = None,
         seat: int | str = 0,
     ) -> tuple[Any, np.ndarray]:
-        """Return the action of `seat`, by number or name, and the state to give with its next observation.
+        """Return the action of `seat`, by number or name, and the state to pass with its next observation.
 
         `observation` is one of the seat's space, and `mask` its legal actions; an observation of PettingZoo with
-        both, {"observation": ..., "action_mask": ...}, is taken as it is. `state` is None where an episode begins.
+        both, {"observation": ..., "action_mask": ...}, is accepted as is. `state` is None at the start of an episode.
         """
         number = self.seats.index(seat) if isinstance(seat, str) else seat
         if mask is None and isinstance(observation, Mapping) and "action_mask" in observation:
@@ -183,11 +183,11 @@ def load_imported_policy(path: Path, device: str, module: str = "") -> LoadedSea
 MODES = {".gif": "rgb_array", ".txt": "ansi"}
 """Render modes of PettingZoo by the suffix of a replay."""
 FRAME_MS, FASTEST_MS = 500, 125
-"""Time that a picture is shown, and the least in a match of many moves."""
+"""Time for which a picture is shown, and the minimum in a match with many moves."""
 WHOLE_MS = 20_000
-"""Time of a match, about: where it has many moves, pictures pass faster, and then only every n-th is kept."""
+"""Approximate time of a match: with many moves, pictures are shown for less time, and then only every n-th is kept."""
 WIDEST, COLOURS = 360, 64
-"""Pixels and colours of a picture, at most, for pages that load fast."""
+"""Maximum pixels and colours of a picture, to keep pages small."""
 
 
 def write_replay(path: Path, game: ImportedGame, players: list[SeatPlayer], seed: int) -> None:
@@ -266,9 +266,9 @@ def _drawn(match: ImportedMatch, game: ImportedGame, mode: str) -> Any:
         frame = match.render()
     except ImportError:
         raise
-    except Exception as error:  # some games draw in one of their modes only
+    except Exception as error:  # some games render in only one of their modes
         raise InputError(f"--replay: {game.name} cannot draw itself here: {raised(error)}; {fix}") from error
     if isinstance(frame, str) != (mode == "ansi") or frame is None:
         kind = "nothing" if frame is None else "text" if isinstance(frame, str) else "pictures"
         raise InputError(f"--replay: {game.name} draws {kind} here; {fix}")
-    return frame if isinstance(frame, str) else np.array(frame, dtype=np.uint8)  # it may draw on the same one again
+    return frame if isinstance(frame, str) else np.array(frame, dtype=np.uint8)  # the game may reuse the array

@@ -1,7 +1,7 @@
-"""Best responses to a policy of an imported game: one policy, whose seats the learner has equally often.
+"""Best responses to a policy of an imported game. The learner plays each seat equally often.
 
-In a game that pays more than wins, mean rewards say more than win rates. In one that can be traversed, the exact
-exploitability is beside them, which no best response can pass.
+If rewards are more than win or loss, mean rewards are more informative than win rates. In games small enough to
+traverse, the report adds the exact exploitability, an upper bound for every best response.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ LEARNING = (
     *("ppo.entropy_coefficient=0.03", "ppo.final_entropy_fraction=0.1"),
     *("phases.0.scripted_start=1.0", "phases.0.scripted_end=1.0"),
 )
-"""A best response is pure and plays one seat; OpenSpiel's run file is made for mixed strategies of all seats."""
+"""A best response is pure and plays one seat; OpenSpiel's run file is for mixed strategies in all seats."""
 
 
 def read(responses: ResponseGame, text: str, options: ResponseOptions) -> Target:
@@ -102,7 +102,7 @@ def game_settings(game: ImportedGame, seats: int) -> list[str]:
 
 
 def read_foreign(responses: ResponseGame, text: str, options: ResponseOptions) -> Target:
-    """Read a player of others in a game, and ask it for some decisions twice. Raises `InputError`."""
+    """Read an external player in a game, and query some decisions twice. Raises `InputError`."""
     for module in options.modules:
         named_module(module, f"--import {module}")  # registers a game in Python
     game = game_of_others(options)
@@ -136,14 +136,14 @@ def read_foreign(responses: ResponseGame, text: str, options: ResponseOptions) -
 
 
 def seats_of_player(player: CheckedPlayer | RowPlayer, label: str, *, sampled: bool) -> SeatPlayer:
-    """Return a player of others as an opponent of runs."""
+    """Return an external player as an opponent for runs."""
     if isinstance(player, RowPlayer):
         return player.seats(sampled)
     return StateSeats(player if sampled else player.likeliest, label)
 
 
 def game_of_others(options: ResponseOptions) -> ImportedGame:
-    """Return the game of players of others; one of PettingZoo has the options of the runs."""
+    """Return the game of external players; a PettingZoo game has the options of the runs."""
     if options.env != PETTINGZOO:
         if options.id.startswith(f"{PETTINGZOO}."):
             raise InputError(f"--id {options.id}: is a game of PettingZoo; add --env {PETTINGZOO}")
@@ -166,7 +166,7 @@ def rounded_steps(kind: type[NamedOpponentsRunConfig], settings: Sequence[str], 
 def facts(
     options: ResponseOptions, targets: Sequence[Target], runs: Sequence[Any], labels: Sequence[str]
 ) -> tuple[dict[str, Any], str]:
-    """Return the game, the mean rewards of the best responses, and exact values where there are some; and text."""
+    """Return the game, the mean rewards of the best responses, exact values if available, and text."""
     if targets[0].player is not None:
         return foreign_facts(options, targets)
     player, game = load_policy(Path(targets[0].against), "cpu", options.modules)
@@ -189,7 +189,7 @@ def facts(
 def exact_mixture(options: ResponseOptions, targets: Sequence[Target], game: ImportedGame) -> dict[str, Any]:
     """Return the exploitability of several players as one policy, and of uniform play, as `exact_values` does.
 
-    Without any of a game that cannot be traversed, and of draws that an ONNX model does not give.
+    Empty if the game cannot be traversed, or for sampled actions of an ONNX model.
     """
     tree = game_tree(game.id, game.kwargs, game.observation, game.roles) if game.package == "openspiel" else None
     if tree is None:
@@ -204,7 +204,7 @@ def exact_mixture(options: ResponseOptions, targets: Sequence[Target], game: Imp
 
 
 def exact_text(about: Mapping[str, Any], noun: str, seat: int | None) -> str:
-    """Return exact values in words, empty without any."""
+    """Describe exact values; empty without any."""
     exact = about.get("exploitability", {})
     ways = {
         "sampled": f"on the {noun} as it acts",
@@ -225,7 +225,7 @@ def _last_reward(folder: Path, labels: Sequence[str]) -> float | None:
 
 
 def states(options: ResponseOptions, targets: Sequence[Target], sampled: bool) -> StateGame:
-    """Return the game with copies of states, and the policy's choices in them, sampled or its likeliest.
+    """Return the game with copyable states, and the policy on them, sampling or greedy.
 
     Raises `InputError` for a game of PettingZoo, and one without texts of information states.
     """
@@ -253,7 +253,7 @@ def seated(options: ResponseOptions, file: Path) -> StatePolicy:
 
 
 def clone(options: ResponseOptions, targets: Sequence[Target], sampled: bool, folder: Path) -> str:
-    """Imitate players of others, unless the folder has the clone; return its file."""
+    """Clone external players unless the folder has the clone; return its file."""
     file = folder / f"clone-{STOCHASTIC if sampled else DETERMINISTIC}.pt"
     if not file.is_file():
         config = load_kind(ImportedRunConfig, [*targets[0].settings, *options.options])
@@ -263,9 +263,9 @@ def clone(options: ResponseOptions, targets: Sequence[Target], sampled: bool, fo
 
 
 def foreign_facts(options: ResponseOptions, targets: Sequence[Target]) -> tuple[dict[str, Any], str]:
-    """Return the game of players of others, and their exact exploitability where it can be computed; and text.
+    """Return the game of external players, their exact exploitability if it can be computed, and text.
 
-    Raises `InputError` for a player that has changed, since no figure is then of one policy.
+    Raises `InputError` for a player that has changed, since the figures would mix policies.
     """
     game = game_of_others(options)
     about: dict[str, Any] = {"env": game.name}

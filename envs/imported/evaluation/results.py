@@ -1,11 +1,11 @@
-"""Results of a policy in an imported game, against each opponent: as a table, and as the content of eval.json.
+"""Results of a policy in an imported game against each opponent, as a table and as the content of eval.json.
 
-Games begin from their own seeds and are independent trials. Scores and win rates have the intervals of
+Games start from their own seeds and are independent trials. Scores and win rates have the intervals of
 `curriculum/score.py`, mean rewards Student's t intervals. Two deterministic players of a game without chance repeat the
 same game for each seat. The intervals are then meaningless, and the table says so.
 
-Where the sum of all seats' rewards differs between games, seats may gain together, and wins say little. The policy in
-all seats is then compared with random play in all seats by the mean reward of a seat.
+If the sum of all seats' rewards varies between games, the game is not constant-sum and wins are less informative. The
+table then compares the mean reward per seat of the policy in all seats with random play in all seats.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class SeatRecord(Scored):
     distinct: int
     """Number of different games."""
     constant_sum: bool
-    """Whether what one seat gains another loses."""
+    """Whether the game is constant-sum."""
     shared: bool
     """Whether all seats were paid the same in every game."""
     pairs: Pairs | None = None
     """Pairs of games with swapped seats by the player's points in them: 0, 1/2, 1, 3/2, 2; None unless for two."""
     regime: str = ""
-    """There is one kind of matches."""
+    """All matches are of one kind."""
 
     @property
     def counts(self) -> Result:
@@ -58,7 +58,7 @@ class SeatRecord(Scored):
 
     @property
     def repeats(self) -> bool:
-        """Whether all games from a seat are the same one."""
+        """Whether all games from a seat are identical."""
         return self.distinct <= len(self.seats) < self.games
 
     def other_side(self) -> tuple[SeatRecord, ...]:
@@ -165,10 +165,10 @@ def more_tables(seats: Sequence[str], records: Sequence[SeatRecord], teams: Sequ
 
 
 def exact_line(exact: Mapping[str, float]) -> str:
-    """Return the exploitability in words."""
+    """Describe the exploitability."""
     ways = {"sampled": "as it samples its actions", "deterministic": "deterministic", "uniform": "for uniform play"}
     values = ", ".join(f"{exact[way]:.6f} {words}" for way, words in ways.items() if way in exact)
-    return f"Exploitability: {values} (exact: the mean over players of what a best response gains)."
+    return f"Exploitability: {values} (exact; mean gain of a best response over players)."
 
 
 def repetition_notes(records: Sequence[SeatRecord]) -> list[str]:
@@ -177,22 +177,22 @@ def repetition_notes(records: Sequence[SeatRecord]) -> list[str]:
     if not names:
         return []
     return [
-        f"against {names} all games from a seat are the same one, for neither the game nor the players draw; the "
-        "intervals mean nothing, and --stochastic lets policies sample their actions"
+        f"against {names} all games from a seat are identical, since neither the game nor the players are random; the "
+        "intervals are meaningless; --stochastic lets policies sample their actions"
     ]
 
 
 def sum_notes(records: Sequence[SeatRecord]) -> list[str]:
-    """Return a note where wins say little, because seats may gain together."""
+    """Return a note if wins are less informative, because the game is not constant-sum."""
     if all(record.shared for record in records):
         return [
-            "all seats were paid the same in every game, so there is nothing to win: compare the mean rewards of the "
+            "all seats received the same reward in every game, so there is no winner: compare the mean rewards of the "
             "policy in all seats and of random play in all seats"
         ]
     if all(record.constant_sum for record in records):
         return []
     return [
-        "the seats' rewards add up to other sums from game to game, so seats may gain together, and wins say less than "
+        "the sum of the seats' rewards varies from game to game, so wins are less informative than "
         "mean rewards; the last table has the policy in all seats, and random play in all seats"
     ]
 

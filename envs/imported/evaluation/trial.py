@@ -1,7 +1,7 @@
-"""Half a minute of learning a game, in a run that is thrown away, and a witness of who played.
+"""Train in a game for half a minute in a discarded run, with a witness that records who played.
 
-The witness is an opponent of the run that is asked with the match and the seat. What it saw is compared with what the
-run logged: that it played where the log names it, and that the learner took every seat.
+The witness is an opponent that receives the match and the seat. Its observations are compared with the run's log: it
+must have played where the log names it, and the learner must have played every seat.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WITNESS = "check_witness"
 MATCHES = 16
 """Matches at once, or a few more, to play every seat equally often."""
 SHARE = 0.5
-"""Share of the matches against the witness: at least two matches, in which it has every seat."""
+"""Share of the matches against the witness: at least two matches, to let it play every seat."""
 ENOUGH = 4
 """Updates in which every opponent has played."""
 ENOUGH_RATES = 10
@@ -67,7 +67,7 @@ class TrialLog(Callback):
 
 
 def try_training(game: ImportedGame, seconds: float, seed: int) -> list[CheckLine]:
-    """Learn for about `seconds`, an update more at most, and compare what was logged with what the witness saw."""
+    """Train for about `seconds`, at most one update more, and compare the log with the witness's record."""
     match = game.match()
     seats = len(match.seats)
     match.close()
@@ -112,7 +112,7 @@ def _lines(log: TrialLog, witness: Witness, seats: int, snapshots: int) -> Itera
     share = last.get("time/simulator_share", 0.0)
     if share > 0.7:
         yield CheckLine(
-            "training", NOTE, f"{share:.0%} of the time is the game's: env.workers=N steps it in N processes"
+            "training", NOTE, f"{share:.0%} of the time is spent in the game: env.workers=N steps it in N processes"
         )
     yield from _opponents(log, witness, seats)
     grown = int(max(row.get("league/pool_size", 0.0) for row in log.metrics))
@@ -122,7 +122,7 @@ def _lines(log: TrialLog, witness: Witness, seats: int, snapshots: int) -> Itera
         yield CheckLine("pool", OK, f"it grew to {grown} snapshots, and as many files: {snapshots}")
     if faults := {key: value for key, value in last.items() if key in GUARD and value}:
         text = ", ".join(f"{key} {value:g}" for key, value in faults.items())
-        yield CheckLine("training", NOTE, f"the guard stepped in: {text}; see docs on stability, or scale rewards")
+        yield CheckLine("training", NOTE, f"the guard intervened: {text}; see the stability docs, or scale rewards")
 
 
 def _wins_in_halves(metrics: list[dict[str, float]]) -> str:
@@ -152,7 +152,7 @@ def _opponents(log: TrialLog, witness: Witness, seats: int) -> Iterator[CheckLin
         )
         return
     names = ", ".join(sorted(name for name in logged if name != WITNESS))
-    yield CheckLine("opponents", OK, f"a witness named in the log made {played:,} decisions; beside it {names}")
+    yield CheckLine("opponents", OK, f"a witness named in the log made {played:,} decisions; other opponents: {names}")
     counts = [witness.seats[seat] for seat in range(seats)]
     if min(counts) == 0:
         idle = ", ".join(str(seat) for seat, count in enumerate(counts) if not count)

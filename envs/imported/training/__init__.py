@@ -1,1 +1,1 @@
-"""Training in games of PettingZoo and OpenSpiel, and in environments of Gymnasium: tasks of PPO, and opponents."""
+"""Training in PettingZoo, OpenSpiel and Gymnasium: PPO tasks and opponents."""

@@ -1,13 +1,13 @@
-"""N copies of an environment of Gymnasium, stepped together as rows of numbers, with same-step autoreset.
+"""N copies of a Gymnasium environment, stepped together as numeric rows, with same-step autoreset.
 
-Other people's environments come in here. What they return is copied, since some reuse their arrays, and checked:
-values that Gymnasium's interface does not allow end the run with one line. Infos are not read, and neither are masks
-of legal actions, wherever they are. A line names the first one that is seen, since the game may get illegal actions.
+Third-party environments enter here. Their outputs are copied, since some reuse their arrays, and checked: values that
+Gymnasium's interface does not allow end the run with one line. Infos and masks of legal actions are not read. A note
+names the first mask found, since the game may receive illegal actions.
 
-An id with a `vector_entry_point` is stepped by its own vector environment. What that does when an episode ends is its
-`autoreset_mode`: with SAME_STEP it restarts within the step and gives `infos["final_obs"]`; with DISABLED the copies
-are restarted here by `options["reset_mask"]`. With NEXT_STEP an episode begins by a step that takes no action, from
-which nothing can be learned, so single copies are stepped instead. N is `num_envs`, D the observation size.
+An id with a `vector_entry_point` uses its own vector environment. Its `autoreset_mode` decides what happens when an
+episode ends: SAME_STEP restarts within the step and returns `infos["final_obs"]`; with DISABLED the copies are
+restarted here by `options["reset_mask"]`. With NEXT_STEP an episode starts with a step that ignores its action and
+teaches nothing, so single copies are stepped instead. N is `num_envs`, D the observation size.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from sparring.envs.imported.masks import METHODS, alternatives_of, unread_masks
 from sparring.envs.imported.names import found_elsewhere
 from sparring.envs.imported.rows import FlatObservations, check_spaces, split
 
-NOT_LEARNED = "begins episodes by a step without an action, of which nothing can be learned (autoreset_mode NextStep)"
+NOT_LEARNED = "starts episodes with a step that ignores its action (autoreset_mode NextStep)"
 
 
 @dataclass
 class CopiesStep:
-    """One step of all copies. Rows of `final`, the episodes' last observations [N, D], count where one ended."""
+    """One step of all copies. Rows of `final`, the episodes' last observations [N, D], are valid where one ended."""
 
     obs: np.ndarray
     reward: np.ndarray
@@ -43,9 +43,9 @@ class CopiesStep:
 
 
 class MaskWatch:
-    """Finds masks of legal actions that are not read: by a method, in observations, and in infos whenever they begin.
+    """Finds unread masks of legal actions: in a method, in observations, and in infos at any step.
 
-    `notes` are lines to say at the start; what is found after `started` is said at once, in one line, unless `muted`.
+    `notes` are printed at the start; a mask found after `started` is reported at once, unless `muted`.
     """
 
     def __init__(self, env_id: str) -> None:
@@ -61,7 +61,7 @@ class MaskWatch:
             self._found(f"{source}[{key!r}]")
 
     def look_at(self, env: gymnasium.Env[Any, Any]) -> None:
-        """Look for a method that gives masks, in the environment and its wrappers."""
+        """Look for a method that returns masks, in the environment and its wrappers."""
         if name := next((name for name in METHODS if env.has_wrapper_attr(name)), ""):
             self._found(f"{name}()")
 
@@ -75,9 +75,9 @@ class MaskWatch:
 
 
 class CheckedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """One copy: observations flattened and copied, rewards and ends as single values, infos left out.
+    """One copy: flattens and copies observations, converts rewards and ends to scalars, and drops infos.
 
-    Raises `ConfigError` for anything else, and for what Gymnasium itself refuses.
+    Raises `ConfigError` for anything else, and for errors of Gymnasium itself.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], flat: FlatObservations, masks: MaskWatch) -> None:
@@ -86,21 +86,21 @@ class CheckedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         self.observation_space = flat.space if isinstance(flat.space, Box) else flatten_space(flat.space)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Restart; return the observation, and no infos."""
+        """Restart; return the observation and empty infos."""
         obs, infos = self._values("reset", 2, lambda: self.env.reset(seed=seed, options=options))
         self._masks.look("obs", obs, self.action_space)
         self._masks.look("infos", infos, self.action_space)
         return self._flat.flatten(obs), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Take an action; return observation, reward, terminated and truncated, and no infos."""
+        """Take an action; return observation, reward, terminated, truncated and empty infos."""
         obs, reward, terminated, truncated, infos = self._values("step", 5, lambda: self.env.step(action))
         self._masks.look("infos", infos, self.action_space)
         ends = (bool(self._one("terminated", terminated)), bool(self._one("truncated", truncated)))
         return self._flat.flatten(obs), self._one("reward", reward), *ends, {}
 
     def _values(self, name: str, count: int, call: Callable[[], Any]) -> Any:
-        """Call the environment; another number of values, and what Gymnasium's wrappers raise, become one line."""
+        """Call the environment; a wrong number of values and exceptions of Gymnasium's wrappers become one line."""
         try:
             values = call()
         except (AssertionError, AttributeError, TypeError, ValueError) as error:
@@ -155,7 +155,7 @@ class Copies:
 
     @property
     def notes(self) -> list[str]:
-        """Lines to say at the start: how the environment is stepped, and masks that are not read."""
+        """Notes to print at the start: how the environment is stepped, and unread masks."""
         return [*self._notes, *self.masks.notes]
 
     def reset(self, seed: int) -> np.ndarray:
@@ -185,8 +185,8 @@ class Copies:
     def restart(self, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Restart the copies in `mask` [N]; return all observations [N, D], and the copies that were restarted.
 
-        A vector environment with SAME_STEP restarts all copies, for it has no way to restart some. Other rows than
-        those of restarted copies are undefined.
+        A vector environment with SAME_STEP restarts all copies, since it cannot restart only some. Rows of other copies
+        are undefined.
         """
         if self._single or self._mode is AutoresetMode.DISABLED:
             return self._restarted(mask), mask
@@ -229,10 +229,10 @@ class Copies:
 
 
 def make_copies(env_id: str, num_envs: int, *, vector: bool = False, render_mode: str | None = None) -> Copies:
-    """Create N copies of a registered environment; with `vector` by its own vector environment, if that is usable.
+    """Create N copies of a registered environment; with `vector`, use its own vector environment if possible.
 
-    `env_id` is an id of Gymnasium's registry, or "module:id", where importing `module` registers the environment.
-    Raises `ConfigError` for an unknown one or unsupported spaces.
+    `env_id` is an id of Gymnasium's registry, or "module:id" if importing `module` registers the environment. Raises
+    `ConfigError` for an unknown one or unsupported spaces.
     """
     options: dict[str, Any] = {"render_mode": render_mode} if render_mode else {}
     failed: Exception | None = None
@@ -258,7 +258,7 @@ def make_copies(env_id: str, num_envs: int, *, vector: bool = False, render_mode
         if copies:
             return copies
         if failed:
-            raise ConfigError(f"env.id={env_id}: has a vector environment only, and that {why}")
+            raise ConfigError(f"env.id={env_id}: has only a vector environment, which {why}")
         notes = [f"env.id={env_id}: single copies are stepped; its vector environment {why}"]
     assert spaces
     flat = FlatObservations(env_id, spaces[0])
@@ -273,7 +273,7 @@ def make_copies(env_id: str, num_envs: int, *, vector: bool = False, render_mode
 def _by_vector_env(
     env_id: str, num_envs: int, spaces: tuple[Space[Any], Space[Any]] | None, masks: MaskWatch
 ) -> tuple[Copies | None, str]:
-    """Make the vector environment of an id, with the `spaces` of its single one, if any; else return why not."""
+    """Create the vector environment of an id with the `spaces` of its single one, if any; else return why not."""
     try:
         envs = gymnasium.make_vec(env_id, num_envs, vectorization_mode="vector_entry_point")
     except (GymnasiumError, ImportError, TypeError) as error:
@@ -282,7 +282,7 @@ def _by_vector_env(
     try:
         mode = AutoresetMode(envs.metadata.get("autoreset_mode"))
     except ValueError:
-        why = "does not say in its metadata how episodes begin (autoreset_mode)"
+        why = "does not set autoreset_mode in its metadata"
     else:
         why = NOT_LEARNED if mode is AutoresetMode.NEXT_STEP else ""
     if spaces and single_spaces != spaces:

@@ -1,8 +1,8 @@
-"""Policies of other programs in Gymnasium's environments, as checkpoints: zips of Stable-Baselines3 and ONNX models.
+"""External policies in Gymnasium environments as checkpoints: Stable-Baselines3 zips and ONNX models.
 
-A zip does not name its environment, and neither does a model that this project did not export: the user does. Sizes and
-bounds are those of the environment, never of the file, which may be a stranger's. Statistics of observations are part
-of an exported model; those of a zip are in a file beside it.
+A zip, or a model that this project did not export, does not name its environment; the user names it. Sizes and bounds
+come from the environment, never from an untrusted file. Observation statistics are part of an exported model; a zip has
+them in a separate file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sparring.envs.spaces import action_sizes, flat_actions
 
 
 class ForeignActor:
-    """What plays in place of a checkpoint's network: deterministic actions, whose switches are on above 0."""
+    """Substitute for a checkpoint's network: deterministic actions, with switches on above 0."""
 
     def __init__(self, policy: Policy, path: Path) -> None:
         self.policy, self._path = policy, path
@@ -56,7 +56,7 @@ class ForeignActor:
 def load_foreign(
     path: Path, device: str, env_id: str, stated: Mapping[str, Any], vecnormalize: Path | None = None
 ) -> tuple[Checkpoint, tuple[str, ...]]:
-    """Load a zip or an ONNX model for the environment `env_id`, and notes on it; `stated` is a model's own contract.
+    """Load a zip or an ONNX model for the environment `env_id`, with notes; `stated` is a model's own contract.
 
     Raises `InputError` for a file that cannot be used and one of other spaces, and `ConfigError` for an unknown
     environment.
@@ -80,7 +80,7 @@ def load_foreign(
 
 
 def _check_sizes(path: Path, network: PolicyNetwork, contract: Mapping[str, Any]) -> None:
-    """Raise `SB3Error` unless a network observes and acts in the numbers of a contract."""
+    """Raise `SB3Error` unless a network has the observation and action sizes of a contract."""
     for key in ("obs_dim", "continuous", "binary", "categorical"):
         found, wanted = getattr(network, key), contract[key]
         wanted = alternatives(wanted) if key == "categorical" else wanted
@@ -91,7 +91,7 @@ def _check_sizes(path: Path, network: PolicyNetwork, contract: Mapping[str, Any]
 
 
 def _model(path: Path, device: str, contract: dict[str, Any], action: Space[Any]) -> OnnxActor:
-    """Read a model that observes and acts in the numbers of a contract. Raises `OnnxError` for another one."""
+    """Read a model with the observation and action sizes of a contract. Raises `OnnxError` for other sizes."""
     size, columns = contract["obs_dim"], action_columns(contract)
     wanted = (
         f"a model of {contract['id']}: input float32 [1, {size}] or [N, {size}], output float32 [1, {columns}] or "

@@ -1,8 +1,8 @@
-"""Any environment registered with Gymnasium as a task: N copies, stepped in this process (`copies.py`).
+"""Any registered Gymnasium environment as a task: N copies, stepped in this process (`copies.py`).
 
-It serves to compare the trainer with published results, not for speed. Observations are rows (`envs/imported/rows.py`).
-A copy whose reward or observation is not finite is restarted, and that step ends its episode with reward 0 and without
-a result, as in `LearnerEnv`. Observations and rewards may be normalized by running statistics, as in most published
+Its purpose is comparison with published results, not speed. Observations are rows (`envs/imported/rows.py`). A copy
+whose reward or observation is not finite is restarted, and that step ends its episode with reward 0 and without a
+result, as in `LearnerEnv`. Observations and rewards may be normalized by running statistics, as in most published
 results on MuJoCo: (x - mean) / std, clipped to +-10, and rewards divided by the standard deviation of the discounted
 return (Engstrom et al. 2020, arXiv:2005.12729). The statistics of observations belong to the policy and are part of its
 contract. Several processes share them in every step; they equal a single process's with all environments. N is
@@ -35,18 +35,18 @@ RECENT = 100
 """Number of episodes in the mean of the recent return."""
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 MOST_RESTARTS, SOUND_STEPS = 20, 100
-"""A copy restarted this often, without a usual end or so many finite steps between, ends the run."""
+"""Consecutive restarts of a copy, without a regular end or this many finite steps in between, that end the run."""
 
 
 class GymnasiumEnvs:
     """N copies of an environment for the rollout, with same-step autoreset.
 
-    `scale_actions` says whether actions are scaled to bounds; it belongs to the policy, as the statistics do.
-    With `statistics`, observations are normalized by these, which stay fixed. With several `processes`, each has an
-    equal share of the copies, and every copy starts as it would in a single process.
+    `scale_actions` sets whether actions are scaled to bounds; like the statistics, it belongs to the policy. With
+    `statistics`, observations are normalized by these fixed values. With several `processes`, each has an equal share
+    of the copies, and every copy starts as it would in a single process.
     """
 
-    unsaved = "Gymnasium's environments cannot be saved, so episodes start again"
+    unsaved = "Gymnasium environments cannot be saved, so episodes restart"
     rows = None
 
     def __init__(
@@ -88,13 +88,13 @@ class GymnasiumEnvs:
     def longest_episode(self) -> int:
         """The time limit in steps; without one, any step may be the last.
 
-        The environment itself may truncate earlier, for which storage on a GPU must have room from the start.
+        The environment itself may truncate earlier; storage on a GPU must have room for this from the start.
         """
         return self.copies.limit or 1 if self.device.type == "cpu" else 1
 
     @property
     def notes(self) -> list[str]:
-        """Lines to say at the start: how the environment is stepped, and what happens to actions."""
+        """Notes to print at the start: how the environment is stepped, and how actions are treated."""
         return [*self.copies.notes, *action_note(self.id, self.action_space, scale=self.scale_actions)]
 
     @property
@@ -108,17 +108,17 @@ class GymnasiumEnvs:
     def adopt(self, contract: Mapping[str, Any]) -> None:
         """Continue the statistics of observations in `contract`.
 
-        Raises `ConfigError` if its policy saw normalized observations and these are not, or the other way round.
+        Raises `ConfigError` if only one of the two is normalized.
         """
         normalized = contract["normalizer"]["count"] > 0
         if normalized != self.observations.enabled:
             was, now = str(normalized).lower(), str(self.observations.enabled).lower()
-            raise ConfigError(f"env.normalize_obs={now}: the initial policy was trained with {was}; give {was}")
+            raise ConfigError(f"env.normalize_obs={now}: the initial policy was trained with {was}; set {was}")
         self.observations.load_state_dict(contract["normalizer"])
         self.look_again()
 
     def rehearse(self) -> None:
-        """Leave it to the run itself to report unread masks; the task does not have opponents."""
+        """Do nothing: the run itself reports unread masks, and the task has no opponents."""
         self.copies.masks.muted = True
 
     def close(self) -> None:
@@ -145,7 +145,7 @@ class GymnasiumEnvs:
         return self.obs, self._tensor(scaled), terminated, truncated
 
     def encode(self, flat: np.ndarray) -> Tensor:
-        """Return flattened observations [B, ...] as the policy observes them, [B, D], without adding to statistics."""
+        """Return flattened observations [B, ...] as the policy observes them, [B, D], without updating statistics."""
         return self._tensor(self.observations.apply(self._flat.rows(flat)))
 
     def look_again(self) -> None:
@@ -155,11 +155,11 @@ class GymnasiumEnvs:
     def _quarantine(self, step: CopiesStep) -> np.ndarray:
         """Restart copies that are not finite, and correct their `step`; return whose episodes have no result [N].
 
-        An ending is judged by the episode's last observation where that is learned from.
+        For an ended episode the last observation counts, if training uses it.
         """
         done = step.terminated | step.truncated
         largest = np.max([np.abs(values).max() for values in (step.obs, step.reward, step.final)])  # NaN if one is
-        if largest <= FLOAT32_MAX and not self._restarts.any():  # as nearly always
+        if largest <= FLOAT32_MAX and not self._restarts.any():  # the usual case
             return np.zeros_like(done)
         last = np.where(done[:, None], step.final, step.obs)
         broken = ~_finite(step.reward) | (~_finite(last).all(axis=1) & ~step.terminated)
@@ -167,7 +167,7 @@ class GymnasiumEnvs:
         self._restarts[(done | good) & ~broken] = 0
         unusable = ~_finite(step.final).all(axis=1)
         obs, restarted = self._restart(step.obs, step.reward, broken)
-        cut = restarted & ~done & ~broken  # restarted beside it: as at a time limit
+        cut = restarted & ~done & ~broken  # restarted along with it: as at a time limit
         step.final = np.where((cut | unusable)[:, None], np.where(cut[:, None], step.obs, obs), step.final)
         step.obs = obs
         step.reward[broken] = 0.0
@@ -176,9 +176,10 @@ class GymnasiumEnvs:
         return broken | cut
 
     def _restart(self, obs: np.ndarray, reward: np.ndarray, broken: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Restart `broken` copies [N], and those that do not observe finite numbers in `obs` [N, D], until all do.
+        """Restart `broken` copies [N], and those with non-finite observations in `obs` [N, D], until all are finite.
 
-        Return the observations [N, D], and which copies were restarted. Raises `ConfigError` if a copy never is finite.
+        Return the observations [N, D], and which copies were restarted. Raises `ConfigError` if a copy stays
+        non-finite.
         """
         restarted = np.zeros_like(broken)
         while (bad := broken | ~_finite(obs).all(axis=1)).any():
@@ -203,7 +204,7 @@ class GymnasiumEnvs:
         self.obs = self._tensor(self.observations.apply(obs))
 
     def _add(self, normalizer: Normalizer, rows: np.ndarray) -> None:
-        """Add the rows of all processes to statistics, without those that are not finite."""
+        """Add the finite rows of all processes to the statistics."""
         if normalizer.enabled and not normalizer.frozen:
             rows = self._processes.gather_rows(rows)
             normalizer.add(rows[np.isfinite(rows.reshape(len(rows), -1)).all(axis=1)])
@@ -241,7 +242,7 @@ class GymnasiumTask:
         """Do nothing: the task has no files."""
 
     def prepare(self, plan: TrainingPlan, network: PolicyNetwork) -> None:
-        """Do nothing: there is nothing to set up."""
+        """Do nothing: no setup is needed."""
 
     def results(self, plan: TrainingPlan) -> dict[str, float]:
         """Return number, mean return and mean length of the episodes of the last rollout."""
@@ -270,7 +271,7 @@ class GymnasiumTask:
         env = self.env
         content: dict[str, Any] = {"observations": env.observations.state_dict(), "returns": env.returns.state_dict()}
         version, quarantined = env.contract["version"], env.quarantined.clone()
-        if episodes:  # without, another process is lost
+        if episodes:  # otherwise another process was lost
             quarantined = self.processes.add_up(quarantined)
         content |= {"recent": self._recent, "quarantined": int(quarantined)}
         content |= {"scale_actions": True} if env.scale_actions else {}
@@ -292,22 +293,22 @@ class GymnasiumTask:
 
 
 def _finite(values: np.ndarray) -> np.ndarray:
-    """Return which numbers stay finite in float32, the type that is learned from."""
+    """Return which numbers stay finite in float32, the training dtype."""
     with np.errstate(over="ignore"):
         return np.isfinite(values.astype(np.float32))
 
 
 def check_version(env_id: str, version: int, now: int) -> None:
-    """Raise `ConfigError` unless observations have the `version` that a policy learned from."""
+    """Raise `ConfigError` unless observations have the `version` that a policy was trained on."""
     if version != now:
         raise ConfigError(
-            f"env.id={env_id}: the policy learned from observations of version {version}, in which choices were no "
-            f"one-hot vectors and uint8 was not scaled, and they have version {now}; train a new one"
+            f"env.id={env_id}: the policy was trained on observations of version {version}, in which choices were not "
+            f"one-hot vectors and uint8 was not scaled; now the version is {now}: train a new one"
         )
 
 
 def action_note(env_id: str, space: Space[Any], *, scale: bool) -> list[str]:
-    """Return a line on bounds that do not suit a new network, if there are any."""
+    """Return a note on bounds that do not suit a new network, if any."""
     if not to_scale(space).any():
         return []
     if scale:

@@ -1,10 +1,10 @@
-"""Players of imported games, and the one place where a name, a file or a Python object becomes one.
+"""Players of imported games, created from a name, a file or a Python object.
 
 `open_seat_player` takes `random`, a checkpoint (path, run or released name), `stochastic:FILE`, whose actions are
-sampled, `module:Name`, a registered name, or an object. A player answers rows of observations [B, D] of the seats that
-decide. A row is `[features F][legal alternatives K, if masked][role, if there are several]`; K counts the alternatives
-of all choices, and an action has A numbers. Memory [B, M] belongs to a seat of a match and is zero where an episode
-begins; M is 0 for most players.
+sampled, `module:Name`, a registered name, or an object. A player acts on observation rows [B, D] of the deciding seats.
+A row is `[features F][legal alternatives K, if masked][role, if there are several]`; K counts the alternatives of all
+choices, and an action has A numbers. Memory [B, M] belongs to a seat of a match and is zero where an episode begins; M
+is 0 for most players.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
     from sparring.envs.imported.batch import MatchBatch
 
 RANDOM = "random"
-"""Player that draws uniformly among the legal actions."""
+"""Player that samples uniformly among the legal actions."""
 STATE_PLAYERS, SAVED = "openspiel:", (".json", ".zip")
-"""Beginning and ends of players of states: OpenSpiel's own, responses that `sparring exploit` saved, and SB3's zips."""
+"""Prefix and suffixes of state players: OpenSpiel's own, responses saved by `sparring exploit`, and SB3 zips."""
 STATE_SEATS = "sparring.envs.imported.evaluation.players.state_seats:open_state_seats"
 SEAT_PLAYERS = f"{RANDOM}, a run or a checkpoint, {players.SAMPLED_PREFIX}FILE, or module:Name"
 WANTED = "a model that eval/export.py wrote of a policy without memory: input float32 [1, D], output float32 [1, A]"
 MOST_NUMBERS = {"obs_dim": 1_000_000, "continuous": 10_000}
-"""Of an ONNX model: arrays of these sizes are made before it runs, and its file may be a stranger's."""
+"""Maximum sizes of an ONNX model: its arrays are allocated before it runs, and its file may be untrusted."""
 COMPARED = (
     *("id", "version", "obs_dim", "continuous", "binary", "categorical"),
     *("masked", "roles", "picture", "kwargs"),
@@ -58,12 +58,12 @@ COMPARED = (
 
 
 def is_state_player(text: str) -> bool:
-    """Return whether `text` names a player of OpenSpiel's states."""
+    """Return whether `text` names a player of OpenSpiel states."""
     return text not in registered() and (text.startswith(STATE_PLAYERS) or text.endswith(SAVED))
 
 
 def legal_actions(obs: Tensor, contract: Mapping[str, Any]) -> Tensor | None:
-    """Return which alternatives are legal in rows [B, D], bool [B, K]; None in a game that forbids none."""
+    """Return which alternatives are legal in rows [B, D], bool [B, K]; None in a game without masks."""
     if not contract["masked"]:
         return None
     features, count = row_sizes(contract)
@@ -79,8 +79,8 @@ def row_sizes(contract: Mapping[str, Any]) -> tuple[int, int]:
 class RandomSeats:
     """Uniform over the legal alternatives of every choice and both sides of every switch; numbers uniform in [-1, 1].
 
-    Numbers outside the bounds of the game's own space are clipped by the batch. `noise` draws, the generator itself or,
-    among several processes, the part of its numbers for rows of this one.
+    Numbers outside the bounds of the game's own space are clipped by the batch. `noise` draws from the generator, or
+    with several processes the part of its numbers for this one's rows.
     """
 
     name, memory_size = RANDOM, 0
@@ -103,7 +103,7 @@ class RandomSeats:
             (self._draw(count, contract["binary"]) < 0.5).float(),
         ]
         sizes, legal = alternatives(contract["categorical"]), legal_actions(obs.cpu(), contract)
-        drawn = self._draw(count, sum(sizes)) + 1.0  # above 0, so that an illegal alternative is never the largest
+        drawn = self._draw(count, sum(sizes)) + 1.0  # above 0, to keep an illegal alternative from being the largest
         drawn = drawn if legal is None else drawn * legal
         parts += [choice.argmax(-1, keepdim=True).float() for choice in drawn.split(sizes, dim=-1)] if sizes else []
         return torch.cat(parts, dim=-1).to(obs.device), memory
@@ -186,7 +186,7 @@ class PythonSeats:
 class MatchSeats:
     """Python object that answers `choose(match, seat) -> action` of the game's own action space.
 
-    It is asked match by match, with the match itself, and so plays only where the matches are in this process.
+    It is called match by match with the match itself, and so needs matches in this process.
     """
 
     memory_size = 0
@@ -199,7 +199,7 @@ class MatchSeats:
         players.reseed_source(self._source, seed)
 
     def act(self, obs: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Refuse: rows of observations do not have the match in them."""
+        """Raise an error: observation rows do not contain the match."""
         raise OpponentError(
             f"opponent {self.name}: needs the match itself; set env.workers=0, or give it act(obs, mask)"
         )
@@ -238,7 +238,7 @@ def open_seat_player(
     deterministic: bool = True,
     seed: int = 0,
 ) -> SeatPlayer:
-    """Return the player that `x` means in matches of `contract`; see the module's text for what `x` may be.
+    """Return the player that `x` stands for in matches of `contract`; the module docstring lists the forms of `x`.
 
     A policy from a file is `deterministic` unless it is named with `stochastic:`. Raises `InputError` for an unknown
     name, a damaged file, a policy of another game or of other options, and an object that cannot act.
@@ -256,7 +256,7 @@ def open_seat_player(
     source = named_source(x) if isinstance(x, str) else x
     if not isinstance(source, type) and all(hasattr(source, part) for part in ("name", "memory_size", "act", "reseed")):
         player = cast(SeatPlayer, source)
-        player.reseed(seed)  # a registered one is the same object in all runs of the process
+        player.reseed(seed)  # a registered player is the same object in all runs of the process
         return player
     name = registered_name(source) or (x if isinstance(x, str) else source_name(x))
     if hasattr(source, "choose"):
@@ -272,7 +272,7 @@ def load_seat_policy(
     deterministic: bool = True,
     seed: int = 0,
 ) -> NetworkSeats:
-    """Load the policy in the file `path`, to play matches of `contract`, or of its own where that is None.
+    """Load the policy in the file `path` for matches of `contract`, or of its own contract if None.
 
     An ONNX model is deterministic. Raises `CheckpointError` or `OnnxError` for a file that cannot be used, and
     `PolicyError` for a policy of other matches.
@@ -331,7 +331,7 @@ def check_contract(name: str, contract: Mapping[str, Any], needed: Mapping[str, 
 
 
 def _plain(value: Any) -> Any:
-    """Return data as it is after it was stored: lists for tuples."""
+    """Return data as it is after a round trip to storage: lists for tuples."""
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

@@ -1,8 +1,8 @@
-"""A game of PettingZoo or OpenSpiel as a task: self-play of all seats, bots and a pool by the plan, and a league.
+"""A PettingZoo or OpenSpiel game as a task: self-play in all seats, scheduled bots and a pool, and a league.
 
-Opponents are assigned as in the dogfight. With `self_play.both_seats`, most self-play is of the policy against itself,
-where all seats learn; the rest, and all matches against bots, have one learner's seat. Exploitability is exact, where
-the game can be traversed. With several processes each plays its share of the matches, and the first keeps the records.
+Opponents are assigned as in the dogfight. With `self_play.both_seats`, most self-play matches the policy against itself
+and all seats learn; other matches, including those against bots, have one learning seat. Exploitability is exact if the
+game can be traversed. With several processes each plays its share of the matches, and the first keeps the records.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class ImportedTask(LeagueTask):
         self._tree = self._traversed() if processes.first else None
         self._attack = self._opened_attack() if config.evaluation.exploit_every and processes.first else None
         if config.env.package == "openspiel" and not is_constant_sum(config.env.id, config.env.kwargs):
-            self.env.notes.append(f"general-sum: {config.env.id} pays its players other sums from match to match")
+            self.env.notes.append(f"general-sum: {config.env.id} has a reward sum that varies from match to match")
 
     def _make_batch(self, num_envs: int, seed: int, first: int = 0) -> MatchBatch:
         env = self.config.env
@@ -111,7 +111,7 @@ class ImportedTask(LeagueTask):
         )
 
     def _traversed(self) -> GameTree | None:
-        """Return the tree of a game whose exploitability is measured exactly; None for others."""
+        """Return the tree of a game if its exploitability is measured exactly, else None."""
         env = self.config.env
         evaluation = self.config.evaluation
         if env.package != "openspiel" or not (evaluation.every or evaluation.exploit_every):
@@ -123,7 +123,7 @@ class ImportedTask(LeagueTask):
             return None
 
     def _opened_attack(self) -> Callable[[PolicyNetwork], dict[str, float]]:
-        """Return the attack that measures a network. Raises `InputError` where states cannot be copied."""
+        """Return the attack that measures a network. Raises `InputError` if states cannot be copied."""
         env, label = self.config.env, f"evaluation.exploit_every={self.config.evaluation.exploit_every}"
         match: Any = make_match(env.package, env.id, env.kwargs, observation=env.observation)
         encoder = SeatRows(env.package, env.id, match, env.kwargs, roles=env.roles)
@@ -201,7 +201,7 @@ class ImportedTask(LeagueTask):
 
 
 def _learning_seat(config: ImportedRunConfig, seats: int) -> int | None:
-    """Return the only seat that learns, None if all do. Raises `ConfigError` for one that the game does not have."""
+    """Return the only seat that learns, None if all do. Raises `ConfigError` for a seat that does not exist."""
     seat = config.env.seat
     if seat >= seats:
         raise ConfigError(f"env.seat={seat}: must be in [-1, {seats - 1}], the seats of {config.env.id}")
@@ -209,15 +209,15 @@ def _learning_seat(config: ImportedRunConfig, seats: int) -> int | None:
 
 
 def _about(contract: Mapping[str, Any], encoder: str) -> str:
-    """Return a line with seats and roles, and what is observed and done."""
+    """Return a line on seats, roles, observations and actions."""
     roles = len(set(contract["roles"]))
     observed = picture_text(contract["picture"], encoder) if contract["picture"] else f"rows of {contract['obs_dim']}"
     kinds = {"numbers": contract["continuous"], "switches": contract["binary"], "alternatives": contract["categorical"]}
     acts = " and ".join(f"{size} {kind}" for kind, size in kinds.items() if size)
-    masked = ", of which a mask allows some" if contract["masked"] else ""
+    masked = ", some of them masked" if contract["masked"] else ""
     shared = "one policy" if roles == 1 else f"a policy for each of {roles} roles"
     seats = len(contract["roles"])
-    return f"{contract['id']}: {seats} seats, {shared}; observes {observed}, acts by {acts}{masked}"
+    return f"{contract['id']}: {seats} seats, {shared}; observes {observed}; actions: {acts}{masked}"
 
 
 BY_MATCH = ("episodes", "moves", "actions")

@@ -1,1 +1,1 @@
-"""Evaluation of language models in games of OpenSpiel: their exact policies and how much these can be exploited."""
+"""Evaluation of language models in OpenSpiel games: exact policies and their exploitability."""

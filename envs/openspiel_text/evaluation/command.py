@@ -1,9 +1,9 @@
 """A model in a game of OpenSpiel, exactly or in matches: `python eval/run.py --env kuhn_text --ckpt tiny --exact`.
 
-With --exact it asks the model at every information state and prints exploitability, NashConv, values and best responses
-by seat, and the information states at which it loses most. Answers from a menu have exact probabilities, those in free
-text are sampled. Without it, the model plays matches against references (`matches.py`), in games of any size. The
-requests that a server will get, and their price, are printed before the first of them.
+With --exact it queries the model at every information state and prints exploitability, NashConv, values and best
+responses by seat, and the information states with the largest losses. Answers from a menu have exact probabilities,
+those in free text are sampled. Without it, the model plays matches against references (`matches.py`), in games of any
+size. A server's number of requests and their price are printed first.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def evaluate(options: OpenSpielTextOptions) -> Evaluation:
 
 
 def evaluate_exactly(options: OpenSpielTextOptions) -> Evaluation:
-    """Ask the model at every information state, and return the report. Raises `InputError` for bad input."""
+    """Query the model at every information state, and return the report. Raises `InputError` for bad input."""
     player = find_model(options.ckpt)
     stem = place_of(options.out, results_place(player), NAME)
     make_folders([stem[0] if stem else None], files=[options.transcripts])
@@ -78,7 +78,7 @@ def evaluate_exactly(options: OpenSpielTextOptions) -> Evaluation:
 
 
 def price(options: OpenSpielTextOptions, decisions: TextDecisions, answer: OpenSpielAnswerConfig) -> str:
-    """Return about how many requests and tokens a run needs on a server, and their price if it is given.
+    """Return the approximate requests and tokens of a run on a server, and their price if known.
 
     A menu of n actions is a tree with at most n - 1 forks, and each fork is a request for one token.
     """
@@ -150,7 +150,7 @@ def to_markdown(report: Mapping[str, Any]) -> str:
             [row.state, f"{row.loss:.4f}", percent(row.loss / report["nash_conv"]), _policy(row.policy)]
             for row in worst
         ]
-        parts += ["Where it loses most:", table(("information state", "loss", "% of NashConv", "policy"), cells)]
+        parts += ["Largest losses:", table(("information state", "loss", "% of NashConv", "policy"), cells)]
     return "\n\n".join([*parts, f"Command: `{report['command']}`"]) + "\n"
 
 

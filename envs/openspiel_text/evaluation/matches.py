@@ -1,4 +1,4 @@
-"""Matches of a language model against references, in games of OpenSpiel of any size.
+"""Matches of a language model against references in OpenSpiel games of any size.
 
 The model takes every seat equally often, and a reference has all other seats: uniform play, OpenSpiel's searches and
 solver, other models, policies of the game, or Python objects (`envs.imported.evaluation.players`). The matches,
@@ -52,7 +52,7 @@ PLAYOUTS = 20
 class SampledPolicy:
     """A model's answers as a policy of states; they are drawn again each time, in free text or from a menu.
 
-    `kinds` counts them. `seed` is the games' seed, and `asked` is the number of answers since they began.
+    `kinds` counts them. `seed` is the games' seed, and `asked` is the number of answers since their start.
     """
 
     def __init__(self, backend: Any, answer: OpenSpielAnswerConfig) -> None:
@@ -61,7 +61,7 @@ class SampledPolicy:
         self.seed, self.asked = 0, 0
 
     def __call__(self, states: Sequence[Any]) -> list[dict[int, float]]:
-        """Return probability 1 for the action that an answer in each state says, or for a random one in its place."""
+        """Return probability 1 for the action of the answer in each state, or for its random replacement."""
         prompts = [
             prompt_of(state, self._answer, seed=mix(self.seed, self.asked + number))
             for number, state in enumerate(states)
@@ -85,19 +85,19 @@ def evaluate_matches(options: OpenSpielTextOptions) -> Evaluation:
 
 
 def find(name: str, opponent: bool) -> Player:
-    """Locate the model of --ckpt; an opponent is found where the game is known."""
+    """Locate the model of --ckpt; opponents are located once the game is known."""
     return name if opponent else find_model(name)
 
 
 def stated_conditions(options: OpenSpielTextOptions) -> ExactConditions:
-    """Return the game and how it is answered."""
+    """Return the game and the form of the answers."""
     return conditions(options, find_model(options.ckpt) if options.ckpt else "")
 
 
 def open_players(
     options: OpenSpielTextOptions, located: Player | None, opponents: Sequence[str], device: str, like: Any = None
 ) -> PairedPlayers:
-    """Open the model and its opponents, in the game of the options. Raises `InputError` for what cannot play it."""
+    """Open the model and its opponents in the game. Raises `InputError` for players that cannot play it."""
     from sparring.envs.imported.evaluation.players.state_players import CheckedPlayer, open_player
     from sparring.envs.imported.evaluation.players.state_seats import StateSeats
 
@@ -160,7 +160,7 @@ def match_price(options: OpenSpielTextOptions, stated: ExactConditions, game: An
 
 
 def matches(options: OpenSpielTextOptions, players: Sequence[Any], device: str, threads: int) -> SeatMatches:
-    """Return matches of the game. Raises `InputError` for more than two seats where pairs are compared."""
+    """Return matches of the game. Raises `InputError` for more than two seats if pairs are compared."""
     from sparring.envs.imported.evaluation.command import seat_matches
     from sparring.envs.imported.evaluation.policy import ImportedGame
 
@@ -194,7 +194,7 @@ def pair_conditions(options: OpenSpielTextOptions, played: SeatMatches) -> PairC
 
 
 def repeated(records: Sequence[Any]) -> list[str]:
-    """Return a note on opponents that played the same games again."""
+    """Return a note on opponents whose games were all identical."""
     from sparring.envs.imported.evaluation.results import repetition_notes
 
     return repetition_notes(records)

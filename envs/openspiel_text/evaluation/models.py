@@ -1,4 +1,4 @@
-"""Language models as policies of OpenSpiel's states: which model a name means, and its probabilities."""
+"""Language models as policies on OpenSpiel states: model lookup by name, and probabilities."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sparring.envs.openspiel_text.prompts import prompt_of
 
 ENV = {"package": NAME}
 TEMPERATURE = 1.0
-"""Of a model whose training does not say."""
+"""Default for a model without training metadata."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ StateProbabilities = Callable[[Sequence[Any]], Sequence[Mapping[int, float]]]
 class ModelPolicy:
     """A language model that chooses from menus, as a policy of states: from states to the probabilities of actions.
 
-    Each prompt is asked once, so the policy does not change.
+    Each prompt is queried once, so the policy is fixed.
     """
 
     backend: Any
@@ -102,8 +102,6 @@ def open_player(x: Any, device: str = "cpu") -> StateProbabilities:
         return random_policy
     run = run_of_model(player)
     if run and run.env.answer != OpenSpielAnswerConfig():
-        raise InputError(
-            f"{x}: answers in free text, whose probabilities are not known; give a run with env.answer.form=menu"
-        )
+        raise InputError(f"{x}: answers in free text without known probabilities; name a run with env.answer.form=menu")
     temperature = run.model.temperature if run else TEMPERATURE
     return ModelPolicy(open_model(player, device=device, temperature=temperature).backend)

@@ -1,4 +1,4 @@
-"""Options of a language model's evaluation in games of OpenSpiel, and what its two ways have in common.
+"""Options of a language model's evaluation in OpenSpiel games, shared by --exact and matches.
 
 The game and how it is answered, the model, and the requests, tokens and price of a server.
 """
@@ -53,12 +53,12 @@ exit codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad inpu
 
 @dataclass(frozen=True, kw_only=True)
 class OpenSpielTextOptions(PairedEvaluationOptions, AskedModelOptions):
-    """Options of the command; the model has not been located."""
+    """Options of the command; the model is not located yet."""
 
     TEXT = CommandText(
         "eval/run.py",
-        "Ask a language model at every information state of a game of OpenSpiel, and print how much its policy can be "
-        "exploited, and where it loses (--exact); or play it from every seat against references.",
+        "Query a language model at every information state of an OpenSpiel game and print the exploitability of its "
+        "policy and its largest losses (--exact), or play it from every seat against references.",
         _EXAMPLES,
         env=NAME,
     )
@@ -84,19 +84,19 @@ class OpenSpielTextOptions(PairedEvaluationOptions, AskedModelOptions):
     id: str = argument("", metavar="GAME", group=CONDITIONS)
     """The game, such as leduc_poker or goofspiel(num_cards=3) (default: the run's, else kuhn_poker)."""
     exact: bool = argument(False, group=CONDITIONS)
-    """Ask at every information state."""
+    """Query the model at every information state."""
     answers: str = argument("", (MENU, REASONING), metavar="F", group=CONDITIONS)
-    """Menu, a legal action by an exact constraint, or reasoning, free text (default: as in training, else menu)."""
+    """menu (a legal action by an exact constraint) or reasoning (free text) (default: as in training, else menu)."""
     samples: int = argument(SAMPLES, "[2, 100000]", metavar="K", group=CONDITIONS)
-    """Answers in free text at each information state."""
+    """Number of free-text answers per information state."""
     tokens: int = argument(0, "[0, 100000]", metavar="N", group=CONDITIONS)
-    """Most tokens of free text; 0 is as in training, else 256."""
+    """Maximum tokens of free text; 0: as in training, else 256."""
     temperature: float | None = argument(None, "[0, 10]", metavar="T", group=CONDITIONS)
     """Sampling temperature (default: as in training, else 1)."""
     price: bool = argument(False, group=RESULTS)
-    """Print the requests that a server would get, and their price, and stop."""
+    """Print a server's number of requests and their price, and exit."""
     out: Path | None = argument(None, metavar="DIR", group=RESULTS)
-    """Write openspiel_text.md and .json there (default: eval.md and .json beside --ckpt)."""
+    """Folder for openspiel_text.md and .json (default: eval.md and .json next to --ckpt)."""
 
     def implied(self) -> dict[str, Any]:
         """Return the settings, and the game that an alias in --env stands for."""
@@ -110,11 +110,11 @@ class OpenSpielTextOptions(PairedEvaluationOptions, AskedModelOptions):
         self.check_served()
         if self.exact:
             self.require_given("ckpt", self.MISSING)
-            self._refuse(OF_MATCHES, "--exact, which plays no matches: leave it out")
+            self._refuse(OF_MATCHES, "--exact, which does not play matches: leave it out")
             return
         super().check()
         if self.gives("samples"):
-            raise InputError("--samples goes with --exact; give --games for matches")
+            raise InputError("--samples needs --exact; use --games for matches")
 
     def check_games(self) -> None:
         """Raise `InputError` for a number of games out of range; the number of seats is not known yet."""
@@ -124,7 +124,7 @@ class OpenSpielTextOptions(PairedEvaluationOptions, AskedModelOptions):
 
 @dataclass(frozen=True)
 class ExactConditions:
-    """The game and how it is answered, of the options and of the model's run."""
+    """The game and the form of the answers, from the options and the model's run."""
 
     game: str
     kwargs: Mapping[str, Any]
@@ -150,7 +150,7 @@ def find_model(text: str) -> Player:
     if isinstance(player, Path) and not player.is_dir():
         check_game(GAME, player)
     if isinstance(player, str) and player in GAME.bots:
-        raise InputError(f"--ckpt {text}: is a bot; {text} draws uniformly, a row that each table has")
+        raise InputError(f"--ckpt {text}: is a bot; every table already has a row for uniform play")
     return player
 
 
@@ -165,7 +165,7 @@ def open_stated_game(stated: ExactConditions) -> Any:
 
 
 def follow(options: OpenSpielTextOptions, model: Any, player: Player, stated: ExactConditions) -> None:
-    """Keep the answers of a server, and say what they cost; a model in this process needs neither."""
+    """Store the answers of a server and print their cost; a model in this process needs neither."""
     if model.endpoint:
         asked: dict[str, Any] = {"--id": stated.game, "kwargs": stated.kwargs, "--answers": stated.answer.form}
         asked |= {"--tokens": stated.answer.max_tokens, "--seed": options.seed}
@@ -174,7 +174,7 @@ def follow(options: OpenSpielTextOptions, model: Any, player: Player, stated: Ex
 
 
 def priced(text: str) -> Evaluation:
-    """Return the price alone."""
+    """Return only the price."""
     return Evaluation(text + "\n", json.dumps({"kind": "price", "price": text}) + "\n")
 
 

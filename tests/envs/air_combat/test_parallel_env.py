@@ -31,8 +31,8 @@ def test_match_against_pilot_ends_with_result():
     [
         ({"missile": 2}, r"unknown option 'missile': .*did you mean 'missiles'\?"),
         ({"num_envs": 2}, "unknown option 'num_envs'"),
-        ({"missiles": 2.5}, r"missiles=2.5: must be a whole number in \[0, 8\]"),
-        ({"missiles": "2"}, r"missiles='2': must be a whole number in \[0, 8\]"),
+        ({"missiles": 2.5}, r"missiles=2.5: must be an integer in \[0, 8\]"),
+        ({"missiles": "2"}, r"missiles='2': must be an integer in \[0, 8\]"),
         ({"flares": 121}, r"flares=121: must be in \[0, 120\]"),
         ({"radar": 1}, "radar=1: must be True or False"),
         ({"observe_physics": "no"}, "observe_physics='no': must be True or False"),

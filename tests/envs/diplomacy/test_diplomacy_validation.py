@@ -132,7 +132,7 @@ def test_spaces_of_unknown_power(env):
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ("A PAR - BUR\nF BRE - MAO", "lines='A PAR - BUR.*: give a list of orders, one a line"),
+        ("A PAR - BUR\nF BRE - MAO", "lines='A PAR - BUR.*: give a list of orders, one per line"),
         (None, "lines=None: give a list of orders"),
         (3, "lines=3: give a list of orders"),
         (["A PAR - BUR", None], r"lines\[1\]=None: is not text; write an order such as 'A PAR - BUR'"),

@@ -118,7 +118,7 @@ def test_answer_outcomes_are_distinguished(answer, status, cut):
         ({"game": "go"}, "unknown game 'go': choose from diplomacy"),
         ({"game": "diplomacy", "power": "spain"}, "unknown power 'SPAIN'"),
         ({"game": "diplomacy", "opponents": "dumbot"}, "dumbbot"),
-        ({"game": "diplomacy", "opponents": ["hold"] * 5}, "5 are named; give one bot for all, or six"),
+        ({"game": "diplomacy", "opponents": ["hold"] * 5}, "5 bots given; name one bot for all, or six"),
         ({"game": "diplomacy", "last_year": 1900}, "last_year"),
         ({"game": "diplomacy", "reward": "fame"}, "unknown reward 'fame'"),
         ({"game": "diplomacy", "colour": "red"}, "unknown option of diplomacy 'colour'"),

@@ -127,7 +127,7 @@ def test_exploitability_is_reported_after_survey(url):
     ("options", "message"),
     [
         ({"id": "tarok"}, "id=tarok: draws chance in the middle of a turn"),
-        ({"id": "crazy_eights"}, "id=crazy_eights: has no text of what a player knows"),
+        ({"id": "crazy_eights"}, "id=crazy_eights: has no information-state text"),
         ({"id": "efg_game(filename=/etc/passwd)"}, "names a file of the server"),
         ({"game": "openspiel_exploitability", "id": "chess"}, "chess: has too many positions"),
     ],

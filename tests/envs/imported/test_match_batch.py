@@ -163,7 +163,7 @@ def test_non_reproducible_game_is_reported_and_restarted():
     batch = make(f"{TOYS}:Faulty", 2, **options)
     run(batch, 2)
     batch.load_state_dict(batch.state_dict())
-    assert "2 of 2 matches do not repeat from their seeds and decisions, so they start again" in batch.unsaved
+    assert "2 of 2 matches could not be replayed from their seeds and decisions, so they restart" in batch.unsaved
     assert batch._stepper._moves.tolist() == [0, 0]
     run(batch, 6)
 
@@ -309,7 +309,7 @@ def test_illegal_actions_are_rejected(name, action, text):
 
 def test_failed_or_killed_worker_is_reported():
     batch = make(f"{TOYS}:Faulty", 2, 6, workers=2, kwargs={"fault": "raise"})
-    with pytest.raises(ConfigError, match="worker processes hold the matches"):
+    with pytest.raises(ConfigError, match="worker processes hold them"):
         batch.match(0)
     with pytest.raises(InputError, match=r"Faulty: match 0 \(seed \d+, episode 0, move 1\): the game raised KeyError"):
         run(batch, 1)

@@ -27,12 +27,12 @@ PAGE = Path(__file__).parents[3] / "docs" / "envs" / "imported.md"
 GAMES_OF = {
     "connect_four_v3": "",
     "tictactoe_v3": "",
-    "go_v5": "a known game, after 10 moves: the game ends in go, and goes on in PettingZoo",
-    "chess_v6": "a known game, after 7 moves: the game ends in PettingZoo, and goes on in chess",
-    "leduc_holdem_v4": "random game 1, after 0 moves: player_0 may take 0, 2 in PettingZoo, and may not in leduc_poker",
-    "texas_holdem_v4": "random game 2, after 0 moves: player_1 decides, and player_0 in universal_poker",
-    "texas_holdem_no_limit_v6": "random game 1, after 0 moves: player_1 decides, and player_0 in universal_poker",
-    "rps_v2": "random game 1, after 15 moves: terminated of player_0 is 0, and 1 in repeated_game",
+    "go_v5": "a known game, after 10 moves: the game ends in go but continues in PettingZoo",
+    "chess_v6": "a known game, after 7 moves: the game ends in PettingZoo but continues in chess",
+    "leduc_holdem_v4": "random game 1, after 0 moves: player_0 may take 0, 2 in PettingZoo but not in leduc_poker",
+    "texas_holdem_v4": "random game 2, after 0 moves: player_1 decides, but player_0 in universal_poker",
+    "texas_holdem_no_limit_v6": "random game 1, after 0 moves: player_1 decides, but player_0 in universal_poker",
+    "rps_v2": "random game 1, after 15 moves: terminated of player_0 is 0, but 1 in repeated_game",
 }
 
 
@@ -80,10 +80,10 @@ def test_option_of_both_games_is_forwarded():
     [
         ("connect_four", {"columns": lambda seat: twins._connect_four_columns(1 - seat)}, "player_1 observes"),
         ("connect_four", {"game": "connect_four(columns=6)"}, "player_0 may take 6 in PettingZoo"),
-        ("connect_four", {"game": "connect_four(x_in_row=5)"}, "ends in PettingZoo, and goes on in connect_four"),
+        ("connect_four", {"game": "connect_four(x_in_row=5)"}, "ends in PettingZoo but continues in connect_four"),
         ("connect_four", {"scale": 0.5}, "rewards of player_0 is"),
-        ("connect_four", {"columns": None}, "is not put together"),
-        ("tictactoe", {"first": 1}, "player_1 decides, and player_2 in tic_tac_toe"),
+        ("connect_four", {"columns": None}, "cannot be built from"),
+        ("tictactoe", {"first": 1}, "player_1 decides, but player_2 in tic_tac_toe"),
         ("tictactoe", {"game": "misere(game=tic_tac_toe())"}, "rewards of player_1 is"),
         ("tictactoe", {"game": "phantom_ttt"}, "may take"),
     ],
@@ -94,8 +94,8 @@ def test_difference_is_named(patched_twin, name, fields, difference):
     assert difference in equality(game, {}).difference
     taken, told = chosen(ImportedEnvConfig(id=game), [])
     assert not taken
-    assert told.startswith("env.twin=auto: PettingZoo's own matches, for OpenSpiel's")
-    with pytest.raises(InputError, match=r"env\.twin=on: OpenSpiel's \w+ differs from .*; give env\.twin=off"):
+    assert told.startswith("env.twin=auto: playing PettingZoo's own matches, since OpenSpiel's")
+    with pytest.raises(InputError, match=r"env\.twin=on: OpenSpiel's \w+ differs from .*; set env\.twin=off"):
         chosen(ImportedEnvConfig(id=game, twin="on"), [])
 
 
@@ -138,7 +138,7 @@ def test_run_learns_equally_from_twin_and_switches_on_resume(tmp_path, capsys):
     whole = train(tmp_path, "own", game, "env.twin=off", updates=3)
     assert "env.twin" not in capsys.readouterr().out
     train(tmp_path, "twin", game, "env.workers=2", updates=2)
-    assert "env.twin=auto: the matches are those of OpenSpiel's connect_four: equal d" in capsys.readouterr().out
+    assert "env.twin=auto: playing OpenSpiel's connect_four: d" in capsys.readouterr().out
     sparring.train(overrides=["resume=twin", "env.twin=off", f"checkpoint_dir={tmp_path}", "max_updates=3"])
     rows = [json.loads(line) for line in (tmp_path / "twin" / "metrics.jsonl").read_text().splitlines()]
     assert [{key: row[key] for key in row if not key.startswith("time/")} for row in rows] == whole[1]
@@ -155,7 +155,7 @@ def test_run_learns_equally_from_twin_and_switches_on_resume(tmp_path, capsys):
         ),
         (
             ["env.id=pettingzoo.butterfly.pistonball_v6"],
-            r"has no twin in OpenSpiel; its twins are those of connect_four",
+            r"has no twin in OpenSpiel; games with a twin: connect_four",
         ),
         (["env.id=tests.envs.imported.games:Shuffled"], r"Shuffled: has no twin in OpenSpiel"),
         (["env.id=pettingzoo.classic.go_v5", "env.kwargs.board_size=5"], r"env\.twin=on: OpenSpiel's go differs from"),
@@ -201,7 +201,7 @@ def test_check_names_twin():
     report = sparring.check(FOUR, trial=0, games=16)
     (line,) = (line for line in report.data["lines"] if line["check"] == "twin")
     assert line["level"] == "ok"
-    assert re.search(r"OpenSpiel's connect_four: equal .* in 200 random games, [\d.]+ times as fast", line["text"])
+    assert re.search(r"OpenSpiel's connect_four: .* were equal in 200 random games, [\d.]+ times as fast", line["text"])
     report = sparring.check(f"{CLASSIC}.leduc_holdem_v4", trial=0, games=16)
     (line,) = (line for line in report.data["lines"] if line["check"] == "twin")
     assert line["level"] == "note"

@@ -61,13 +61,13 @@ def test_game_without_action_names_is_rejected_in_one_line(monkeypatch):
     [
         ("kuhn_pokr", "is not a game of OpenSpiel; did you mean 'kuhn_poker'?"),
         ("mfg_garnet", "is a mean field game, without matches; choose a game of players"),
-        ("crazy_eights", "has no text of what a player knows; choose a game with information states"),
+        ("crazy_eights", "has no information-state text; choose a game with information states"),
         (
             "tarok",
             "draws chance in the middle of a turn, which no seed repeats; choose a game whose chance has "
             "turns of its own",
         ),
-        ("json:kuhn_poker", "runs the code of the module json; choose a game of OpenSpiel's own"),
+        ("json:kuhn_poker", "runs the code of the module json; choose one of OpenSpiel's own games"),
         ("negotiation", "draws chance in the middle of a turn"),
     ],
 )

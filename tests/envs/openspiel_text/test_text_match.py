@@ -119,7 +119,7 @@ def test_batched_and_single_answers_have_same_conclusion():
     ("options", "message"),
     [
         ({"id": "tarok"}, "id=tarok: draws chance in the middle of a turn"),
-        ({"id": "crazy_eights"}, "id=crazy_eights: has no text of what a player knows"),
+        ({"id": "crazy_eights"}, "id=crazy_eights: has no information-state text"),
         ({"id": "mfg_crowd_modelling"}, "id=mfg_crowd_modelling: is a mean field game"),
         ({"id": "kuhn"}, "id=kuhn: is not a game of OpenSpiel; did you mean 'kuhn_poker'?"),
         ({"id": "kuhn_poker(players=11)"}, "cannot be made"),

@@ -163,7 +163,7 @@ def test_play_without_torch_accepts_static_page_options_only(tmp_path):
     page = tmp_path / "sparring" / "fly-released-dogfight_quickstart.html"
     assert (flown, page.is_file()) == ([0, f"Open this file in a browser, on any machine: {page}\n", ""], True)
     assert [(code, err.count("\n")) for code, _, err in refused] == [(2, 1)] * 3
-    assert "ace: a bot has no network to put into a page" in refused[0][2]
+    assert "ace: a page needs a network, and a bot does not have one" in refused[0][2]
     assert all(name in err for name, (_, _, err) in zip(wrong, refused, strict=True))
 
 

@@ -195,7 +195,7 @@ def test_ladder_is_rejected_for_more_than_two_seats(tmp_path):
     pytest.importorskip("mpe2")
     path = save_run(tmp_path / "tag", "pettingzoo", "mpe2.simple_tag_v3")
     for options, what in (({"ladder": True}, "ladder"), ({"sprt": []}, "sprt")):
-        with pytest.raises(InputError, match=f"--{what}: .*simple_tag_v3 has 4 seats, and .* is of two"):
+        with pytest.raises(InputError, match=f"--{what}: .*simple_tag_v3 has 4 seats, but .* needs two"):
             sparring.evaluate(path, opponents="random", **options)
 
 

@@ -198,7 +198,7 @@ def test_pairs_of_several_processes_are_equal(tmp_path, packed_tasks):
 def test_imported_game_without_matrix_is_rejected(tmp_path):
     pytest.importorskip("mpe2")
     folder = imported_run(tmp_path / "tag", "mpe2.simple_tag_v3")
-    with pytest.raises(InputError, match=r"mpe2.simple_tag_v3 has 4 seats, and a payoff matrix is of two; play the"):
+    with pytest.raises(InputError, match=r"mpe2.simple_tag_v3 has 4 seats, but a payoff matrix needs two; play the"):
         sparring.payoff(folder, games=2)
     duel = imported_run(tmp_path / "duel")
     with pytest.raises(InputError, match=f"runs the code of the module {DUEL}"):

@@ -108,11 +108,11 @@ def test_payoff_matrix_has_one_regime(env, error_line):
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (["--env", "chess", "--ckpt", "bot:random"], "chess has one kind of games; give --opening-plies or --plies"),
+        (["--env", "chess", "--ckpt", "bot:random"], "chess has no regimes; use --opening-plies or --plies"),
         (["--env", "diplomacy", "--bot", "random"], "Diplomacy has one board and one start; give --last-year"),
         (["--env", "openspiel", "--ckpt", "x"], "a policy plays the game with the options it was trained with"),
         (["--env", "pettingzoo", "--ckpt", "x"], "a policy plays the game with the options it was trained with"),
-        (["--env", "gymnasium", "--ckpt", "x"], "an environment has the parameters that it is registered with"),
+        (["--env", "gymnasium", "--ckpt", "x"], "an environment uses its registered parameters"),
     ],
 )
 def test_game_without_regimes_is_rejected(words, reason, error_line):

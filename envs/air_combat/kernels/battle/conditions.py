@@ -39,9 +39,9 @@ class Conditions:
     turbulence: float
     """Standard deviation of the gusts, m/s."""
     noise: float
-    """Standard deviation of the place at which another aircraft is seen, m."""
+    """Standard deviation of the observed position of other aircraft, m."""
     delay: int
-    """Steps by which another aircraft is seen late."""
+    """Delay in steps of the observation of other aircraft."""
 
 
 @wp.struct
@@ -65,7 +65,7 @@ def draw_conditions(ranges: wp.array2d[float], rng: wp.uint32, height: float) ->
     c.shear = wp.vec3(wp.cos(course), wp.sin(course), 0.0) * change
     c.turbulence = wp.randf(rng, ranges[4, 0], ranges[4, 1])
     c.noise = wp.randf(rng, ranges[5, 0], ranges[5, 1])
-    # In float32 a draw can round up to the end itself.
+    # In float32 a draw can round up to the upper end.
     c.delay = int(wp.min(wp.floor(wp.randf(rng, ranges[6, 0], ranges[6, 1] + 1.0)), ranges[6, 1]))
     c.height = height
     return c

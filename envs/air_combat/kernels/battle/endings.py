@@ -1,4 +1,4 @@
-"""How flights and matches end: collisions, a load beyond the limit, the hard deck, and the outcome for both sides."""
+"""Endings of flights and matches: collisions, structural load limit, hard deck, and the outcome for both sides."""
 
 # Annotations stay unquoted in files with Warp functions: Warp reads them as objects.
 import warp as wp
@@ -12,7 +12,7 @@ FATAL = wp.constant(2.0)  # Damage that ends any life.
 
 @wp.func
 def nearest_in_tick(world: Battle, match: int, i: int, j: int) -> float:
-    """Return the least distance of two aircraft in this tick, in which both fly straight, m."""
+    """Return the minimum distance of two aircraft in this tick, assuming straight flight, m."""
     gap = world.seats[match, j].place - world.seats[match, i].place
     change = world.planes[match, j].pos - world.planes[match, i].pos - gap
     part = wp.clamp(-wp.dot(gap, change) / wp.max(wp.dot(change, change), 1.0e-6), 0.0, 1.0)

@@ -1,7 +1,7 @@
-"""Actions that are choices (levels of the stick, manoeuvres of `rules.MANOEUVRES`), and commands to an autopilot.
+"""Discrete actions (stick levels, manoeuvres of `rules.MANOEUVRES`), and commands to an autopilot.
 
-A manoeuvre is flown for a step, from the present geometry, by the same `steer` as the scripted pilots. It is kept from
-the ground and below the ceiling as they are. With it the gun fires by itself where it is aimed, if weapons are free.
+A manoeuvre is flown for a step, from the present geometry, by the same `steer` as the scripted pilots. Like them, it
+avoids the ground and the ceiling. If weapons are free, the gun fires automatically when on target.
 """
 
 # Annotations stay unquoted in files with Warp functions: Warp reads them as objects.

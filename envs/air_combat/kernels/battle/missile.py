@@ -1,8 +1,8 @@
 """The infrared missile: its flight, its seeker, flares, and the fuze (float64: `benchmarks/air_combat/reference`).
 
 The seeker follows the brightest source within its field of view about its line of sight: intensity over distance
-squared, of the opposing aircraft and of their flares. What is too faint or beyond the gimbal is not seen; then the
-missile flies straight on with its line of sight held, and takes what comes into view.
+squared, of the opposing aircraft and of their flares. Sources that are too faint or beyond the gimbal are not seen. The
+missile then flies straight on, holds its line of sight, and follows what comes into view.
 """
 
 # Annotations stay unquoted in files with Warp functions: Warp reads them as objects.
@@ -150,7 +150,7 @@ def fly_missile(m: Missile, visible: bool, target: wp.vec3, velocity: wp.vec3) -
     age = float(m.age) * DT
     mass = LAUNCH_MASS - BURN_RATE * wp.min(age + 0.5 * DT, BURN_S)  # in the middle of the tick
     most = wp.min(ACROSS_MOST, NORMAL_MOST * pressure / mass)  # m/s^2: structure, and what the fins give
-    demand = wp.vec3(0.0, 0.0, -G)  # without a target it holds itself up
+    demand = wp.vec3(0.0, 0.0, -G)  # without a target it compensates for gravity
     if visible:
         gap = target - m.pos
         relative = velocity - m.vel

@@ -1,8 +1,8 @@
-"""What a side knows of its opponents with `rules.CombatOptions.radar`: fields of view, the notch, and track memory.
+"""Radar tracks of opponents with `rules.CombatOptions.radar`: fields of view, the notch, and track memory.
 
-A radar finds an opponent within 60 degrees of the nose and 40 km, unless it is below, where the ground returns as much.
-There one that flies across, with less than 30 m/s towards or away, is lost (the notch). Within 1,500 m pilots see all
-round. A side shares its tracks; one that is not found goes on with its last velocity for 10 s, then nothing is known.
+A radar detects an opponent within 60 degrees of the nose and 40 km. Against ground clutter, an opponent below that
+flies across, with less than 30 m/s towards or away, is lost (the notch). Within 1,500 m pilots see all round. A side
+shares its tracks. A track without detection is extrapolated with its last velocity for 10 s, then dropped.
 """
 
 # Annotations stay unquoted in files with Warp functions: Warp reads them as objects.
@@ -21,17 +21,17 @@ DT = wp.constant(rules.DT)
 
 @wp.struct
 class Track:
-    """What the other side knows of an aircraft."""
+    """The other side's track of an aircraft."""
 
     plane: Plane
-    """As last found, moved on with its velocity."""
+    """Last detected state, extrapolated with its velocity."""
     age: int
-    """Ticks since it was found; beyond the memory for none."""
+    """Ticks since detection; beyond the memory for no track."""
 
 
 @wp.func
 def finds(me: Plane, it: Plane) -> bool:
-    """Return whether an aircraft finds another, by radar or by eye."""
+    """Return whether an aircraft detects another, by radar or by eye."""
     gap = it.pos - me.pos
     distance = wp.max(wp.length(gap), 1.0)
     if distance < EYE_RANGE:

@@ -57,7 +57,7 @@ class BattleSettings:
 
 @wp.struct
 class SeatStep:
-    """What a step keeps of a seat while it plays."""
+    """Per-seat values kept during a step."""
 
     orders: Orders
     place: wp.vec3
@@ -95,7 +95,7 @@ class Battle:
     conditions: wp.array[Conditions]
     gusts: wp.array2d[Gust]
     tracks: wp.array2d[Track]
-    """Of each aircraft, what the other side knows [N, S]; empty without radar."""
+    """The other side's track of each aircraft [N, S]; empty without radar."""
     history: wp.array2d[Plane]
     """Aircraft at the ends of the last steps [N, S * HISTORY]; empty without drawn physics."""
 
@@ -117,7 +117,7 @@ def opponent_of(planes: wp.array2d[Plane], match: int, seat: int, size: int) -> 
 
 @wp.func
 def begin_battle(world: Battle, match: int, settings: CombatSettings, options: BattleSettings) -> None:
-    """Place one side in line abreast, and the other as the same turned by half a circle about the middle."""
+    """Place one side in line abreast, and the other side rotated by half a circle about the middle."""
     clock = world.clock[match]
     row = int(wp.rand_init(settings.seed, world.match_id[match]))
     rng = wp.rand_init(row, clock.matches)

@@ -2,7 +2,7 @@
 
 Matches without options are played by `kernels/step.py`; flight, gun, starts and pilots are the same functions. In every
 tick pilots release and fire, then missiles look and fly, then aircraft, flares and bursts move. All damage of a tick is
-dealt at its end, without an order of seats. For T = 1, the reward of a seat and step equals `kernels/step.py`:
+dealt at its end, independent of seat order. For T = 1, the reward of a seat and step equals `kernels/step.py`:
 
     r = damage_dealt (hp that the others lost) / T - damage_taken (hp that I lost) - ammunition fired / magazine
         + shaping (gamma phi' - phi) + ground (gamma psi' - psi) + result
@@ -133,7 +133,7 @@ def remember(world: Battle, match: int, steps: int) -> None:
 
 @wp.func
 def seen_by(world: Battle, match: int, seat: int, i: int, steps: int, settings: CombatSettings, size: int) -> Plane:
-    """Return aircraft `i` as a seat knows it after `steps` steps: late and with errors, or by the radar's memory.
+    """Return a seat's knowledge of aircraft `i` after `steps` steps: delayed and noisy, or from the radar's memory.
 
     An unknown aircraft is returned with 0 hp.
     """
@@ -151,7 +151,7 @@ def seen_by(world: Battle, match: int, seat: int, i: int, steps: int, settings: 
             it.hp = 0.0
     if varied:
         row = int(wp.rand_init(settings.seed, world.match_id[match]))
-        # A stream for each match beside those of bursts and gusts.
+        # A separate stream per match, apart from bursts and gusts.
         stream = int(wp.rand_init(int(wp.rand_init(row, world.clock[match].matches)), SENSORS))
         it = blurred(it, c.noise, wp.rand_init(stream, (steps * 2 * size + seat) * 2 * size + i))
     return it
@@ -232,7 +232,7 @@ def read_orders(
     if armed:
         launch = actions[match, seat, 4]
         flare = actions[match, seat, 5]
-    # One sum tells: it is finite only if all parts are.
+    # The sum is finite only if all parts are.
     if not wp.isfinite(pull + roll + throttle + trigger + launch + flare):
         results.invalid_actions[match] = results.invalid_actions[match] + 1
         pull = 0.0
@@ -369,7 +369,7 @@ def play_tick(
             air = wp.vec3(0.0, 0.0, 0.0)
             if options.varied:
                 air = next_air(world, match, seat, row, clock, size)
-            # The flight models fly in still air: theirs is the frame of the air at the aircraft.
+            # The flight models assume still air: use the frame of the air at the aircraft.
             me.vel = me.vel - air
             me = fly(world.tables, me, command, scales, settings.six)
             me.vel = me.vel + air

@@ -1,4 +1,4 @@
-"""Missiles and flares of an aircraft: launch, warnings, what is observed of them, and how scripted pilots use them.
+"""Missiles and flares of an aircraft: launch, warnings, observations, and use by scripted pilots.
 
 Seats 0 to T - 1 are one side, T to 2T - 1 the other; a missile's slot is its seat times the load plus its number.
 """
@@ -172,9 +172,9 @@ def equip(
 ) -> Orders:
     """Return a scripted pilot's orders with its missiles and flares.
 
-    Fighting pilots launch one at a time well within the lock range, not at close quarters, the dogfighter and the ace
-    from behind only. All but the six targets drop flares before a missile. Beside a hot engine flares would be too
-    faint: the ace leaves the afterburner then, and the evader goes to idle.
+    Fighting pilots launch one at a time well within the lock range, not at close quarters; the dogfighter and the ace
+    only from behind. All but the six targets drop flares before a missile. A hot engine would outshine the flares, so
+    the ace leaves the afterburner and the evader goes to idle.
     """
     if bot == DO_NOTHING or bot == STRAIGHT or bot == TURNING:  # noqa: SIM109
         return orders

@@ -2,6 +2,6 @@
 
 from sparring.configs.core.parts import TrainerPlace
 
-TRAINER = TrainerPlace(  # it refuses torchrun itself
+TRAINER = TrainerPlace(  # it rejects torchrun itself
     "sparring.envs.diplomacy.training.distill.trainer:DistillTrainer", needs=("sparring.configs.language",)
 )

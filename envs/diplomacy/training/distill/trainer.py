@@ -1,10 +1,10 @@
 """Distillation: an order network imitates the orders of a teacher, such as the search, which needs 100 times the time.
 
-First come the labels: games in which the teacher names the orders of one power (`envs/diplomacy/rollouts/labelled.py`).
-They are written to data/ in the run's folder and continued there after an interruption. Each file is a task of an
-executor (`agents/distributed/tasks.py`) with `distill.workers` workers. With `distill.player` a student plays them, and
-the next student learns in the positions that students reach (Ross et al. 2011). Then comes the training; an update is
-one pass over all decisions in batches of B:
+First it creates the labels: games in which the teacher gives the orders of one power
+(`envs/diplomacy/rollouts/labelled.py`). They are written to data/ in the run's folder and continued there after an
+interruption. Each file is a task of an executor (`agents/distributed/tasks.py`) with `distill.workers` workers. With
+`distill.player` a student plays them, so the next student learns in positions that students reach (Ross et al. 2011).
+Then it trains; an update is one pass over all decisions in batches of B:
 
     loss = mean over units u of -log pi(a_u | s, a_1 ... a_(u - 1))        a: the teacher's orders
          + mean over decisions of (V(s) - share)^2 / 2                     in a part of the batches, `value_share`
@@ -91,7 +91,7 @@ def mean_share(rows: Rows) -> float:
 
 
 def open_writer(key: str, name: str) -> OrderWriter | None:
-    """Open the teacher or the player, `key`; None for DumbBot as the teacher, and for no player."""
+    """Open the teacher or the player, `key`; None for DumbBot as the teacher or without a player."""
     if not name or (name == BOT and key == "teacher"):
         return None
     player = open_player(name)
@@ -143,7 +143,7 @@ class DistillTrainer(Trainer):
         return self.decisions
 
     def restore_or_init(self, session: RunSession) -> None:
-        """Make the labels that are missing, read all, and continue from the state in `session`, if any."""
+        """Create missing labels, read all of them, and continue from the state in `session`, if any."""
         self.session = session
         self._make_labels()
         folders = [session.folder.path / DATA] if self.config.distill.games else []
@@ -152,7 +152,7 @@ class DistillTrainer(Trainer):
         test = held_out(rows["game"], self.config.distill.held_out)
         self.training, self.test = ({name: values[part] for name, values in rows.items()} for part in (~test, test))
         if not len(self.training["power"]):
-            raise InputError(f"distill.held_out={self.config.distill.held_out}: leaves no game to learn from; lower it")
+            raise InputError(f"distill.held_out={self.config.distill.held_out}: leaves no game to train on; lower it")
         if session.found:
             self.load_state_dict(session.found)
         elif self.config.init_from:
@@ -203,7 +203,7 @@ class DistillTrainer(Trainer):
         return metrics | self._timer.parts
 
     def advance(self) -> None:
-        """Nothing is left to finish."""
+        """Do nothing."""
 
     def headline(self, metrics: Mapping[str, float]) -> tuple[str, str]:
         """Return the loss and the agreement."""
@@ -228,7 +228,7 @@ class DistillTrainer(Trainer):
         stored = state.content
         if stored["labels"] != self._hash:
             raise InputError(
-                f"{self.session.folder.path}: began with other labels; put them back, or give another name"
+                f"{self.session.folder.path}: was started with other labels; restore them, or give another name"
             )
         weights = check_tensors(stored["network"], self.network.state_dict(), "network")
         moments = check_optimizer(stored["optimizer"], self.optimizer, "optimizer")
@@ -250,15 +250,15 @@ class DistillTrainer(Trainer):
         name = self.config.init_from
         player = open_player(name, self.device)
         if not isinstance(player, PolicyOrders) or getattr(player.network, "shape", None) != self.network.shape:
-            raise ConfigError(f"init_from={name}: is not a policy of this shape; begin with one of the same network")
+            raise ConfigError(f"init_from={name}: is not a policy of this shape; use one with the same network")
         self.network.load_state_dict(player.network.state_dict())
 
     # ---- labels
 
     def _check_players(self) -> None:
-        """Refuse a teacher or player that cannot be opened, before the run has a folder."""
+        """Raise an error for an unusable teacher or player before the run's folder is created."""
         if not self.config.distill.games and not self.config.distill.data:
-            raise ConfigError("distill.games=0: leaves nothing to learn from; give distill.data, or a number of games")
+            raise ConfigError("distill.games=0: leaves no training data; set distill.data, or a number of games")
         for key in ("teacher", "player") if self.config.distill.games else ():
             open_writer(key, getattr(self.config.distill, key))
 
@@ -309,7 +309,7 @@ class DistillTrainer(Trainer):
         return obs.flatten(1), choices[:, :most], rows["share"][part].to(self.device)
 
     def _learn(self, batch: tuple[Tensor, Tensor, Tensor], rate: float, *, valued: bool) -> tuple[float, float, float]:
-        """Take one step; return the losses and the gradient norm. One that is not finite skips the step."""
+        """Take one step; return the losses and the gradient norm. A non-finite norm skips the step."""
         obs, choices, share = batch
         loss = order_loss(self.network, obs, choices)
         value = F.mse_loss(self.network.value(obs), share) / 2 if valued else torch.zeros(())

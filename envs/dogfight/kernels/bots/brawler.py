@@ -21,14 +21,14 @@ PUNISH_TICKS = wp.constant(60)
 
 @wp.func
 def too_low(m: BotMemory, v: BotView) -> bool:
-    """Return whether to retreat upward; tested first, and under challenge rules only, whose ground kills."""
+    """Return whether to retreat upward; tested first, and only under challenge rules, where the ground kills."""
     limit = wp.where(m.mode == wp.int16(CLOSE), 130.0, wp.where(m.mode == wp.int16(BRAWL), 120.0, 140.0))
     return v.challenge and m.mode <= wp.int16(BAIT) and v.me.y < limit
 
 
 @wp.func
 def next_phase(m: BotMemory, v: BotView) -> int:
-    """Return the phase after this decision: of the first rule that holds, else the same."""
+    """Return the phase after this decision: from the first rule that holds, else unchanged."""
     d = v.s.distance
     if too_low(m, v):
         return RETREAT
@@ -57,7 +57,7 @@ def next_phase(m: BotMemory, v: BotView) -> int:
 
 @wp.func
 def change_phase(m: BotMemory, v: BotView) -> BotMemory:
-    """Enter the next phase; every change is held, and PUNISH has an additional timer of its own."""
+    """Enter the next phase; every change is held, and PUNISH has an additional timer."""
     phase = next_phase(m, v)
     if phase == int(m.mode):
         return m

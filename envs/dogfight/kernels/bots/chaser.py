@@ -11,7 +11,7 @@ from sparring.envs.dogfight.kernels.state import BotMemory
 
 @wp.func
 def start_yo_yo(m: BotMemory, v: BotView) -> BotMemory:
-    """Start a yo-yo if its conditions hold; the mode is its sign and counts only while the timer runs."""
+    """Start a yo-yo if its conditions hold; the mode is its sign and is valid only while the timer runs."""
     if v.s.distance < 120.0 and v.closing > 50.0 and v.me.y < 500.0:
         return enter(m, 1, 40)  # High yo-yo: trade speed for height instead of overshooting.
     if v.s.distance > 300.0 and v.closing < -20.0 and v.me.y > 150.0:

@@ -49,7 +49,7 @@ def decide(
     elif bot == CHASER:
         m, action = chaser(m, v)
         if dodging(m):
-            return m, action  # The chaser's dodge alone has no stall guard.
+            return m, action  # Only the chaser's dodge has no stall guard.
     elif bot == ACE:
         m, action = ace(m, v)
     elif bot == BRAWLER:

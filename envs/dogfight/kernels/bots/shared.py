@@ -43,7 +43,7 @@ def dodging(m: BotMemory) -> bool:
 def keep_off_edges(turn: float, v: BotView, floor: float, ceiling: float) -> float:
     """Replace a dodge that pushes a descending nose down below `floor`, or a climbing one up above `ceiling`.
 
-    Classic bots take a positive turn for nose up whichever way they fly, challenge bots look at their heading.
+    Classic bots treat a positive turn as nose up in either flight direction; challenge bots use their heading.
     """
     lift = float(1.0)
     descending = float(0.0)

@@ -1,1 +1,1 @@
-"""Opponents in the dogfight, from every source."""
+"""Opponents in the dogfight."""

@@ -1,10 +1,10 @@
-"""Held-out opponents of the dogfight: simple fighters that no run trains against, to measure generalization.
+"""Held-out opponents: simple fighters, never used in training, that measure generalization.
 
-The five bots that a policy trained with say little about its strength. It can beat all of them and lose to a turn with
-the trigger held. Each function below acts for N rows at once, `obs [N, D] -> actions [N, 3]` (turn, throttle, shoot),
-on the device of the observations, from either seat, under either rules. Training refuses their names (`held_out:left`
-and so on), and a test reads every run and sweep file for them. The set `held_out` (`rules.HELD_OUT`) adds the released
-policies of another recipe.
+Results against the five training bots say little about a policy's strength: it can beat all of them and lose to a
+constant turn with the trigger held. Each function below acts for N rows at once, `obs [N, D] -> actions [N, 3]` (turn,
+throttle, shoot). It works on any device, in either seat and under either rule set. Training refuses their names
+(`held_out:left` and so on), and a test reads every run and sweep file for them. The set `held_out` (`rules.HELD_OUT`)
+adds the released policies of another recipe.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CHALLENGE = rules.CHALLENGE_FRAMES * rules.CHALLENGE_FRAME_SIZE
 _PHYSICS = 46
 """First column of the physics parameters, in observations of 59 floats."""
 _GAIN = 3.0
-"""Turn for an angle of one radian; full deflection from 19 degrees on, about what a decision can turn."""
+"""Turn per radian of angle; full deflection from 19 degrees on, about the maximum turn in one decision."""
 _ALIGNED = 0.1
 """Angle in radians below which the lead pursuit shoots: 11 m, a hit, at a distance of 110 m."""
 _WINDOW = 240
@@ -36,17 +36,17 @@ def pursuit(obs: Tensor) -> Tensor:
 
 
 def lead(obs: Tensor) -> Tensor:
-    """Aim where a bullet would meet the opponent at its present velocity, and shoot when aligned; always full throttle.
+    """Aim at the intercept point for the opponent's current velocity, and shoot when aligned; always full throttle.
 
-    The opponent is at r and flies with v, a bullet with speed s: |r + v t| = s t, and the point is r + v t. Energy is
-    not managed: it turns and climbs until it stalls.
+    With the opponent at r, velocity v and bullet speed s, |r + v t| = s t and the point is r + v t. It does not manage
+    energy: it turns and climbs until it stalls.
     """
     relative = 1000.0 * _relative(obs)
     at = _other(obs)
     speed = obs[:, at + 2] * _physics(obs, "max_speed")
     velocity = speed.unsqueeze(1) * obs[:, at + 3 : at + 5]
     closing = (relative * velocity).sum(1)
-    # Randomized physics has opponents that are faster than bullets: the point is then far ahead, not behind.
+    # In randomized physics opponents can be faster than bullets: the point is then far ahead, not behind.
     faster = (_physics(obs, "bullet_speed") ** 2 - speed**2).clamp_min(1.0)
     time = (closing + (closing**2 + faster * (relative**2).sum(1)).sqrt()) / faster
     angle = angle_to(obs, relative + velocity * time.unsqueeze(1))
@@ -61,23 +61,22 @@ def runner(obs: Tensor) -> Tensor:
 
 
 class SampledActions:
-    """Draw turn, throttle and shoot uniformly, and again after a random time of up to four seconds.
+    """Sample turn, throttle and shoot uniformly, and resample after a random time of up to four seconds.
 
-    A draw is a hash of the seed, the row, the number of its match and the window of two seconds, and depends on nothing
-    else. The same evaluation therefore repeats bit for bit, on every device. A match is new when the time left has
-    grown.
+    A sample is a hash of only the seed, the row, its match number and the two-second window. An evaluation therefore
+    repeats bit for bit on every device. A new match is detected by an increase in the time left.
     """
 
     def __init__(self) -> None:
         self.reseed(0)
 
     def reseed(self, seed: int) -> None:
-        """Begin with the first match of every row, drawn by `seed`."""
+        """Restart at the first match of every row, with `seed`."""
         self._seed = seed
         self._remaining = self._match = torch.zeros(0)
 
     def act(self, obs: Tensor) -> Tensor:
-        """Return actions [N, 3] for observations [N, D]; another N begins again."""
+        """Return actions [N, 3] for observations [N, D]; a different N restarts."""
         remaining = obs[:, 55 if obs.shape[1] == _CHALLENGE else 45].clone()  # time, a share of the limit
         if self._remaining.shape != remaining.shape or self._remaining.device != remaining.device:
             self._match = torch.zeros(len(remaining), dtype=torch.int64, device=remaining.device)
@@ -88,7 +87,7 @@ class SampledActions:
         window = ticks // _WINDOW
         row = torch.arange(len(remaining), device=remaining.device)
         match = _mix(_mix(row + (self._seed << 20)) + self._match)
-        # Every window redraws once, at a random tick of it; before that tick the last draw holds.
+        # Every window resamples once, at a random tick; before that tick the last sample holds.
         drawn = ticks % _WINDOW >= _mix(match + 4 * window) % _WINDOW
         draw = match + 4 * (window + drawn.long())
         turn, throttle, shoot = (_mix(draw + k).to(obs.dtype) / 2.0**32 for k in (1, 2, 3))
@@ -107,7 +106,7 @@ _CONSTANT = {
     "straight": (0.0, 1.0, 0.0),
     "straight_fire": (0.0, 1.0, 1.0),
 }
-"""Turn, left above 0, throttle and shoot of those that look at nothing."""
+"""Turn (left above 0), throttle and shoot of the opponents that ignore observations."""
 _SCRIPTS: dict[str, Callable[[Tensor], Tensor] | type[SampledActions]] = {
     **{name: partial(_constant, action=action) for name, action in _CONSTANT.items()},
     "pursuit": pursuit,
@@ -116,7 +115,7 @@ _SCRIPTS: dict[str, Callable[[Tensor], Tensor] | type[SampledActions]] = {
     "random": SampledActions,
 }
 HELD_OUT_SOURCES = {f"{HELD_OUT_PREFIX}{name}": source for name, source in _SCRIPTS.items()}
-"""What acts, by name; the names are those of `rules.HELD_OUT_SCRIPTS`."""
+"""Opponents by name; the names are listed in `rules.HELD_OUT_SCRIPTS`."""
 
 
 def _other(obs: Tensor) -> int:
@@ -125,13 +124,13 @@ def _other(obs: Tensor) -> int:
 
 
 def _relative(obs: Tensor) -> Tensor:
-    """Return the opponent's position from the own one, [N, 2], in kilometres."""
+    """Return the opponent's relative position, [N, 2], in kilometres."""
     at = _other(obs)
     return obs[:, at : at + 2]
 
 
 def _physics(obs: Tensor, name: str) -> Tensor | float:
-    """Return a parameter of the matches, [N], in its own unit; the default where it is not observed."""
+    """Return a parameter of the matches, [N], in its unit; the default if it is not observed."""
     parameter = rules.PARAMETERS[rules.PARAMETER_INDEX[name]]
     if obs.shape[1] != _PHYSICS + len(rules.PARAMETERS):
         return parameter.default

@@ -1,4 +1,4 @@
-"""Players of the dogfight: `agents/opponents/duelists.py` makes them from what the dogfight states here."""
+"""Dogfight data from which `agents/opponents/duelists.py` creates players."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ MAX_PARAMETERS = 250_000
 MAX_BYTES = 10_000_000
 """File size limit of the public challenge."""
 _STATED = ("id", "version", "action_repeat")
-"""Entries of an exported policy's contract that do not follow from the input size."""
+"""Contract entries of an exported policy that the input size does not determine."""
 
 __getattr__ = moved(__name__, {"Entrant": "sparring.agents.opponents.duelists:Duelist"})
 
 
 def contract_of(obs_dim: int, stated: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the contract of a policy of `obs_dim` numbers, with defaults for what its file does not state."""
+    """Return the contract of a policy with `obs_dim` inputs, with defaults for missing entries."""
     if obs_dim not in SIZES:
         return None
     rules, observe_physics = SIZES[obs_dim]

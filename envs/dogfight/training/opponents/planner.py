@@ -1,10 +1,10 @@
-"""A planner: it knows the frozen policy of its opponent and the start, and searches for a match that it wins.
+"""A planner that uses its opponent's frozen policy and the start state to search for a winning match.
 
-For every start it draws K matches in a copy of the simulator, all starts and draws in one batch. One side samples its
-actions from the opponent's own policy, with the noise that it explored with. The other is the opponent as it will play.
-Of the K the best is kept: a win before a draw before a loss, then by hp. Its actions are played in the real match
-without looking. The simulator repeats bit for bit, so against a deterministic policy the plan holds. It is fragile:
-against one that samples, draws a style, or whose actions are disturbed, the opponent soon flies elsewhere.
+For every start it samples K matches in a copy of the simulator, all starts and samples in one batch. One side samples
+its actions from the opponent's policy with its exploration noise. The other side is the opponent as it will play. The
+best of the K is kept: a win before a draw before a loss, then by hp. Its actions are replayed open loop in the real
+match. The simulator is deterministic, so the plan works against a deterministic policy. It is fragile: if the opponent
+samples actions or a style, or its actions are perturbed, it soon flies elsewhere.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from sparring.envs.batched import ACTIONS
 from sparring.envs.dogfight.training.matches import MatchSettings
 
 _HP_BELOW = 100.0
-"""More than the hp of any match: a result counts before hp."""
+"""Larger than the hp of any match: the result takes precedence over hp."""
 _SAMPLER, _TARGET = 0, 1
 _SEEDS = 1 << 32
-"""Seeds of the rollouts begin here, where no match has its own: the plan does not know the draws of the real match."""
+"""First seed of the rollouts, outside the range of real matches: the plan does not know their random numbers."""
 
 
 class PlannerPlayer(PythonPolicy):
@@ -39,19 +39,19 @@ class PlannerPlayer(PythonPolicy):
     ) -> Policy:
         """Plan the `games` matches that `duel_matches.play` plays from `seed`, as its left or right contestant.
 
-        Raises `PolicyError` for an opponent without a network to sample from: the planner is given its weights.
+        Raises `PolicyError` for an opponent without a network: the planner needs its weights.
         """
         if not isinstance(opponent, Policy) or not opponent.learned:
             name = opponent.name if isinstance(opponent, Policy) else opponent
             raise PolicyError(
-                f"{self.name} plans against the weights of a checkpoint, and {name} is not one; name a policy"
+                f"{self.name} plans against the weights of a checkpoint, but {name} is not one; name a policy"
             )
         actions = plan(opponent, samples=self.samples, games=games, seed=seed, setting=setting, left=left)
         return PythonPolicy(PlannedActions(actions), name=self.name, device=actions.device)
 
 
 class PlannedActions:
-    """Actions [T, N, 3] of N matches, a row after the other; the last is repeated."""
+    """Actions [T, N, 3] of N matches, played in order; the last is repeated."""
 
     def __init__(self, actions: Tensor) -> None:
         self.actions, self._step = actions, 0
@@ -61,14 +61,14 @@ class PlannedActions:
         self._step = 0
 
     def act(self, obs: Tensor) -> Tensor:
-        """Return the next actions [N, 3], whatever is observed."""
+        """Return the next actions [N, 3] and ignore the observations."""
         step = min(self._step, len(self.actions) - 1)
         self._step += 1
         return self.actions[step]
 
 
 class DisturbedActions:
-    """A policy whose turn and throttle have Gaussian noise of standard deviation `noise`, in every decision."""
+    """A policy with Gaussian noise of standard deviation `noise` on turn and throttle in every decision."""
 
     def __init__(self, policy: Policy, noise: float) -> None:
         self.policy, self.noise = policy, noise
@@ -76,13 +76,13 @@ class DisturbedActions:
         self._memory = torch.zeros(0)
 
     def reseed(self, seed: int) -> None:
-        """Restart the noise, the policy's samples if it draws any, and its memories."""
+        """Reset the noise, the policy's random numbers and its memory."""
         self._generator.manual_seed(seed)
         self.policy.reseed(seed)
         self._memory = torch.zeros(0)
 
     def act(self, obs: Tensor) -> Tensor:
-        """Return disturbed actions [N, 3] of N matches that began together; the simulator clamps them."""
+        """Return noisy actions [N, 3] for N matches that started together; the simulator clamps them."""
         if not len(self._memory):
             self._memory = obs.new_zeros(len(obs), self.policy.memory_size)
         actions, self._memory = self.policy.step(obs, self._memory)

@@ -1,8 +1,8 @@
-"""Practice opponents of the dogfight, to train against: they hold the edges of the arena, or fight from above.
+"""Practice opponents for training: they stay at the edges of the arena, or fight from above.
 
-The five bots stay clear of walls and ceiling. A policy that met them alone thus draws against opponents that climb.
+The five bots stay away from walls and ceiling. A policy trained only against them draws against opponents that climb.
 Each acts for N rows at once, `obs [N, D] -> actions [N, 3]`, at full throttle, without memory and under classic rules.
-`rules.PRACTICE` has their names.
+`rules.PRACTICE` lists their names.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 from sparring.envs.dogfight.training.opponents.held_out import angle_to
 
 _GAIN = 3.0
-"""Turn for an angle of one radian."""
+"""Turn per radian of angle."""
 
 
 def perch(obs: Tensor, *, low: float, high: float, fire: float) -> Tensor:
@@ -46,7 +46,7 @@ PRACTICE_SOURCES = {
     "perch:nose=steep": partial(perch, low=52.0, high=85.0, fire=1.0),
     "zoom:height=200": zoom,
 }
-"""What acts, by name."""
+"""Opponents by name."""
 
 
 def steer(obs: Tensor, x: Tensor, y: Tensor, shoot: Tensor) -> Tensor:

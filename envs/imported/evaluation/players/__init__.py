@@ -1,1 +1,1 @@
-"""Players of others in games of other packages, and what they are asked."""
+"""External players in imported games."""

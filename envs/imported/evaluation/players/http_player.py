@@ -1,7 +1,7 @@
-"""A player behind HTTP in OpenSpiel's games; docs/exploit.md has the protocol and a server of twenty lines.
+"""A player served over HTTP in OpenSpiel games; docs/exploit.md has the protocol and a 20-line server.
 
-Decisions are sent together, up to `BATCH` in a request. The answer is bounded in time and size. Redirects are not
-followed, proxies are not used, and nothing in an answer but its numbers is read.
+Decisions are sent in requests of up to `BATCH`. The answer is bounded in time and size. Redirects are not followed,
+proxies are not used, and only the numbers in an answer are read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LARGEST = 4 * 1024 * 1024
 
 
 class HttpPlayer:
-    """Function from states to probabilities that asks a server."""
+    """Function from states to probabilities that queries a server."""
 
     def __init__(self, text: str, game: Any) -> None:
         self.text, self.game, kind = text, str(game), game.get_type()
@@ -38,7 +38,7 @@ class HttpPlayer:
         self._address = address_of(text)
 
     def __call__(self, states: Sequence[Any]) -> list[Mapping[int, float]]:
-        """Return the probabilities in each of the states. Raises `InputError` for a server that fails."""
+        """Return the probabilities in each of the states. Raises `InputError` if the server fails."""
         answers: list[Mapping[int, float]] = []
         for start in range(0, len(states), BATCH):
             answers += self._asked(states[start : start + BATCH])
@@ -57,7 +57,7 @@ class HttpPlayer:
             raise InputError(f"{self.text}: expected a list under probabilities or actions; fix the server")
         rows = answer[kinds[0]]
         if len(rows) != len(states):
-            raise InputError(f"{self.text}: gave {len(rows)} answers for {len(states)} decisions; fix the server")
+            raise InputError(f"{self.text}: returned {len(rows)} answers for {len(states)} decisions; fix the server")
         if kinds[0] == "actions":
             return [{self._action(action): 1.0} for action in rows]
         return [self._row(row, actions) for row, actions in zip(rows, legal, strict=True)]
@@ -92,7 +92,7 @@ class HttpPlayer:
         clock: Timer | None = None
         try:
             connection.connect()
-            clock = Timer(SECONDS, connection.sock.shutdown, (SHUT_RDWR,))  # of a server that sends byte by byte
+            clock = Timer(SECONDS, connection.sock.shutdown, (SHUT_RDWR,))  # in case a server sends byte by byte
             clock.start()
             connection.request("POST", url.path or "/", body, {"Content-Type": "application/json"})
             response = connection.getresponse()
@@ -109,8 +109,8 @@ class HttpPlayer:
                 raise TimeoutError
         except (OSError, HTTPException) as error:
             if isinstance(error, TimeoutError) or time.monotonic() > end:
-                raise InputError(f"{self.text}: gave no answer to a request within {SECONDS:g} seconds") from error
-            what = "cannot be reached" if clock is None else "does not answer in HTTP, or breaks off"
+                raise InputError(f"{self.text}: did not answer a request within {SECONDS:g} seconds") from error
+            what = "cannot be reached" if clock is None else "does not speak HTTP or closed the connection"
             cure = "start the server, or correct its address" if clock is None else "fix the server"
             raise InputError(f"{self.text}: {what} ({type(error).__name__}); {cure}") from error
         finally:
@@ -126,7 +126,7 @@ def tensor_of(kind: Any, name: str) -> bool:
 
 
 def address_of(text: str) -> SplitResult:
-    """Return the parts of an address. Raises `InputError` for one that is not complete, or has a password."""
+    """Return the parts of an address. Raises `InputError` if it is incomplete or contains a password."""
     try:
         url = urlsplit(text)
         usable = bool(url.hostname) and (url.port is None or url.port > 0) and not (url.query or url.fragment)

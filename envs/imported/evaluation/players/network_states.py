@@ -1,7 +1,7 @@
-"""Networks as policies in copies of the states of an OpenSpiel game: this project's, and layers of others.
+"""Networks as policies on copied OpenSpiel states: this project's policies and imported layers.
 
-A copy of a state lacks the memory of a recurrent network. It is recomputed from the player's own decisions on the way,
-which the information state determines.
+A copied state lacks the memory of a recurrent network. The memory is recomputed from the player's past decisions, which
+the information state determines.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from sparring.eval.paired.response_game import Choices, StateGame, StatePolicy
 
 TENSORS = ("information_state", "observation")
 TablePolicy = Callable[[Sequence[Any]], Sequence[Mapping[int, float]]]
-"""From states to the probability of each action, for the player who decides; actions left out have probability 0."""
+"""Function from states to the deciding player's action probabilities; missing actions have probability 0."""
 
 
 def network_states(match: Any, encoder: SeatRows, network: Any) -> StateGame:
-    """Return the game of `match` with the choices of a network, as it samples."""
+    """Return the game of `match` with a network's sampling policy."""
     return state_game(match.game, network_choices(match, encoder, network, deterministic=False))
 
 
 def state_game(game: Any, policy: StatePolicy) -> StateGame:
-    """Return a game of OpenSpiel with the policy that is exploited."""
+    """Return an OpenSpiel game with the policy to exploit."""
     ends = game.min_utility(), game.max_utility()
     return StateGame(lambda: first_state(game), game.num_players(), *ends, policy, str(game), passive_actions(game))
 
 
 def network_choices(match: Any, encoder: SeatRows, network: Any, *, deterministic: bool) -> StatePolicy:
-    """Return the choices of a network in states of its game, its likeliest or as it samples."""
+    """Return a network's policy on states of its game, greedy or sampling."""
     device = network.log_std.device
 
     def remembered(states: Sequence[Any]) -> Tensor:
@@ -72,22 +72,22 @@ def network_choices(match: Any, encoder: SeatRows, network: Any, *, deterministi
 def policy_choices(player: NetworkSeats, game: ImportedGame, *, sampled: bool) -> StatePolicy:
     """Return the choices of a policy in states of its game.
 
-    Raises `InputError` for draws of an ONNX model, which gives one action.
+    Raises `InputError` for sampling from an ONNX model, which returns a single action.
     """
     if sampled and not player.network.samples:
-        raise InputError(f"{player.name}: an ONNX model does not draw its actions")
+        raise InputError(f"{player.name}: an ONNX model does not sample its actions")
     match: Any = game.match()
     return network_choices(match, game.rows(match), player.network, deterministic=not sampled)
 
 
 def read_policy(text: str, game: Any) -> TablePolicy:
-    """Return a policy of this project in its game; a checkpoint draws its actions. Raises `InputError` elsewhere."""
+    """Return a policy of this project in its game, sampling if a checkpoint. Raises `InputError` for other games."""
     module = type(game).__module__  # which is imported
     own_module = [] if module.split(".")[0] in ("pyspiel", "open_spiel") else [module]
     player, trained = load_policy(find_checkpoint(text), "cpu", own_module)
     own: Any = trained.match() if trained.package == "openspiel" else None
     if own is None or str(own.game) != str(game):
-        raise InputError(f"{text}: plays {trained.name}, and the game is {game}; name a policy of this game")
+        raise InputError(f"{text}: plays {trained.name}, but the game is {game}; name a policy of this game")
     choices = policy_choices(player, trained, sampled=player.network.samples)
     return lambda states: [dict(each) for each in choices(states)]
 
@@ -99,7 +99,7 @@ def tensors_of(game: Any) -> dict[str, int]:
 
 
 def tensor_sizes(game: Any) -> str:
-    """Return these sizes in words."""
+    """Describe these sizes."""
     sizes = tensors_of(game).items()
     return " or ".join(f"{size} ({name.replace('_', ' ')})" for name, size in sizes) or "no tensor"
 
@@ -109,8 +109,8 @@ def tensor_policy(
 ) -> TablePolicy:
     """Return the softmax over legal actions of `logits` [B, K] of OpenSpiel's tensor with `inputs` numbers.
 
-    `logits` is given a tensor float32 [T, D] for each state: at all decisions of the player so far if it `remembers`,
-    else at the present one alone.
+    `logits` receives a tensor float32 [T, D] for each state: all decisions of the player so far if it `remembers`, else
+    only the current one.
     """
     tensor = next(f"{name}_tensor" for name, size in tensors_of(game).items() if size == inputs)
 
@@ -131,9 +131,9 @@ def tensor_policy(
 
 
 def read_model(text: str, game: Any) -> TablePolicy:
-    """Return the policy of an ONNX file: one that this project exported, or a model of OpenSpiel's tensors.
+    """Return the policy of an ONNX file: exported by this project, or a model of OpenSpiel's tensors.
 
-    Its answer is a number for each action of the game; the numbers of legal actions are logits.
+    The output has a number for each action of the game; those of legal actions are logits.
     """
     path = find_checkpoint(text)
     if is_imported(read_contract(path)):

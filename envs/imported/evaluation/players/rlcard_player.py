@@ -1,9 +1,9 @@
-"""Rule models of rlcard as players of OpenSpiel's games: they decide by the cards and the legal actions alone.
+"""rlcard rule models as players of OpenSpiel games. They decide from the cards and the legal actions alone.
 
     rlcard:leduc-holdem-rule-v1   rlcard:leduc-holdem-rule-v2   rlcard:limit-holdem-rule-v1
 
-rlcard writes a card as suit and rank, and calls a call of 0 a check. It also lets a player fold where nothing is bet;
-OpenSpiel does not, so this is a check here. Blinds, antes and who begins a round are those of OpenSpiel's game.
+rlcard writes a card as suit and rank, and a call of 0 is a check. It lets a player fold when nothing is bet; OpenSpiel
+does not, so this becomes a check. Blinds, antes and the first player of a round follow OpenSpiel.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PART = re.compile(r"\[(\w+): ?([^]]*)\]")
 LIMIT = {"betting": "limit", "numSuits": 4, "numRanks": 13, "numHoleCards": 2, "numRounds": 4}
 """Options of universal_poker that make it limit hold'em."""
 Cards = Callable[[Mapping[str, str]], dict[str, Any]]
-"""From the parts of OpenSpiel's text to what a rule looks at."""
+"""Function from the parts of OpenSpiel's text to a rule's input."""
 
 
 def leduc_cards(parts: Mapping[str, str]) -> dict[str, Any]:
@@ -53,18 +53,18 @@ REFUSED = {
     "doudizhu-rule-v1": "reads rlcard's own combinations of cards; write it as module:Name for dou_dizhu",
     "gin-rummy-novice-rule": "reads rlcard's own state of gin rummy; write it as module:Name for gin_rummy",
 }
-"""The other models that rlcard registers, each with the reason."""
+"""The other models that rlcard registers, with the reason each is unsupported."""
 
 
 def read_rule(text: str, game: Any) -> Callable[[Sequence[Any]], list[dict[int, float]]]:
-    """Return a rule model of rlcard in its game. Raises `InputError` for other models, other games, and without it."""
+    """Return an rlcard rule model in its game. Raises `InputError` for other models and games, or without rlcard."""
     name = choose("model of rlcard", text.partition(":")[2], (*RULES, *REFUSED))
     if name in REFUSED:
         raise InputError(f"{text}: {REFUSED[name]}")
     wanted, place, cards = RULES[name]
     if game.get_type().short_name != wanted or (wanted == "universal_poker" and not is_limit(game)):
         words = "limit hold'em in universal_poker" if wanted == "universal_poker" else wanted
-        raise InputError(f"{text}: plays {words}, and the game is {game}; give the --id of such a game")
+        raise InputError(f"{text}: plays {words}, but the game is {game}; set --id to such a game")
     rule = rule_of(text, place)
 
     def action(state: Any) -> int:

@@ -1,7 +1,7 @@
-"""Players of others in PettingZoo's games.
+"""External players in PettingZoo games.
 
-Zips, ONNX models and agents behind HTTP answer by the code that they have in OpenSpiel's games, to `RowState`s. Python
-objects are those of training: `act(obs, mask)` for a batch, or `choose(match, seat)`.
+Zips, ONNX models and HTTP agents use the same code as in OpenSpiel games, on `RowState`s. Python objects are the same
+as in training: `act(obs, mask)` for a batch, or `choose(match, seat)`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sparring.envs.imported.training.opponents import (
 )
 
 BY_ROWS = ("http", "https")
-"""Players of states, beside those in `FILES`, that answer in any game."""
+"""State players, besides those in `FILES`, that can play any game."""
 
 
 class AskedSeats(Asked):
@@ -58,15 +58,15 @@ class AskedSeats(Asked):
 
 @dataclass(frozen=True)
 class RowPlayer:
-    """A player of others, or a policy of this project beside them."""
+    """An external player, or a policy of this project."""
 
     asked: Asked | None
-    """What counts the time of its answers; None of a policy."""
+    """Timer of its answers; None for a policy."""
     seats: Callable[[bool], SeatPlayer]
-    """The player as it samples its actions, or its likeliest; an object has one way to act."""
+    """The player, sampling or greedy; an object has only one way to act."""
 
     def check_twice(self, batch: MatchBatch) -> None:
-        """Ask for up to `REPLAYED` decisions of random games twice. Raises `InputError` if answers differ."""
+        """Query up to `REPLAYED` decisions of random games twice. Raises `InputError` if answers differ."""
         player, random = self.seats(True), RandomSeats(batch.contract)
         asked = changed = 0
         for move in range(WALKS):
@@ -96,7 +96,7 @@ def open_row_player(text: str, contract: Mapping[str, Any]) -> RowPlayer:
         return RowPlayer(asked, lambda sampled: asked)
     kind = text.partition(":")[0]
     if (kind in READERS and kind not in BY_ROWS) or text.endswith(".json"):
-        raise InputError(f"{text}: plays games of OpenSpiel, and this is {contract['id']}; name another player")
+        raise InputError(f"{text}: plays only OpenSpiel games, but this is {contract['id']}; name another player")
     if kind in BY_ROWS or (text.endswith((".zip", ".onnx")) and not _own(text)):
         player, game = open_player(text, RowGame(contract)), RowGame(contract)
         return RowPlayer(player, lambda sampled: StateSeats(player if sampled else player.likeliest, text, game=game))

@@ -1,4 +1,4 @@
-"""Decisions in PettingZoo's games as states with the methods of OpenSpiel's: what a seat observes and may do."""
+"""Decisions in PettingZoo games with the methods of OpenSpiel states: a seat's observation and legal actions."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class RowGame:
         self._contract, self._name = contract, str(contract["id"])
         if len(sizes) != 1 or contract["continuous"] or contract["binary"]:
             raise InputError(
-                f"{self._name}: its players do not choose one of numbered actions; there a Python object with "
-                "act(obs, mask) can be attacked"
+                f"{self._name}: its players do not choose one of numbered actions; in such a game only a Python "
+                "object with act(obs, mask) can be attacked"
             )
         self._features, self._actions = row_sizes(contract)[0], sizes[0]
 
@@ -39,7 +39,7 @@ class RowGame:
         return self._name
 
     def get_type(self) -> RowGame:
-        """Return what says which tensors there are."""
+        """Return the object that tells which tensors the game has."""
         return self
 
     def observation_tensor_shape(self) -> Sequence[int]:
@@ -80,11 +80,11 @@ class RowState:
         return self.seat
 
     def legal_actions(self) -> list[int]:
-        """Return what can be done."""
+        """Return the legal actions."""
         return self.legal
 
     def observation_tensor(self, player: int) -> list[float]:
-        """Return what is observed."""
+        """Return the observation."""
         numbers: list[float] = self.features.tolist()
         return numbers
 

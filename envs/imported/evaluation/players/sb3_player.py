@@ -1,10 +1,10 @@
-"""Zips of SB3's PPO and A2C and of sb3-contrib's MaskablePPO and RecurrentPPO as players of states.
+"""Zips of SB3's PPO and A2C and of sb3-contrib's MaskablePPO and RecurrentPPO as state players.
 
 They are read without their code.
 
-The policy observes OpenSpiel's tensor of the information state, or of the observation, whichever has its size. Its
-logits of actions that are not legal are left out, as MaskablePPO does. Its layers may be of any number and width. An
-LSTM goes through the player's own decisions of the game.
+The policy observes OpenSpiel's tensor of the information state, or of the observation, whichever has its size. Logits
+of illegal actions are masked, as in MaskablePPO. It may have layers of any number and width. An LSTM runs over the
+player's own decisions of the game.
 """
 
 from __future__ import annotations
@@ -124,13 +124,14 @@ def read_sb3(text: str, game: Any) -> TablePolicy:
     network = converted(path, ChoiceNetwork)
     if network.inputs not in tensors_of(game).values():
         raise InputError(
-            f"{text}: observes {network.inputs} numbers, and {game} gives {tensor_sizes(game)}; train it on these"
+            f"{text}: observes {network.inputs} numbers, but {game} has {tensor_sizes(game)}; train it on these"
         )
     if network.remembers and isinstance(game, RowGame):
-        raise InputError(f"{text}: has an LSTM, and {game} does not keep what it saw; train it without")
+        raise InputError(f"{text}: has an LSTM, but {game} does not keep its past observations; train it without one")
     if network.actions != game.num_distinct_actions():
         raise InputError(
-            f"{text}: has {network.actions} actions, and {game} has {game.num_distinct_actions()}; train it there"
+            f"{text}: has {network.actions} actions, but {game} has {game.num_distinct_actions()}; train it in this "
+            "game"
         )
     file = None if network.normalized is False else find_statistics(path)
     if network.normalized and not file:

@@ -1,13 +1,12 @@
-"""Players of others in OpenSpiel's games: each a function from states to the probabilities of its actions.
+"""External players in OpenSpiel games: functions from states to action probabilities.
 
     openspiel:uniform   openspiel:cfr:ITERATIONS   openspiel:cfr+:ITERATIONS   openspiel:mcts:SIMULATIONS
     openspiel:ismcts:SIMULATIONS   rlcard:MODEL   module:Name   http://HOST:PORT/PATH   model.zip   model.onnx   RUN
     tiny   smollm2
 
-`READERS` has one for each kind. A reader gets the text and the game, and returns the function. What it answers is
-checked at every decision, and `CheckedPlayer.replay` asks twice: the attack is on one policy, which does not change.
-
-Searches of OpenSpiel draw random numbers. Here each information state has its own seed, so they are fixed policies.
+`READERS` has a reader for each kind. A reader receives the text and the game, and returns the function. Its answers are
+checked at every decision, and `CheckedPlayer.replay` queries it twice, since an attack needs a fixed policy.
+OpenSpiel's searches are stochastic. Here each information state has its own seed, which makes them fixed policies.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ from sparring.envs.imported.tree import GameTree
 from sparring.eval.paired.response_game import FORMAT, Choices
 
 REPLAYED, WALKS = 100, 1000
-"""Decisions that are asked for twice, and the random games that may be played to meet them."""
+"""Number of decisions to query twice, and the maximum number of random games played to collect them."""
 SUM_TOLERANCE, CHANGE = 1e-3, 1e-6
 """Largest distance of a sum of probabilities from 1, and of two answers at one information state."""
 SLOW = 0.01
-"""Seconds a decision from which a report says how slow the player is."""
+"""Seconds per decision above which a report notes that the player is slow."""
 CONSTANT = 2.0
 """UCT constant of OpenSpiel's searches, as in its own examples."""
 MEMORY_MB = 100
@@ -56,19 +55,19 @@ MOST = 1_000_000
 
 
 class Asked:
-    """A player of others: its errors in one line, and how long it takes."""
+    """An external player: its errors in one line, and its time."""
 
     def __init__(self, name: str) -> None:
         self.name, self.decisions, self.seconds = name, 0, 0.0
 
     def timed(self, decisions: int, answer: Callable[[], Answer]) -> Answer:
-        """Return what the player answers to so many decisions. Raises `InputError` for an error."""
+        """Return the player's answers to `decisions` decisions. Raises `InputError` for an error."""
         start = time.perf_counter()
         try:
             answers = answer()
         except InputError:
             raise
-        except (Exception, SystemExit) as error:  # whatever a stranger's player raises is one line
+        except (Exception, SystemExit) as error:  # any exception of an external player becomes one line
             raise InputError(f"{self.name}: raised {raised_where(error)}; fix the player") from error
         self.seconds += time.perf_counter() - start
         self.decisions += decisions
@@ -76,7 +75,7 @@ class Asked:
 
     @property
     def remark(self) -> str:
-        """A line on a slow player, empty for others."""
+        """A note if the player is slow, else empty."""
         each = self.seconds / max(self.decisions, 1)
         return "" if each < SLOW else (
             f"{self.name} is slow: {each:.3f} seconds a decision, {self.seconds:.0f} seconds for {self.decisions:,}."
@@ -84,7 +83,7 @@ class Asked:
 
 
 class CheckedPlayer(Asked):
-    """A player of states, whose answers are checked and timed."""
+    """A state player with checked and timed answers."""
 
     def __init__(self, name: str, policy: TablePolicy) -> None:
         super().__init__(name)
@@ -92,14 +91,16 @@ class CheckedPlayer(Asked):
         self._replayed: list[tuple[str, Any, Choices]] = []
 
     def __call__(self, states: Sequence[Any]) -> list[Choices]:
-        """Return the choices in each of the states. Raises `InputError` for an error or a wrong answer."""
+        """Return the action probabilities in each state. Raises `InputError` for an error or a wrong answer."""
         answers = self.timed(len(states), lambda: list(self._policy(states)))
         if len(answers) != len(states):
-            raise InputError(f"{self.name}: gave {len(answers)} answers for {len(states)} decisions; fix the player")
+            raise InputError(
+                f"{self.name}: returned {len(answers)} answers for {len(states)} decisions; fix the player"
+            )
         return [self._checked(state, answer) for state, answer in zip(states, answers, strict=True)]
 
     def likeliest(self, states: Sequence[Any]) -> list[Choices]:
-        """Return the likeliest action in each of the states, the first of equal ones."""
+        """Return the most likely action in each state, the first if several are equal."""
         return [[(max(sorted(choices), key=lambda choice: choice[1])[0], 1.0)] for choices in self(states)]
 
     def _checked(self, state: Any, answer: Mapping[int, float]) -> Choices:
@@ -118,9 +119,9 @@ class CheckedPlayer(Asked):
         return [(action, p / total) for action, p in choices if p > 0.0]
 
     def replay(self, game: Any) -> None:
-        """Ask for up to `REPLAYED` decisions twice, in another history of the information state where one was met.
+        """Query up to `REPLAYED` decisions twice, with a different history of the information state if one was met.
 
-        Raises `InputError` if answers differ: the player changes, or it sees more than its information state.
+        Raises `InputError` if answers differ: the player changes, or it uses more than its information state.
         """
         met = met_states(game, REPLAYED)
         first = self([states[0] for states in met.values()])
@@ -128,18 +129,18 @@ class CheckedPlayer(Asked):
         self.confirm("when asked again")
 
     def confirm(self, when: str = "during the attack") -> None:
-        """Ask for the decisions of `replay` once more. Raises `InputError` if answers are not those of then."""
+        """Repeat the queries of `replay`. Raises `InputError` if an answer has changed."""
         again = self([state for _, state, _ in self._replayed])
         changed = [text for (text, _, a), b in zip(self._replayed, again, strict=True) if distance(a, b) > CHANGE]
         if changed:
             raise InputError(
                 f"{self.name}: {len(changed)} of {len(again)} answers changed {when}, first at {changed[0]!r}; "
-                "fix its seed, or give action_probabilities that depend on the information state alone"
+                "fix its seed, or return action_probabilities that depend on the information state alone"
             )
 
 
 def action_number(action: Any) -> int:
-    """Return an action of a player. Raises `TypeError` for all that is not a whole number, True and "1" included."""
+    """Return an action of a player. Raises `TypeError` unless it is an integer; True and "1" are not."""
     if isinstance(action, bool):
         raise TypeError
     return operator.index(action)
@@ -168,7 +169,7 @@ def distance(first: Choices, second: Choices) -> float:
 
 
 def met_states(game: Any, most: int) -> dict[str, list[Any]]:
-    """Return the first and the last state met at each of up to `most` information states, in random games."""
+    """Return the first and the last state seen at each of up to `most` information states in random games."""
     random, met = Random(0), dict[str, list[Any]]()
     for _ in range(WALKS):
         state = first_state(game)
@@ -202,7 +203,7 @@ def open_player(text: str, game: Any) -> CheckedPlayer:
 
 
 def text_game_of(text: str) -> Game | None:
-    """Return the game in text that a language model plays here; None for other players, and where it is not listed."""
+    """Return the text game that a language model plays here; None for other players and unlisted games."""
     game = next((game for game in games() if game.name == IN_TEXT), None)
     try:
         player = find_player(text, game) if game else ""
@@ -214,7 +215,7 @@ def text_game_of(text: str) -> Game | None:
 
 
 def read_named(text: str, game: Any) -> TablePolicy:
-    """Return a player of OpenSpiel itself."""
+    """Return one of OpenSpiel's own players."""
     _, _, rest = text.partition(":")
     name, _, number = rest.partition(":")
     reader = PLAYERS[choose("player of OpenSpiel", name, PLAYERS)]
@@ -229,7 +230,7 @@ def read_named(text: str, game: Any) -> TablePolicy:
 
 
 def uniform(states: Sequence[Any]) -> list[dict[int, float]]:
-    """Draw uniformly among the legal actions."""
+    """Sample uniformly among the legal actions."""
     return [dict.fromkeys(legal, 1.0 / len(legal)) for legal in (state.legal_actions() for state in states)]
 
 
@@ -239,7 +240,7 @@ def read_cfr(text: str, game: Any, iterations: int) -> TablePolicy:
 
     refuse_unless(text, game, dynamics="SEQUENTIAL", utility=("ZERO_SUM", "CONSTANT_SUM", "GENERAL_SUM"))
     if not game.get_type().provides_information_state_string:
-        raise InputError(f"{text}: the game gives no text of an information state, which CFR needs")
+        raise InputError(f"{text}: CFR needs the text of information states, which the game does not provide")
     solver = pyspiel.CFRPlusSolver(game) if text.startswith("openspiel:cfr+") else pyspiel.CFRSolver(game)
     for _ in range(iterations):
         solver.evaluate_and_update_policy()
@@ -291,11 +292,11 @@ def refuse_unless(text: str, game: Any, **needed: str | tuple[str, ...]) -> None
         value = getattr(game.get_type(), key).name
         if value not in ([values] if isinstance(values, str) else values):
             names = values if isinstance(values, str) else " or ".join(values)
-            raise InputError(f"{text}: needs a game with {key} {names}, and this game has {value}; name another player")
+            raise InputError(f"{text}: needs a game with {key} {names}, but this game has {value}; name another player")
 
 
 def read_saved(text: str, game: Any) -> TablePolicy:
-    """Return a response that `sparring exploit --save` wrote; it acts uniformly where the search never was."""
+    """Return a response saved by `sparring exploit --save`; it acts uniformly in states it did not reach."""
     try:
         content = read_json(Path(text))
         version, name = (content["format"], content["version"]), content["game"]
@@ -307,7 +308,7 @@ def read_saved(text: str, game: Any) -> TablePolicy:
     if version != (FORMAT, 1) or len(seats) != game.num_players():
         raise InputError(f"{text}: expected {FORMAT}, version 1, with {game.num_players()} seats, got {version}")
     if name != str(game):
-        raise InputError(f"{text}: is a response in {name}, and the game is {game}; give --id {name}")
+        raise InputError(f"{text}: is a response in {name}, but the game is {game}; set --id {name}")
 
     def policy(states: Sequence[Any]) -> list[dict[int, float]]:
         actions = [seats[state.current_player()].get(text_of(state)) for state in states]
@@ -321,8 +322,8 @@ def read_saved(text: str, game: Any) -> TablePolicy:
 def read_object(text: str, game: Any) -> TablePolicy:
     """Return an object of the user's module with `action_probabilities(state, player)` or `step(state)`.
 
-    A class or function that makes the player is called, with the game if it takes an argument. One that takes two
-    arguments makes a player for each seat: it gets the game and the seat, as bots of OpenSpiel do.
+    A class or function that creates the player is called, with the game if it accepts an argument. If it accepts two,
+    it creates a player per seat from the game and the seat, like OpenSpiel bots.
     """
     source = named_source(text, "player")
     if inspect.isclass(source) or not (hasattr(source, "action_probabilities") or hasattr(source, "step")):
@@ -336,7 +337,7 @@ def read_object(text: str, game: Any) -> TablePolicy:
 
 
 def acting(text: str, source: Any, game: Any) -> TablePolicy:
-    """Return what a player answers; of a bot of OpenSpiel its probabilities if it tells them."""
+    """Return a player's answer; for an OpenSpiel bot its probabilities, if it provides them."""
     if hasattr(source, "action_probabilities"):
         compiled = type(source).__module__ == "pyspiel"  # whose policies take the state alone
         return lambda states: [source.action_probabilities(*copied(state)[: 2 - compiled]) for state in states]
@@ -351,7 +352,7 @@ def acting(text: str, source: Any, game: Any) -> TablePolicy:
 
 
 def stepped(bot: Any, state: Any) -> int:
-    """Return the action of a bot that is told where the game stands."""
+    """Return the action of a bot after setting its position."""
     with suppress(Exception):  # a bot without restart_at has no memory, or is refused when it changes
         bot.restart_at(state)
     return int(bot.step(state))
@@ -365,7 +366,7 @@ def spiel_bots() -> Any:
 
 
 def needed(text: str, source: Any) -> int:
-    """Return the arguments that making a player takes, 0 to 2. Raises `InputError` for what cannot be called."""
+    """Return the number of arguments, 0 to 2, that creates a player. Raises `InputError` if it is not callable."""
     if not callable(source):
         raise InputError(f"{text}: expected an object with action_probabilities or step, got {type(source).__name__}")
     try:
@@ -377,16 +378,16 @@ def needed(text: str, source: Any) -> int:
 
 
 def copied(state: Any) -> tuple[Any, int]:
-    """Return a copy of a state, which a player may change, and who decides in it."""
+    """Return a copy of a state that a player may modify, and who decides in it."""
     played, seat = whole(state)
     return played.clone(), seat
 
 
 def made(text: str, source: Any, *arguments: Any) -> Any:
-    """Call what makes a player. Raises `InputError` for all that this raises."""
+    """Create a player. Raises `InputError` for any exception."""
     try:
         return source(*arguments)
-    except (Exception, SystemExit) as error:  # whatever a stranger's class raises is one line
+    except (Exception, SystemExit) as error:  # any exception of an external class becomes one line
         raise InputError(f"{text}: raised {raised_where(error)} when made; fix the player") from error
 
 

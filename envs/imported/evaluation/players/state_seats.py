@@ -1,4 +1,4 @@
-"""Players of states in matches: as opponents in training and evaluation, and mixtures of them as one policy."""
+"""State players in matches: as opponents in training and evaluation, and mixtures of them as one policy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sparring.eval.paired.response_game import Choices, StatePolicy
 
 
 class StateSeats:
-    """A policy of states in a batch of matches, those of OpenSpiel or of a `game`; `generator` draws its actions."""
+    """A state policy in a batch of matches of OpenSpiel or of a `game`; `generator` samples its actions."""
 
     memory_size = 0
 
@@ -33,7 +33,7 @@ class StateSeats:
         self.generator.manual_seed(seed)
 
     def act(self, obs: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Refuse: rows of observations do not have the state in them."""
+        """Raise an error: observation rows do not contain the state."""
         raise OpponentError(f"opponent {self.name}: needs the match itself; set env.workers=0")
 
     def choose_rows(self, batch: Any, rows: Tensor) -> Tensor:
@@ -81,7 +81,7 @@ def open_state_seats(text: str, contract: Mapping[str, Any], seed: int, *, deter
     package, _, game_id = str(contract["id"]).partition(":")
     zipped, rows = text.endswith(".zip"), package != "openspiel"
     if rows and not zipped:
-        raise InputError(f"{text}: plays games of OpenSpiel, and this is {contract['id']}; name another opponent")
+        raise InputError(f"{text}: plays only OpenSpiel games, but this is {contract['id']}; name another opponent")
     file, game = text.removeprefix(SAMPLED_PREFIX), RowGame(contract) if rows else None
     match: Any = None if rows else make_match("openspiel", game_id, dict(contract["kwargs"]))
     player = open_player(file, game or match.game)
@@ -90,10 +90,10 @@ def open_state_seats(text: str, contract: Mapping[str, Any], seed: int, *, deter
 
 
 def mixed(policies: Sequence[StatePolicy]) -> StatePolicy:
-    """Return the policy that draws one of several for each seat before the game, in equal shares.
+    """Return the policy that samples one of several uniformly for each seat before the game.
 
-    At an information state the choice is a mean of theirs, weighted by how probable the seat's own actions on the way
-    were for each. By Kuhn's theorem (1953) no opponent can tell the difference where players remember all.
+    At an information state its probabilities are their mean, weighted by the probability that each assigns to the
+    seat's past actions. By Kuhn's theorem (1953) the two are equivalent under perfect recall.
     """
     if len(policies) == 1:
         return policies[0]

@@ -165,8 +165,8 @@ def test_sizes_follow_options():
     ("options", "message"),
     [
         ({"missiles": 9}, r"missiles=9: must be in \[0, 8\]"),
-        ({"flares": 1.5}, r"flares=1.5: must be a whole number in \[0, 120\]"),
-        ({"missiles": True}, r"missiles=True: must be a whole number"),
+        ({"flares": 1.5}, r"flares=1.5: must be an integer in \[0, 120\]"),
+        ({"missiles": True}, r"missiles=True: must be an integer"),
     ],
 )
 def test_bad_options_are_rejected(options, message):

@@ -237,7 +237,7 @@ def test_policy_meets_person_with_its_own_weapons():
     [
         ({}, "missiles", "weapons=missiles: pupil was trained with the gun alone; choose guns, without --mi"),
         ({"missiles": 1}, "guns", "weapons=guns: pupil was trained with missiles=1, flares=0; choose missiles"),
-        ({"team_size": 2}, "guns", "pupil: was trained with team_size=2, and a person flies alone by a stick"),
+        ({"team_size": 2}, "guns", "pupil: was trained with team_size=2, but a person flies alone with a stick"),
         ({"action_form": "manoeuvres"}, "guns", "pupil: was trained with action_form=manoeuvres, and a person"),
     ],
 )

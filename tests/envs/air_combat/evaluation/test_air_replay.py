@@ -233,5 +233,5 @@ def test_evaluation_writes_first_games(tmp_path):
     assert all(game["ticks"][:2] == [4, 8] for game in games)
     with pytest.raises(InputError, match="a page for a browser"):
         parse(AirCombatOptions, [*words[:-1], "match.png"])
-    with pytest.raises(InputError, match=r"--acmi 'match.txt': is a Tacview file; give a name that ends in .acmi"):
+    with pytest.raises(InputError, match=r"--acmi 'match.txt': a Tacview file must have a name that ends in .acmi"):
         parse(AirCombatOptions, [*words, "--acmi", "match.txt"])

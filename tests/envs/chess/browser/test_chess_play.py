@@ -89,7 +89,7 @@ def test_game_end_matches_python_chess():
     assert (shuffled.game.result, shuffled.game.ending) == ("1/2-1/2", "threefold repetition")
     shuffled.undo()
     shuffled.move("e4")
-    with pytest.raises(InputError, match="a draw is claimed on your turn"):
+    with pytest.raises(InputError, match="claim a draw on your turn"):
         shuffled.claim()
 
 
@@ -146,11 +146,11 @@ def test_game_is_resumed_from_its_side(tmp_path):
     assert (game.player_is, len(game.board.move_stack)) == (chess.WHITE, 2)
     assert resume_game(path, "white").player_is == chess.BLACK
     for text, words in (
-        ("1. e4 e5 *", "names no player You"),
+        ("1. e4 e5 *", "has no player named You"),
         ('[White "You"]\n[Result "1-0"]\n\n1. e4 1-0', "the game is over"),
         ('[White "You"]\n\n1. f3 e5 2. g4 Qh4# *', r"the game is over \(0-1\)"),
         ("1. e4 e4", "1 of 1 games refused; game 1, ply 2: 'e4' is an illegal move"),
-        ("", "holds no game that can be played: none with moves in PGN"),
+        ("", "has no playable game: none with moves in PGN"),
     ):
         path.write_text(text)
         with pytest.raises(InputError, match=words) as error:

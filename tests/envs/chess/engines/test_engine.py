@@ -231,7 +231,7 @@ def test_impossible_positions_are_rejected_by_name(fen):
     [
         ({"depth": 0}, r"engine depth=0: must be in \[1, 60\]"),
         ({"processes": 0}, r"engine processes=0: must be in \[1, 256\]"),
-        ({"path": "/no/such/stockfish"}, "is not a program that can be run; give Stockfish's path"),
+        ({"path": "/no/such/stockfish"}, "is not an executable program; give Stockfish's path"),
         ({"path": "true"}, "engine '.*true': does not answer as a UCI engine"),
     ],
 )

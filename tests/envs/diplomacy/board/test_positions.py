@@ -110,7 +110,7 @@ def test_loading_snapshot_clears_orders_of_all_games(batch):
 
 def test_environment_rejects_start_after_end():
     env = parallel_env()
-    with pytest.raises(InputError, match="position: the game is over; give one that goes on"):
+    with pytest.raises(InputError, match="position: the game is over; give an unfinished one"):
         env.reset(options={"position": {**opening(), "done": torch.tensor([1])}})
     env.close()
 

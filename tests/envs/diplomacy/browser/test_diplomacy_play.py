@@ -83,7 +83,7 @@ def test_orders_are_drafted_in_any_spelling_and_undone(tmp_path):
     ("text", "words"),
     [
         ("A PAR - LON", "is not legal now; legal there: A PAR - "),
-        ("A MUN - BUR", "FRANCE has nothing in MUN to order"),
+        ("A MUN - BUR", "FRANCE cannot order anything in MUN"),
         ("F PAR - BUR", "the unit in PAR is A PAR"),
         ("A PAR B", "is not legal now"),
         ("A PAR R BUR", "is not legal now"),
@@ -140,7 +140,7 @@ def test_game_beyond_last_year_is_rejected(tmp_path):
     live = game(tmp_path)
     while live.phases[-1]["name"] != "S1902M":
         live.advance(quiet)
-    with pytest.raises(InputError, match=r"--last-year 1901: the game has come to 1902"):
+    with pytest.raises(InputError, match=r"--last-year 1901: the game is in 1902 already"):
         game(tmp_path, last_year=1901, past=load(live.seat.file))
     live.close()
 
@@ -282,7 +282,7 @@ def test_saved_game_names_players_but_runs_no_code(tmp_path):
     assert (named.power, named.names[5], named.names[0]) == (FRANCE, "my_bots:Wall", "random")
     with pytest.raises(InputError, match=r"ITALY was played by http://127.0.0.1:1/v1, which is a server"):
         resumed_lineup(file, ("", "", YOU, "", "http://127.0.0.1:1/v1", "", ""), None, ())
-    with pytest.raises(InputError, match="does not say which power is yours; give --power"):
+    with pytest.raises(InputError, match="does not name your power; give --power"):
         resumed_lineup(file, ("",) * 7, None, ())
     with pytest.raises(InputError, match=r"game.json: unknown opponent 'gone-run'.*; or give --opponents"):
         resumed_lineup(file, ("", "", YOU, "gone-run", "", "", ""), None, ())

@@ -68,7 +68,10 @@ def test_unusable_models_are_rejected_in_one_line(tmp_path, error_line):
     model = onnx.load(str(file))
     wanted = "wanted is a model of Diplomacy that eval/export.py wrote"
     cases = [
-        (["--bot", "random", "--opponents", f"stochastic:{file}"], "is an ONNX model, which does not draw its orders"),
+        (
+            ["--bot", "random", "--opponents", f"stochastic:{file}"],
+            "is an ONNX model, which does not sample its orders",
+        ),
         (["--ckpt", str(file), "--stochastic", "--opponents", "random"], "which does not draw its orders"),
     ]
     for number, (contract, output) in enumerate((({"id": "other"}, "action"), ({}, "orders"))):

@@ -62,7 +62,7 @@ def test_incompatible_results_are_rejected(parts, tmp_path, capsys):
         (tmp_path / name).write_text(json.dumps({**changed, **content}))
         return tmp_path / name
 
-    assert "records[0]: its games were played with seed 1, as those of a file before" in refusal(one, one)
+    assert "records[0]: its games were played with seed 1, like those of a previous file" in refusal(one, one)
     later = written("later.json", last_year=1907)
     assert f"games of {one} end after 1906, those of {later} after 1907" in refusal(one, later)
     assert "kind: must be 'diplomacy', not 'chess'" in refusal(written("other.json", kind="chess"))

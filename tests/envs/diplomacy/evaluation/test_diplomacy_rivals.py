@@ -66,13 +66,13 @@ def test_each_adapter_answers_as_alone(runs):
 def test_incompatible_players_are_rejected_with_reason(runs, refused):
     untrained(runs / "policy.pt")
     assert "is --ckpt itself" in refused("--ckpt", "other", "--opponents", "other")
-    assert "is a model, and one evaluation" in refused("--ckpt", "other", "--opponents", "tiny")
+    assert "is a model, but an evaluation" in refused("--ckpt", "other", "--opponents", "tiny")
     assert "policy.pt is not an adapter of a run" in refused("--ckpt", "other", "--opponents", "policy.pt")
     assert "model is not an adapter" in refused("--ckpt", str(runs / "model"), "--opponents", "other")
     assert "policy.pt is a policy, not an adapter" in refused("--ckpt", "policy.pt", "--opponents", "other")
     assert "did you mean 'other'?" in refused("--ckpt", "learner", "--opponents", "othr")
     line = refused("--bot", "dumbbot", "--opponents", "other")
-    assert "other: is a language model; the others are bots or searches, not an adapter" in line
+    assert "other: is a language model, which can only play against adapters; the others are bots or searches" in line
     assert "did you mean 'other'?" in refused("--bot", "dumbbot", "--opponents", "othr")
 
 

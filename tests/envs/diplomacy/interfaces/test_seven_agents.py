@@ -266,7 +266,7 @@ def test_text_orders_become_action_and_every_line_is_answered():
         "order 'F BRE - PAR' is not legal now; legal there: F BRE - ENG, F BRE - GAS, F BRE - MAO, F BRE - PIC",
         "FRANCE cannot order a unit in MUN: none of its units stands there",
         "",
-        "order 'A LON': says nothing to do; add H, - and a place, S, C, R, D or B",
+        "order 'A LON': lacks an action; add H, - and a place, S, C, R, D or B",
     ]
     orders = env.reset()[1]["FRANCE"]["orders"]
     chosen = [

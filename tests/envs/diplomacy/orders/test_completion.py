@@ -160,7 +160,7 @@ def test_unusable_lines_are_named_and_first_option_is_used():
     assert [line.problem for line in reading.problems[:3]] == [
         "is not legal in MAR now",
         "FRANCE has nothing to order in MUN",
-        "BRE has an order already; the first one counts",
+        "BRE already has an order; the first one counts",
     ]
 
 

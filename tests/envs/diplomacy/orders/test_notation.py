@@ -83,11 +83,11 @@ def test_waive_is_not_parsed_as_order(text):
     [
         ("", "an empty order: write one such as 'A PAR - BUR', or leave it out"),
         (" . ", "an empty order: write one such as 'A PAR - BUR', or leave it out"),
-        ("A PAR", "order 'A PAR': says nothing to do; add H, - and a place, S, C, R, D or B"),
-        ("A PAR -", "order 'A PAR -': breaks off where a place should be"),
-        ("A PAR S A", "order 'A PAR S A': breaks off where a place should be"),
-        ("F NTH C A LON", "order 'F NTH C A LON': says no destination; write F NTH C A LON - NWY"),
-        ("PAR B", "order 'PAR B': does not say what to build; write A or F, as in A PAR B"),
+        ("A PAR", "order 'A PAR': lacks an action; add H, - and a place, S, C, R, D or B"),
+        ("A PAR -", "order 'A PAR -': ends where a place should follow"),
+        ("A PAR S A", "order 'A PAR S A': ends where a place should follow"),
+        ("F NTH C A LON", "order 'F NTH C A LON': lacks a destination; write F NTH C A LON - NWY"),
+        ("PAR B", "order 'PAR B': lacks the unit to build; write A or F, as in A PAR B"),
         ("A PAR H A MAR H", "order 'A PAR H A MAR H': cannot be read from 'A MAR H' on"),
         ("A LON - NTH - NWY", "order 'A LON - NTH - NWY': cannot be read from '- NWY' on"),
         (

@@ -111,7 +111,7 @@ def test_orders_in_reasoning_are_not_read(text):
 def test_unknown_marks_use_last_block_and_name_draft(text):
     reading = parse(text, FRANCE)
     assert texts(reading) == WANTED
-    assert any("before the last orders" in line.problem for line in reading.problems)
+    assert any("superseded by later orders" in line.problem for line in reading.problems)
 
 
 @pytest.mark.parametrize("end", ["/", "end_", "END ", "end of ", "\\"])

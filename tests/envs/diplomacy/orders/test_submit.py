@@ -35,8 +35,8 @@ def test_invalid_line_does_not_affect_others():
     assert problems == [
         "",
         "FRANCE cannot order a unit in MUN: none of its units stands there",
-        "order 'A MAR': says nothing to do; add H, - and a place, S, C, R, D or B",
-        "the unit in PAR has an order already; the first one counts",
+        "order 'A MAR': lacks an action; add H, - and a place, S, C, R, D or B",
+        "the unit in PAR already has an order; the first one counts",
         "an empty order: write one such as 'A PAR - BUR', or leave it out",
         "",
     ]
@@ -66,7 +66,7 @@ def test_builds_follow_written_order_up_to_number_due():
         ("A MAR B", "MAR is not a free home centre of FRANCE"),
         ("A LON B", "LON is not a free home centre of FRANCE"),
         ("A MAR D", "FRANCE has no disband to make"),
-        ("A MAR - BUR", "order 'A MAR - BUR': winter has builds and disbands alone, as in A PAR B or A PAR D"),
+        ("A MAR - BUR", "order 'A MAR - BUR': winter has only builds and disbands, as in A PAR B or A PAR D"),
     ],
 )
 def test_line_without_effect_uses_no_build(line, problem):
@@ -82,7 +82,7 @@ def test_winter_without_adjustments():
     given, problems = hand_in(lines, phase=codes.WINTER, **rows)
     assert given == {}
     assert problems == [
-        "order 'A PAR - BUR': winter has builds and disbands alone, as in A PAR B or A PAR D",
+        "order 'A PAR - BUR': winter has only builds and disbands, as in A PAR B or A PAR D",
         "FRANCE has no disband to make",
         "FRANCE has no build to make",
     ]
@@ -115,7 +115,7 @@ def test_lines_beyond_limit_are_not_read(monkeypatch):
     units = {"France": "A BUR, A MAR, A PAR"}
     given, problems = hand_in(["A PAR H", "A MAR H", "A BUR H"], phase=codes.SPRING, units=units)
     assert given == {"PAR": "A PAR H", "MAR": "A MAR H"}
-    assert problems == ["", "", "line 3 or later; no more are read"]
+    assert problems == ["", "", "line 3 or later; the rest is cut"]
 
 
 @pytest.mark.parametrize(
@@ -128,9 +128,9 @@ def test_move_in_retreat_phase_is_retreat(line):
 
 
 ONLY = {
-    codes.SPRING: "order '{}': spring and fall have holds, moves, supports and convoys alone, as in A PAR - BUR",
-    codes.SPRING_RETREATS: "order '{}': a retreat phase has retreats and disbands alone, as in A PAR R BUR or A PAR D",
-    codes.WINTER: "order '{}': winter has builds and disbands alone, as in A PAR B or A PAR D",
+    codes.SPRING: "order '{}': spring and fall have only holds, moves, supports and convoys, as in A PAR - BUR",
+    codes.SPRING_RETREATS: "order '{}': a retreat phase has only retreats and disbands, as in A PAR R BUR or A PAR D",
+    codes.WINTER: "order '{}': winter has only builds and disbands, as in A PAR B or A PAR D",
 }
 
 

@@ -118,7 +118,7 @@ def test_power_with_winning_centres_is_winner():
 def test_retreats_without_dislodgement_or_after_end_are_rejected():
     with pytest.raises(InputError, match=r"^phases\[0\]\.name: fall retreats, and no unit has to retreat$"):
         read_game(ours({"name": "F1905R", "state": QUIET}))
-    with pytest.raises(InputError, match=r"^phases\[0\]\.name: the game is over, and no unit has to retreat any more"):
+    with pytest.raises(InputError, match=r"^phases\[0\]\.name: the game is over, so no unit retreats"):
         read_game(ours({"name": "F1905R", "state": RETREAT, "done": True}))
 
 

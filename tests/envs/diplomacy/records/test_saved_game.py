@@ -125,7 +125,7 @@ def in_phase(year, phase, **values):
     ("order", "where", "message"),
     [
         (codes.pack(codes.MOVE, 100), "PAR", "order 1602 in PAR: this order cannot be written"),
-        (codes.pack(codes.HOLD), "BUR", "order 1 in BUR: no power can have given it"),
+        (codes.pack(codes.HOLD), "BUR", "order 1 in BUR: it belongs to no power"),
         (12, "PAR", "order 12 in PAR: this order cannot be written"),
         (-1, "PAR", "order -1 in PAR: this order cannot be written"),
         (codes.pack(codes.HOLD, 3), "PAR", "order 49 in PAR: this order cannot be written"),
@@ -245,9 +245,9 @@ UNITS = (*FIRST, "state", "units")
         ((*UNITS, "ITALY", 0), "F PARR", r"units\.ITALY\[0\]: unknown province 'PARR'.*did you mean 'PAR'"),
         ((*UNITS, "ITALY", 0), "PAR", r"units\.ITALY\[0\]: unit 'PAR': write A or F and a place"),
         ((*FIRST, "state", "centres", "FRANCE", 0), "BUR", r"centres\.FRANCE\[0\]: BUR is not a supply centre"),
-        ((*FIRST, "state", "centres", "ITALY"), ["PAR"], r"centres\.ITALY\[0\]: PAR has an owner already, FRANCE"),
+        ((*FIRST, "state", "centres", "ITALY"), ["PAR"], r"centres\.ITALY\[0\]: PAR already has an owner, FRANCE"),
         ((*FIRST, "state", "centres", "ITALY"), ["STP/NC"],
-         r"centres\.ITALY\[0\]: 'STP/NC': name the province without a"),
+         r"centres\.ITALY\[0\]: 'STP/NC': write the province without a"),
         ((*FIRST, "state", "dislodged"), {"ITALY": ["A PAR"]},
          r"state: dislodged\[\d+\] \(PAR\): no unit has to retreat in"),
         ((*SECOND, "state", "dislodged"), {"ITALY": ["A MUN"]},
@@ -313,10 +313,10 @@ def test_inconsistent_package_game_is_rejected(path, value, message):
     ("text", "message"),
     [
         ("{", "no JSON: Expecting"),
-        ("{}\n{}\n", "no JSON: Extra data.*; a file holds one game; load_lines reads one on every line"),
+        ("{}\n{}\n", "no JSON: Extra data.*; a file holds one game; load_lines reads one game per line"),
         ("[" * 100_000, "no JSON"),
         ("[]", "must be an object, not "),
-        ('{"format": "sparring-diplomacy", "format": "x"}', "key 'format' is there twice"),
+        ('{"format": "sparring-diplomacy", "format": "x"}', "key 'format' occurs twice"),
         ('{"format": "sparring-diplomacy", "version": NaN}', "version: must be 1, not nan"),
         ("\\xff", "no JSON"),
     ],
@@ -339,7 +339,7 @@ def test_missing_folder_is_named(played, tmp_path, kind):
 
 
 def test_unwritable_path_is_rejected_in_one_line(played, tmp_path):
-    with pytest.raises(InputError, match=rf"{tmp_path}: cannot be written \(Is a directory\); give another place"):
+    with pytest.raises(InputError, match=rf"{tmp_path}: cannot be written \(Is a directory\); give another path"):
         save(tmp_path, played.game(1))
 
 
@@ -362,7 +362,7 @@ def test_error_names_line_that_is_not_a_game(played, tmp_path):
         ("{", "line 2: no JSON: "),
         ("[" * 100_000, "line 2: no JSON: "),
         ('{"phases": []}', "line 2: phases: must hold at least one phase"),
-        ("1" * (LARGEST + 1), "line 2: has more than 16,777,216 bytes; a game has fewer"),
+        ("1" * (LARGEST + 1), "line 2: has more than 16,777,216 bytes; write one game"),
     ):
         place.write_text(good + line + "\n", encoding="utf-8")
         games = load_lines(place)

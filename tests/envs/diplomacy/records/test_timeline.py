@@ -71,7 +71,7 @@ def test_only_current_phase_lacks_orders_and_results():
         phases_of([whole, orderless, orderless])
     with pytest.raises(InputError, match=r"phases\[0\]: results missing; only the last phase"):
         phases_of([silent, orderless])
-    with pytest.raises(InputError, match=r"phases\[1\]: has orders; the last phase is where the game stands"):
+    with pytest.raises(InputError, match=r"phases\[1\]: has orders; the last phase is the current position"):
         phases_of([whole, PhaseRecord(opening(), orders + 1, results)])
 
 

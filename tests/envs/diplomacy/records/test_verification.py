@@ -110,5 +110,5 @@ def test_command_counts_and_names_differences(tmp_path, capsys):
 
 def test_file_without_phases_is_not_verified(tmp_path):
     (tmp_path / "none.jsonl").write_text("\n")
-    with pytest.raises(InputError, match="holds no phase with orders, so nothing can be verified"):
+    with pytest.raises(InputError, match="has no phase with orders to verify"):
         verify_file(tmp_path / "none.jsonl")

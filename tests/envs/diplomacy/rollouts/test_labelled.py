@@ -104,7 +104,7 @@ def test_interrupted_call_resumes(tmp_path):
 def test_other_settings_and_damage_are_rejected(tmp_path):
     folder = tmp_path / "data"
     made(folder)
-    with pytest.raises(InputError, match=r"data: was made with slips=0.0, not 0.5"):
+    with pytest.raises(InputError, match=r"data: was created with slips=0.0, not 0.5"):
         made(folder, replace(SETTINGS, slips=0.5))
     with pytest.raises(InputError, match=r"nowhere: card.json missing"):
         read_labels([tmp_path / "nowhere"])

@@ -368,8 +368,8 @@ def test_unknown_page_opponent_lists_policies_only(name):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("ace", "ace: a bot has no network to put into a page"),
-        ("bot:ace", "ace: a bot has no network to put into a page"),
+        ("ace", "ace: a page needs a network, and a bot does not have one"),
+        ("bot:ace", "ace: a page needs a network, and a bot does not have one"),
         ("released/air_combat_f16", "was trained in sparring/AirCombat-v1; this command takes only sparring/Dogfight-"),
     ],
 )

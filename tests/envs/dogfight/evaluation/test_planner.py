@@ -42,10 +42,10 @@ def test_planned_actions_are_indexed_by_row_and_reset_per_game():
 
 
 def test_opponent_without_weights_is_rejected_in_one_line(capsys):
-    with pytest.raises(PolicyError, match="planner plans against the weights of a checkpoint, and ace is not one"):
+    with pytest.raises(PolicyError, match="planner plans against the weights of a checkpoint, but ace is not one"):
         PlannerPlayer(4, name="planner").against("ace", games=2, seed=0, setting=SETTING)
     options = ["--games", "2", "--threads", "1", "--device", "cpu"]
     assert main(["--ckpt", "planner:k=4", "--opponents", "held_out:lead", *options]) == 2
-    assert "against the weights of a checkpoint, and held_out:lead is not one" in capsys.readouterr().err
+    assert "against the weights of a checkpoint, but held_out:lead is not one" in capsys.readouterr().err
     assert main(["--ckpt", "planner:k=2000", "--opponents", "ace", *options]) == 2
     assert "planner:k=2000: k=2000 must be in [2, 1024]" in capsys.readouterr().err

@@ -259,8 +259,8 @@ def test_reward_weights_reach_simulator():
         ({"randomization": "sniperr"}, "unknown randomization.*did you mean 'sniper'"),
         ({"reward": {"wins": 1.0}}, "unknown reward weight 'wins'.*did you mean 'win'"),
         ({"render_mode": "movie"}, "unknown render_mode 'movie': choose from rgb_array, human"),
-        ({"max_episode_steps": 0}, "max_episode_steps=0: give a whole number"),
-        ({"max_episode_steps": 1.5}, "max_episode_steps=1.5: give a whole number"),
+        ({"max_episode_steps": 0}, "max_episode_steps=0: must be an integer"),
+        ({"max_episode_steps": 1.5}, "max_episode_steps=1.5: must be an integer"),
     ],
 )
 def test_bad_arguments_are_named(arguments, message):
@@ -276,7 +276,7 @@ def test_bad_reset_choices_are_named():
             env.reset(options={"opponent": "chasr"})
         with pytest.raises(UnknownNameError, match="unknown randomization 'full_moon'"):
             env.reset(options={"regime": "full_moon"})
-    with pytest.raises(ValueError, match="names no bot"):
+    with pytest.raises(ValueError, match="is not a bot"):
         DogfightVectorEnv(2, opponent=[])
 
 

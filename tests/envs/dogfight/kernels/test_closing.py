@@ -91,9 +91,9 @@ def test_closing_decides_evaluation_matches():
         ({"closing": -1}, r"closing=-1: must be in \[0, 90\)"),
         ({"closing": 90}, r"closing=90: must be in \[0, 90\)"),
         ({"closing": "late"}, r"closing=late: must be a number in \[0, 90\)"),
-        ({"closing": 0.001}, r"closing=0\.001: must be 0 for never, or at least a tick and before the time"),
+        ({"closing": 0.001}, r"closing=0\.001: must be 0 for never, or at least one tick and before the time"),
         ({"closing": 10, "max_ticks": 1200}, r"closing=10: must be .* before the time limit of 10 s"),
-        ({"closing": 30, "rules": "challenge"}, r"closing=30: the challenge has an arena of its own; give rules="),
+        ({"closing": 30, "rules": "challenge"}, r"closing=30: the challenge has a fixed arena; give rules="),
     ],
 )
 def test_invalid_closing_is_rejected_in_one_line(arguments, message):

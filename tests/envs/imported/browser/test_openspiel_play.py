@@ -124,7 +124,7 @@ def test_failing_player_is_asked_again():
     [
         ("{", "not understood"),
         ({"kind": "act"}, "message.action is missing"),
-        ({"kind": "act", "action": 7}, "action 7 is not legal here"),
+        ({"kind": "act", "action": 7}, "action 7 is not legal now"),
         ({"kind": "act", "action": -1}, "message.action"),
         ({"kind": "act", "action": 0, "count": 9}, "the game has changed"),
         ({"kind": "begin", "seat": 2}, "message.seat 2: must be below 2"),

@@ -30,9 +30,9 @@ def test_valid_game_has_no_findings_and_learns(capsys):
     report = sparring.check(DUEL, trial=1)
     assert report.data["faults"] == 0, report.markdown
     sound = lines(report, "ok")
-    assert sound["zero sum"] == "the seats' sums add up to 0 in every match"
+    assert sound["zero sum"] == "the seats' totals add up to 0 in every match"
     assert sound["length"].startswith("3 to 3 moves")
-    assert sound["spaces"] == "sees 9 numbers; acts by 1 choice(s) among 4 with masks"
+    assert sound["spaces"] == "observes 9 numbers; actions: 1 choice(s) among 4 with masks"
     assert {"PettingZoo's parallel_api_test", "training", "pool", "masks", "speed"} <= sound.keys()
     assert f"Train: `python train.py env=pettingzoo env.id={DUEL}`" in report.markdown
     assert capsys.readouterr().out == ""
@@ -42,14 +42,14 @@ def test_valid_game_has_no_findings_and_learns(capsys):
 @pytest.mark.parametrize(
     ("fault", "check", "told"),
     [
-        ("seed", "seeds", "two matches of one seed differ from move 0 on"),
+        ("seed", "seeds", "two matches with the same seed differ from move 0 on"),
         ("mask", "random play", "card 3 is played already"),
         ("seats", "seats", "player_0 leads nearly always"),
         ("scale", "rewards", "scale rewards by about"),
         (
             "shared",
             "PettingZoo's parallel_seed_test",
-            "; make the spaces in __init__: those of a class",
+            "; create the spaces in __init__; class and module",
         ),
     ],
 )
@@ -77,16 +77,16 @@ def test_masks_and_rewards_are_read_as_in_training(game, options, check, told):
 
 def test_late_masks_are_no_fault():
     report = sparring.check(f"{MASKS}:Masked", {"start": 5}, trial=0, games=16)
-    assert "acts by 1 choice(s) among 3 with masks" in lines(report, "ok")["spaces"]
+    assert "actions: 1 choice(s) among 3 with masks" in lines(report, "ok")["spaces"]
     assert "masks" not in lines(report, "fix")
 
 
 @pytest.mark.parametrize(
     ("fault", "level", "told"),
     [
-        ("blank", "fix", "every seat observed the same in all of its"),
-        ("blank_seats", "fix", "every seat observed the"),
-        ("one_blind", "fix", "player_1 observed the same in all of its"),
+        ("blank", "fix", "every seat had the same observation in all of its"),
+        ("blank_seats", "fix", "every seat had the"),
+        ("one_blind", "fix", "player_1 had the same observation in all of its"),
     ],
 )
 def test_constant_observation_must_be_changed(fault, level, told):
@@ -109,7 +109,7 @@ def test_observations_outside_space_are_noted():
 
 @pytest.mark.parametrize(
     ("moves", "level", "told"),
-    [(MOST_MOVES, "fix", "add a limit of moves"), (160, "note", "10 moves of random play, in 20 s")],
+    [(MOST_MOVES, "fix", "add a move limit"), (160, "note", "10 moves of random play, in 20 s")],
 )
 def test_check_separates_slow_from_endless_game(moves, level, told):
     none, columns = np.zeros((0, 2)), np.zeros(3)
@@ -136,7 +136,7 @@ def test_openspiel_game_is_checked():
     pytest.importorskip("pyspiel")
     report = sparring.check("openspiel:kuhn_poker", trial=0)
     assert report.data["faults"] == 0
-    assert "other seeds give other matches" in lines(report, "note")["seeds"]
+    assert "different seeds lead to different matches" in lines(report, "note")["seeds"]
 
 
 @pytest.mark.parametrize(

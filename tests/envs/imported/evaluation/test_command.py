@@ -55,7 +55,7 @@ def test_python_opponent_and_rotating_seats(tmp_path):
     best = sparring.evaluate(path, opponents=[f"{DUEL}:Highest"], **words).data["records"][0]
     assert best["losses"] > 2 * best["wins"]
     assert best["mean_reward"] < -0.5
-    with pytest.raises(InputError, match="--games 61: must be a multiple of 2, the seats of a match; give 62"):
+    with pytest.raises(InputError, match="--games 61: must be a multiple of 2, the number of seats; try 62"):
         sparring.evaluate(path, **words | {"games": 61})
 
 
@@ -79,14 +79,15 @@ def test_identical_games_are_counted_and_noted(tmp_path):
     path = save_run(tmp_path / "run", "pettingzoo", TICTACTOE)
     result = sparring.evaluate(path, opponents="snapshots", games=8)
     assert result.data["records"][0]["distinct_games"] == 2
-    assert "all games from a seat are the same one" in result.markdown
+    assert "all games from a seat are identical" in result.markdown
     path.with_name("update_000010.pt").unlink()
     with pytest.raises(InputError, match="has saved no earlier policy; name others"):
         sparring.evaluate(path, opponents="snapshots", games=8)
 
 
 @pytest.mark.parametrize(
-    ("fault", "note"), [("team", "all seats were paid the same in every game"), ("sum", "seats may gain together")]
+    ("fault", "note"),
+    [("team", "all seats received the same reward in every game"), ("sum", "seats may gain together")],
 )
 def test_seats_that_gain_together_are_measured_as_teams(fault, note, tmp_path):
     path = save_run(tmp_path / "run", "pettingzoo", DUEL, {"fault": fault})

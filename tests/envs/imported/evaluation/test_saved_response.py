@@ -91,7 +91,7 @@ def test_single_seat_is_attacked_measured_and_saved(tmp_path, attacks, seat, exa
     ("change", "message"),
     [
         ({"version": 2}, "expected sparring response, version 1"),
-        ({"game": "leduc_poker()"}, "is a response in leduc_poker(), and the game is kuhn_poker()"),
+        ({"game": "leduc_poker()"}, "is a response in leduc_poker(), but the game is kuhn_poker()"),
         ({"seats": []}, "with 2 seats"),
         ({"seats": [{"0": "x"}, {}]}, "is not a response of sparring exploit"),
         ({"seats": [{"0": 9}, {}]}, "action 9 is not legal"),

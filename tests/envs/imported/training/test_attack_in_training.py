@@ -98,7 +98,7 @@ def test_scalars_are_in_tensorboard(attacked):
             r"not of sparring/Diplomacy-v\d; .* `sparring exploit RUN` trains best responses$",
         ),
         (["env=pettingzoo"], r"copies of a game's states, which pettingzoo .* `sparring exploit RUN` trains"),
-        (["env=openspiel", "env.id=laser_tag"], r"evaluation\.exploit_every=.*gives no text of an information state"),
+        (["env=openspiel", "env.id=laser_tag"], r"evaluation\.exploit_every=.*need the text of information states"),
     ],
 )
 def test_games_without_copies_name_other_attack_in_one_line(tmp_path, options, message):

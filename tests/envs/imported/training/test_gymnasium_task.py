@@ -128,7 +128,7 @@ def test_resumed_run_is_reported_as_inexact(tmp_path, capsys):
     train(small(tmp_path, "max_updates=4"))
     said = capsys.readouterr().out
     assert "resumed after update 2" in said
-    assert "inexact resume: Gymnasium's environments cannot be saved, so episodes start again" in said
+    assert "inexact resume: Gymnasium environments cannot be saved, so episodes restart" in said
 
 
 def test_statistics_are_restored_with_run(tmp_path):

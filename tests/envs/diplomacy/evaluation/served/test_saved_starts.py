@@ -63,10 +63,10 @@ def test_policy_and_bot_start_in_saved_position(tmp_path):
     [
         ([FALL], {"map": "ancmed"}, [], "game.json: map: must be 'standard', not 'ancmed'"),
         ([FALL], {"format": "chess"}, [], "game.json: format: must be 'sparring-diplomacy', not 'chess'"),
-        ([(*FALL[:3], {"done": True})], {}, [], "F1901M: position: the game is over; give one that goes on"),
+        ([(*FALL[:3], {"done": True})], {}, [], "F1901M: position: the game is over; give an unfinished one"),
         ([("F1903M", {}, {}, {})], {}, [], "F1903M: position: year=1903 is after last_year=1902"),
         ([FALL], {}, ["--phase", "S1901M"], "--phase S1901M: {file} has no such phase; its phases are from F1901M to"),
-        ([("S1902M", {"ITALY": []}, {"ITALY": []}, {})], {}, [], "ITALY is out, and every power is played equally"),
+        ([("S1902M", {"ITALY": []}, {"ITALY": []}, {})], {}, [], "ITALY is out, but every power is played equally"),
     ],
 )  # fmt: skip
 def test_unplayable_position_gives_one_line_error(phases, changes, words, message, tmp_path, capsys):

@@ -66,7 +66,7 @@ def test_two_models_are_compared_in_same_games(tmp_path):
     [
         ("first: {player: tiny}", "must name 2 to 7 models"),
         ("[tiny, tiny]", "must name 2 to 7 models"),
-        ("a: {player: tiny}\nb: {player: dumbbot}", "b: dumbbot is not a language model; a bot plays with --opponents"),
+        ("a: {player: tiny}\nb: {player: dumbbot}", "b: dumbbot is not a language model; name a bot with --opponents"),
         ("a: {player: tiny}\nb: {player: 'my_bots:Wall'}", "b: my_bots:Wall is not a language model"),
         ("a: {player: tiny}\nb: {player: 'search:seconds=1'}", "b: search:seconds=1 is not a language model"),
         ("a: {player: tiny}\nb: {model: {compact: false}}", "b: lacks its player"),

@@ -105,7 +105,7 @@ def test_many_decisions_are_split_into_requests(serve, monkeypatch):
         (lambda _: b"[" * 100_000, "returned invalid JSON"),
         (lambda _: [1], "expected a list under probabilities or actions"),
         (lambda r: {**uniform(r), **first(r)}, "expected a list under probabilities or actions"),
-        (lambda _: {"actions": [0]}, "gave 1 answers for 12 decisions"),
+        (lambda _: {"actions": [0]}, "returned 1 answers for 12 decisions"),
         (lambda r: {"actions": ["0"] * len(r["decisions"])}, "expected an action as an integer, got '0'"),
         (lambda r: {"actions": [True] * len(r["decisions"])}, "expected an action as an integer, got 'True'"),
         (lambda r: {"actions": [5] * len(r["decisions"])}, "action 5 is not legal"),
@@ -137,7 +137,7 @@ def test_silent_server_times_out(serve, monkeypatch):
     monkeypatch.setattr(http_player, "SECONDS", 0.2)
     address, _ = serve(lambda request: (time.sleep(1.0), uniform(request))[1])
     game = pyspiel.load_game("kuhn_poker")
-    with pytest.raises(InputError, match=r"gave no answer to a request within 0\.2 seconds"):
+    with pytest.raises(InputError, match=r"did not answer a request within 0\.2 seconds"):
         open_player(address, game).replay(game)
 
 
@@ -154,7 +154,7 @@ def test_slow_server_times_out(monkeypatch):
 
     threading.Thread(target=drip, daemon=True).start()
     game = pyspiel.load_game("kuhn_poker")
-    with listening, pytest.raises(InputError, match=r"gave no answer to a request within 0\.4 seconds"):
+    with listening, pytest.raises(InputError, match=r"did not answer a request within 0\.4 seconds"):
         open_player(f"http://127.0.0.1:{listening.getsockname()[1]}/", game).replay(game)
 
 
@@ -171,7 +171,7 @@ def test_reached_server_with_partial_answer_is_not_unreachable(answer):
 
     threading.Thread(target=close, daemon=True).start()
     game = pyspiel.load_game("kuhn_poker")
-    with listening, pytest.raises(InputError, match=r"does not answer in HTTP, or breaks off \(.*fix the server"):
+    with listening, pytest.raises(InputError, match=r"does not speak HTTP or closed the connection \(.*fix the server"):
         open_player(f"http://127.0.0.1:{listening.getsockname()[1]}/", game).replay(game)
 
 

@@ -119,7 +119,7 @@ def test_mixture_can_combine_run_and_openspiel_player(tmp_path):
 @pytest.mark.parametrize(
     ("package", "game", "options", "message"),
     [
-        ("openspiel", "kuhn_poker", {}, "plays openspiel:kuhn_poker, and the game is leduc_poker"),
+        ("openspiel", "kuhn_poker", {}, "plays openspiel:kuhn_poker, but the game is leduc_poker"),
         ("pettingzoo", DUEL, {}, "runs the code of the module"),
     ],
 )

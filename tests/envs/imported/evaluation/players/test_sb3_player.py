@@ -279,8 +279,8 @@ def space(value):
 @pytest.mark.parametrize(
     ("game", "values", "message"),
     [
-        ("leduc_poker", {}, "observes 11 numbers, and leduc_poker() gives 30 (information state) or 16 (observation)"),
-        ("kuhn_poker(players=3)", {}, "observes 11 numbers, and kuhn_poker(players=3) gives 17"),
+        ("leduc_poker", {}, "observes 11 numbers, but leduc_poker() has 30 (information state) or 16 (observation)"),
+        ("kuhn_poker(players=3)", {}, "observes 11 numbers, but kuhn_poker(players=3) has 17"),
         ("kuhn_poker", {"action_space": space(Discrete(3))}, "has layers"),
         ("kuhn_poker", {"action_space": space(Discrete(2, start=1))}, "action_space: starts above 0"),
         (
