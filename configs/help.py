@@ -31,39 +31,39 @@ train.py: no run is named. Six things to try:
   python train.py +run=diplomacy_ppo                one power of Diplomacy against six bots; twenty minutes
   python train.py env=gymnasium env.id=CartPole-v1  any environment of Gymnasium; this one takes a minute
   python train.py env=pettingzoo env.id=my_package:game
-                                                    a game of your own, docs/tutorials/your_game.md
+                                                    your own game, docs/tutorials/your_game.md
   python eval/run.py --ckpt released/dogfight_quickstart --replay match.html
-                                                    a policy that comes with Sparring: its table, and a match to watch
+                                                    evaluate a released policy and write a match to watch
 
 python train.py --help says more, --help runs lists all runs, --help ppo a section; docs/training.md is the guide."""
 """Printed without arguments."""
 OVERVIEW = """\
 usage: python train.py +run=NAME [KEY=VALUE ...]
 
-Trains an agent by the run file NAME, with any options changed, and writes its policy, metrics and evaluations into a
-folder under checkpoints/. A stopped run goes on with resume=FOLDER.
+Trains an agent with the options of the run file NAME. Policy, metrics and evaluations are written to a folder under
+checkpoints/. resume=FOLDER continues a stopped run.
 
-seven of the runs; --help runs lists all
+common runs; --help runs lists all
   +run=quickstart                   dogfight: beats the five bots after ten minutes on two cores
   +run=unified_dr_cpu               dogfight: curriculum, self-play, and a finish under randomized physics
   +run=diplomacy_ppo                Diplomacy: one power against six bots
   +run=diplomacy_quickstart         Diplomacy: a language model learns by GRPO; needs the extra llm
-  env=kuhn_text                     Kuhn poker: a language model learns by GRPO in all seats; leduc_text likewise
+  env=kuhn_text                     Kuhn poker: a language model learns by GRPO in all seats; also leduc_text
   env=gymnasium env.id=CartPole-v1  any environment of Gymnasium
   env=pettingzoo env.id=my_package:game
-                                    any game of PettingZoo, and your own; env=openspiel likewise
-  +run=./mine.yaml                  a run file of your own, by its path
+                                    any game of PettingZoo, also your own; or env=openspiel
+  +run=./mine.yaml                  your own run file, by its path
 
-ten of the options; --help options lists all, --help ppo those of a section, --help ppo.clip one
-  name=mine                  name of the folder; that of an earlier run continues it
+common options; --help options lists all, --help ppo one section, --help ppo.clip one option
+  name=mine                  name of the folder; an existing run's name continues that run
   seed=3                     another run of the same kind
   max_updates=20             stop early
-  scale=0.01                 shrink the whole run, phases and evaluations included
+  scale=0.01                 shrink the whole run, with its phases and evaluations
   device=cuda                the machine; auto takes a GPU if there is one
   threads=2                  CPU threads
   env.num_envs=64            matches played at once
   ppo.learning_rate=1e-4     step size of the optimizer
-  init_from=mine             begin with the policy of another run
+  init_from=mine             start from the policy of another run
   logger.wandb=offline       log to Weights & Biases as well
 
   --cfg          print the configuration as YAML and stop
@@ -72,12 +72,11 @@ ten of the options; --help options lists all, --help ppo those of a section, --h
 docs/training.md is the guide.""".format(sweeps="".join(f"{sweep.usage}\n" for sweep in parts("sweeps").values()))
 """Printed by --help: one screen."""
 HEAD = """\
-scale=S shrinks the run file NAME: its updates and moments by S; its intervals and sizes (matches, steps of a rollout,
-minibatch, games of evaluations) by the root of S, as in scale=0.01. Phases, stages, events and evaluations all still
-happen, in the same order. Learning rate, gamma, epochs, network and rewards stay, and options typed beside it hold as
-they are. docs/training.md
+scale=S shrinks a run, as in scale=0.01: updates and moments by S, intervals and sizes (matches, rollout steps,
+minibatch, games of evaluations) by the root of S. All phases, stages, events and evaluations still happen, in the same
+order. Learning rate, gamma, epochs, network, rewards and options on the command line do not change. docs/training.md
 """
-OPTIONS = "options: key=default, what it may be, and below it what it means; --help SECTION prints one section"
+OPTIONS = "options: key=default, allowed values, and the meaning below; --help SECTION prints one section"
 SECTIONS = {
     "general": "the run: name, trainer, machine, length, files",
     "env": "the game, and how many matches are played at once",
