@@ -80,6 +80,7 @@ GAME_OPTIONS = {"diplomacy": "--games 7 ", "dogfight": "--games 20 ", "air_comba
 LANGUAGE_LINES = """\
 sparring eval --env diplomacy --ckpt {name} --opponents dumbbot --games 7 --replay match.html  # watch
 sparring play --env diplomacy --opponent {name}                                                # play
+sparring exploit {name} --env openspiel --id kuhn_poker                                        # exploit, in poker
 """
 
 
