@@ -72,14 +72,14 @@ Ctrl-C, and the same line goes on.
 """
 LINES = {
     "watch": "sparring eval --ckpt {name} {options}--replay match.html",
-    "play": "sparring play --opponent {name}",
+    "play": "sparring play {seats} {name}",
     "load": "python -c \"import sparring; print(sparring.load('{name}').env_id)\"",
     "exploit": "sparring exploit {name}",
 }
 GAME_OPTIONS = {"diplomacy": "--games 7 ", "dogfight": "--games 20 ", "air_combat": "--games 20 "}
 LANGUAGE_LINES = """\
 sparring eval --env diplomacy --ckpt {name} --opponents dumbbot --games 7 --replay match.html  # watch
-sparring play --env diplomacy --opponent {name}                                                # play
+sparring play --env diplomacy --opponents {name}                                               # play
 sparring exploit {name} --env openspiel --id kuhn_poker                                        # exploit, in poker
 """
 
@@ -108,7 +108,8 @@ def agents() -> str:
     blocks = []
     for path in sorted(RELEASED.glob("*.pt")):
         options = next(value for game, value in GAME_OPTIONS.items() if path.stem.startswith(game))
-        lines = {what: line.format(name=f"released/{path.stem}", options=options) for what, line in LINES.items()}
+        name, seats = f"released/{path.stem}", "--opponents" if path.stem.startswith("diplomacy") else "--opponent"
+        lines = {what: line.format(name=name, options=options, seats=seats) for what, line in LINES.items()}
         width = max(map(len, lines.values()))
         blocks.append((path.stem, "".join(f"{line:<{width}}  # {what}\n" for what, line in lines.items())))
     for manifest in sorted(RELEASED.glob("*/manifest.json")):
