@@ -33,7 +33,7 @@ train.py: no run given. Six commands to try:
   python train.py env=pettingzoo env.id=my_package:game
                                                     your own game, docs/tutorials/your_game.md
   python eval/run.py --ckpt released/dogfight_quickstart --replay match.html
-                                                    a policy that comes with Sparring: its table, and a match to watch
+                                                    evaluate a released policy and write a match to watch
 
 See python train.py --help; --help runs lists all runs, --help ppo one section; docs/training.md is the guide."""
 """Printed without arguments."""
@@ -48,7 +48,7 @@ some runs (--help runs lists all)
   +run=unified_dr_cpu               dogfight: curriculum, self-play, and a finish under randomized physics
   +run=diplomacy_ppo                Diplomacy: one power against six bots
   +run=diplomacy_quickstart         Diplomacy: a language model learns by GRPO; needs the extra llm
-  env=kuhn_text                     Kuhn poker: a language model learns by GRPO in all seats; leduc_text likewise
+  env=kuhn_text                     Kuhn poker: a language model learns by GRPO in all seats; also leduc_text
   env=gymnasium env.id=CartPole-v1  any environment of Gymnasium
   env=pettingzoo env.id=my_package:game
                                     any PettingZoo game, or your own; env=openspiel for OpenSpiel
@@ -72,10 +72,9 @@ some options (--help options lists all, --help ppo one section, --help ppo.clip 
 docs/training.md is the guide.""".format(sweeps="".join(f"{sweep.usage}\n" for sweep in parts("sweeps").values()))
 """Printed by --help: one screen."""
 HEAD = """\
-scale=S shrinks the run file NAME: its updates and moments by S; its intervals and sizes (matches, steps of a rollout,
-minibatch, games of evaluations) by the root of S, as in scale=0.01. Phases, stages, events and evaluations all still
-happen, in the same order. Learning rate, gamma, epochs, network and rewards stay, and options typed beside it hold as
-they are. docs/training.md
+scale=S shrinks a run, as in scale=0.01: updates and moments by S, intervals and sizes (matches, rollout steps,
+minibatch, games of evaluations) by the root of S. All phases, stages, events and evaluations still happen, in the same
+order. Learning rate, gamma, epochs, network, rewards and options on the command line do not change. docs/training.md
 """
 OPTIONS = "options: key=default, allowed values, and the meaning below; --help SECTION prints one section"
 SECTIONS = {

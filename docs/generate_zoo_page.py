@@ -32,14 +32,16 @@ These trained models come with the package. `--ckpt released/NAME` and `--oppone
 every command; `tiny` is the language model. `sparring.load("released/NAME")` loads a policy.
 
 *Held out* has the mean and the worst of the [held-out opponents](opponents.md#held-out-opponents). A *best response* is
-an opponent trained against the model alone, cold from random weights or warm from the model's own
-([how](results/bots_only.md#best-responses-the-released-policy)). *Attack* is the strongest of several
+an opponent trained against the model alone, cold from random weights or warm from the model's own, for 0.5, 1 and 2
+million steps ([how](results/bots_only.md#best-responses-the-released-policy)). *Attack* is the strongest of several
 [attacks](results/self_play.md#the-maximum-of-several-attacks). These columns have wins only, which are also low against
 a policy that only [flees](results/self_play.md#the-floor-a-policy-that-only-flees).
 
 | name | game | weights | bots, win % | held out, win % | best response, win % | attack, win % |
 | --- | --- | ---: | --- | --- | --- | --- |
 """
+STEPS = "after 0.5, 1, 2 M steps: "
+"""What the page says of all best responses, and each card of its own."""
 SECOND = """
 ## How they were made
 
@@ -51,12 +53,7 @@ All are under MIT. Minutes are by the clock of the machine on the card.
 TAIL = """
 ## Use one
 
-```
-sparring eval --ckpt released/dogfight_quickstart --replay match.html     # its table, and matches to watch
-sparring eval --ckpt final.pt --opponents released/dogfight_quickstart    # your policy against it
-sparring eval --env diplomacy --ckpt tiny --opponents dumbbot --games 70  # the language model
-sparring train +run=quickstart init_from=released/dogfight_quickstart     # begin with its weights
-```
+[The agents](agents.md) has lines to copy. A run begins with the weights of a policy by `init_from=released/NAME`.
 
 To add your own run, use `sparring policies add RUN --licence MIT`. It copies the policy to `checkpoints/zoo/`, with a
 card made from the run's files. `zoo/NAME` then names it like a released one, and `sparring policies` prints both
@@ -75,14 +72,15 @@ Ctrl-C, and the same line goes on.
 """
 LINES = {
     "watch": "sparring eval --ckpt {name} {options}--replay match.html",
-    "play": "sparring play --opponent {name}",
+    "play": "sparring play {seats} {name}",
     "load": "python -c \"import sparring; print(sparring.load('{name}').env_id)\"",
     "exploit": "sparring exploit {name}",
 }
 GAME_OPTIONS = {"diplomacy": "--games 7 ", "dogfight": "--games 20 ", "air_combat": "--games 20 "}
 LANGUAGE_LINES = """\
 sparring eval --env diplomacy --ckpt {name} --opponents dumbbot --games 7 --replay match.html  # watch
-sparring play --env diplomacy --opponent {name}                                                # play
+sparring play --env diplomacy --opponents {name}                                               # play
+sparring exploit {name} --env openspiel --id kuhn_poker                                        # exploit, in poker
 """
 
 
@@ -90,9 +88,19 @@ def page() -> str:
     """Return the page of figures."""
     models = [policy(path) for path in sorted(RELEASED.glob("*.pt"))]
     models += [language_model(path.parent) for path in sorted(RELEASED.glob("*/manifest.json"))]
-    strength = [[name, rows["game"], rows["weights"], *(rows[key] for key in STRENGTH)] for name, rows, _ in models]
-    origin = [[f"[{name}]({card})", rows["minutes"], rows["command"]] for name, rows, card in models]
+    strength = [
+        [name, rows["game"], rows["weights"], *(rows[key].removeprefix(STEPS) for key in STRENGTH)]
+        for name, rows, _ in models
+    ]
+    origin = [[f"[{name}]({card})", rows["minutes"], installed(rows["command"])] for name, rows, card in models]
     return HEAD + _rows(strength) + SECOND + _rows(origin) + TAIL
+
+
+def installed(command: str) -> str:
+    """Return a card's command in the form of an installed package; a command of an earlier commit stays as it is."""
+    if "git checkout" in command:
+        return command
+    return command.replace("python train.py", "sparring train").replace("python eval/exploit.py", "sparring exploit")
 
 
 def agents() -> str:
@@ -100,7 +108,8 @@ def agents() -> str:
     blocks = []
     for path in sorted(RELEASED.glob("*.pt")):
         options = next(value for game, value in GAME_OPTIONS.items() if path.stem.startswith(game))
-        lines = {what: line.format(name=f"released/{path.stem}", options=options) for what, line in LINES.items()}
+        name, seats = f"released/{path.stem}", "--opponents" if path.stem.startswith("diplomacy") else "--opponent"
+        lines = {what: line.format(name=name, options=options, seats=seats) for what, line in LINES.items()}
         width = max(map(len, lines.values()))
         blocks.append((path.stem, "".join(f"{line:<{width}}  # {what}\n" for what, line in lines.items())))
     for manifest in sorted(RELEASED.glob("*/manifest.json")):

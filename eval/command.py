@@ -333,15 +333,19 @@ def write(path: Path, writer: Callable[[Path], None]) -> None:
         raise InputError(f"{path}: cannot be written ({error.strerror}); choose another path, as with --out") from error
 
 
+LOOK = Path(__file__).parent / "browser" / "page.css"
+"""The style sheet that all pages share."""
+
+
 def fill_page(template: Path, *, title: str, data: Any, **parts: str) -> str:
     """Return the text of `template` with every {{name}} replaced, in one pass.
 
-    Names are `title` and `data` (JSON), both escaped, and the names of `parts`, inserted unchanged.
+    Names are `title` and `data` (JSON), both escaped, `look`, the style of all pages, and the names of `parts`.
     """
     plain = json.dumps(data, separators=(",", ":"))
     # In a script element only "<" needs escaping; escaping & and > as well is safer.
     inert = plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    values = {"title": html.escape(printable(title)), "data": inert} | parts
+    values = {"title": html.escape(printable(title)), "data": inert, "look": LOOK.read_text("utf-8")} | parts
     return re.sub(r"\{\{(\w+)\}\}", lambda mark: values[mark[1]], template.read_text(encoding="utf-8"))
 
 

@@ -1,9 +1,7 @@
 """Evaluate a player: `python eval/run.py --ckpt final.pt`; `--help` lists every option, with examples.
 
 Entry point for all games. The game is inferred from the player (a run's configuration, a policy's contract or a bot's
-name; language models play Diplomacy) unless `--env` is given. Each game has its own options, in
-`envs/<game>/evaluation/command.py`; for games of other packages they are in `envs/imported/evaluation/`, and for
-Gymnasium environments in its `episodes.py`.
+name; language models play Diplomacy) unless `--env` is given. Each game has its own options, in its `evaluation/`.
 """
 
 from __future__ import annotations

@@ -1,19 +1,20 @@
 """Sparring: adversarial games and the trainers that go with them.
 
 Importing it only registers the games with Gymnasium; the simulator (Warp, torch) loads with the first environment or
-call. The names below are the whole Python API, documented in docs/api.md; `train.py` and the commands of `eval/` run
-the same code. The packages are `sparring.envs`, `sparring.agents`, `sparring.curriculum`, `sparring.configs` and
-`sparring.eval`. In a checkout they are the folders at the top of the repository. Links beside this file lead there;
-`__path__` does where Git or an archive made plain files of them.
+call. The names below are the whole Python API, documented in docs/api.md. In a checkout the packages are the folders at
+the top of the repository. Links beside this file lead there, and `__path__` does if Git made plain files of them.
 """
 
 import sys
 from importlib import import_module
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 _ROOT = Path(__file__).resolve().parents[1]
-if (_ROOT / "configs" / "installed.py").is_file():  # a checkout, not a wheel
+if (_ROOT / "configs" / "installed.py").is_file():  # a checkout, not a wheel, for which pip checks Python
+    if sys.version_info < (3, 11):  # noqa: UP036 - a checkout on the path of an older Python
+        run_path(str(_ROOT / "configs" / "installed.py"))["check_installed"]("import sparring")
     __path__.append(str(_ROOT))
 
 import sparring.envs  # noqa: E402, F401 - registers the games

@@ -1,8 +1,7 @@
 """The command `sparring`: `sparring play`, `sparring train +run=quickstart`; without arguments it lists what there is.
 
 `play` and `watch` without options open one page in the browser, in which the released policy flies; they, `policies`,
-`bench` and `runs` need the base package only. The other commands are the files of the repository, `train.py` and those
-of `eval/`, and need the extra `train`: `sparring install train`.
+`bench` and `runs` need the base package only. The other commands need the extra `train`: `sparring install train`.
 Exit codes: those of the command; 2 for bad input or a package missing (one line on stderr).
 """
 
@@ -26,7 +25,6 @@ from sparring.configs.core.parts import CommandPlace, parts
 from sparring.envs.game import games, load
 
 BAD_INPUT = 2
-
 
 COMMANDS = parts("commands") | {
     "watch": CommandPlace("", "the released policy, or the policy file given, flies both aircraft", trains=False),
@@ -66,7 +64,7 @@ def _run(words: list[str]) -> int:
         print(f"usage: sparring {name}{' [POLICY]' if name == 'watch' else ''}\n\n{command.what}")
     elif name == "watch" or (name == "play" and not options):
         _open_page(options, watching=name == "watch")
-    elif name == "play" and _missing():
+    elif name == "play" and _missing() and not any(word.startswith("--env") for word in options):
         from sparring.eval.options import parse
 
         settings = parse(_browser_game().page_options, options)

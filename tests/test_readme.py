@@ -20,16 +20,18 @@ from sparring.eval.run import env_of, evaluation_of
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "docs" / "training.md", ROOT / "docs" / "evaluation.md"]
 BLOCKS = [block for page in PAGES for block in re.findall(r"```(\w*)\n(.*?)```", page.read_text("utf-8"), re.DOTALL)]
-COMMANDS = [shlex.split(line, comments=True) for _, block in BLOCKS for line in block.splitlines() if "python " in line]
+LINES = [line for _, block in BLOCKS for line in block.splitlines() if line.startswith(("python ", "sparring "))]
+COMMANDS = [shlex.split(line, comments=True) for line in LINES]
 
 
-def commands(script):
-    found = {" ".join(words): words[2:] for words in COMMANDS if words[:2] == ["python", script]}
+def commands(script, name):
+    """Arguments of every line that runs a command in either of its forms."""
+    found = {" ".join(words): words[2:] for words in COMMANDS if words[:2] in (["python", script], ["sparring", name])}
     assert found
     return list(found.values())
 
 
-@pytest.mark.parametrize("arguments", commands("train.py"), ids=" ".join)
+@pytest.mark.parametrize("arguments", commands("train.py", "train"), ids=" ".join)
 def test_readme_training_commands_are_parsed(arguments, capsys, tmp_path):
     if "--help" in arguments:
         assert train.main(arguments) == 0
@@ -48,7 +50,7 @@ def test_readme_training_commands_are_parsed(arguments, capsys, tmp_path):
     load(arguments)
 
 
-@pytest.mark.parametrize("arguments", commands("eval/run.py"), ids=" ".join)
+@pytest.mark.parametrize("arguments", commands("eval/run.py", "eval"), ids=" ".join)
 def test_readme_evaluation_commands_are_parsed(arguments):
     try:
         game = env_of(arguments)
@@ -69,7 +71,9 @@ READERS = {
 def test_other_measurement_commands_are_parsed(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("game.json").touch()  # a saved game must be there before anything is played
-    assert [READERS[command](arguments).command for arguments in commands(f"eval/{command}.py")]
+    assert [
+        READERS[command](arguments).command for arguments in commands(f"eval/{command}.py", command.replace("_", "-"))
+    ]
 
 
 def test_readme_python_examples_run(tmp_path, monkeypatch):

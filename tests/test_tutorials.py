@@ -48,7 +48,7 @@ SMALL = {
     "first_agent.md": {"max_updates=60": "max_updates=1", "GAMES = 200": "GAMES = 4", "256, 200": "8, 20"},
     "own_reward.md": {"max_updates=60": "max_updates=1", "--games 40": "--games 2"},
     "own_opponent.md": {"GAMES = 100": "GAMES = 4", "max_updates=40": "max_updates=1",
-     "max_updates=2": "max_updates=1", "--games 40": "--games 2", "last_year=1903": "last_year=1901",
+     "max_updates=2": "max_updates=1", "--games 40": "--games 2",
      "--last-year 1905": "--last-year 1901"},
     "your_game.md": {"max_updates=20": "max_updates=10", "max_updates=25": "max_updates=11",
      "opponents=[gunmen:Trigger] max_updates=10": "opponents=[gunmen:Trigger] max_updates=1"},

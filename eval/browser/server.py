@@ -1,10 +1,8 @@
 """The local server of every game: its pages, one WebSocket, open to the browser that came with the token only.
 
-A game is a `HostedGame`; it sees messages, never requests. The server listens on 127.0.0.1. The address printed at the
-start holds a token that works once: it is exchanged for a cookie, which the pages and the WebSocket require. Requests
-whose Host is not this server are refused, so a foreign name that resolves to 127.0.0.1 reaches nothing. WebSockets
-whose Origin is another page are refused too. The pages may load nothing and connect to this WebSocket only
-(Content-Security-Policy); a message has at most `LARGEST_MESSAGE` bytes.
+A game is a `HostedGame`; it sees messages, never requests. The server listens on 127.0.0.1. The printed address holds a
+token that works once and is exchanged for a cookie, which pages and WebSocket require. Requests with a foreign Host and
+WebSockets with a foreign Origin are refused. The pages load nothing and connect to this WebSocket only.
 """
 
 from __future__ import annotations

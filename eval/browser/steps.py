@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
+from sparring.eval.command import LOOK
+
 STYLE = """\
-:root { color-scheme: light dark; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem; }
-summary { cursor: pointer; padding: 0.15rem 0.5rem; border-left: 0.4rem solid #bbb; }
+body { max-width: 46rem; margin: 2rem auto; padding: 0 1rem; }
+summary { cursor: pointer; padding: 0.15rem 0.5rem; border-left: 0.4rem solid var(--track); }
 .response > summary, .you > summary { border-color: #d55e00; }
 .agent > summary, .seat > summary { border-color: #0072b2; }
 pre { margin: 0.3rem 0 0.8rem 0.9rem; padding: 0.5rem; overflow-x: auto; background: #8882; }
@@ -18,7 +19,8 @@ pre { margin: 0.3rem 0 0.8rem 0.9rem; padding: 0.5rem; overflow-x: auto; backgro
 def steps_page(title: str, parts: Iterable[str]) -> str:
     """Return a page of one file with a heading; `parts` are HTML, such as those of `step_entry`."""
     head = f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{escape(title)}</title>'
-    return "\n".join([head, f"<style>\n{STYLE}</style>", f"<h1>{escape(title)}</h1>", *parts, "</html>\n"])
+    style = f'<meta name="viewport" content="width=device-width">\n<style>\n{LOOK.read_text("utf-8")}{STYLE}</style>'
+    return "\n".join([head, style, f"<main><h1>{escape(title)}</h1>", *parts, "</main></html>\n"])
 
 
 def step_entry(side: str, who: str, action: str, after: object) -> str:

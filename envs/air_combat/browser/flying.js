@@ -21,7 +21,7 @@ const told = {
     match = info; last = null; past = []; trails = [[], []]; flown.clear(); flashes = []; paused = true;
     document.body.classList.toggle("armed", info.armed); $("#weapons").value = info.armed ? "missiles" : "guns";
     boards = makeBoards($("#board"), info.names, TEAMS);
-    $("#about").replaceChildren(element("b", "", document.title), document.createTextNode(info.model + " · " + info.gun + (info.armed ? " · missiles" : "")));
+    $("#about").replaceChildren(element("b", "", document.title), document.createTextNode(" " + info.model + " · " + info.gun + (info.armed ? " · missiles" : "")));
     pace();
   },
   frame(frame) {

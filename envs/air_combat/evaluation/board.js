@@ -17,7 +17,8 @@ function makeBoards(board, names, teams) {
     teams.forEach((of, seat) => {
       if (of !== team) return;
       const field = element("div", "fighter"); field.dataset.seat = seat;
-      field.append(element("div", "name", names[seat]), element("div", "hp"), element("div", "numbers"));
+      field.append(element("div", "name", names[seat]), element("div", "hp"), element("div", "numbers"), element("span", "unseen"));
+      field.querySelector(".unseen").setAttribute("role", "status");
       field.querySelector(".name").title = names[seat];
       field.querySelector(".hp").append(element("i"));
       side.append(field);
@@ -32,6 +33,8 @@ function showBoard(field, plane, gun, stores) {
   const hp = clamp(plane.hp, 0, 1), bar = field.querySelector(".hp");
   bar.querySelector("i").style.width = 100 * hp + "%";
   bar.title = Math.round(100 * hp) + " % of its hp";
+  const told = field.querySelector(".unseen");
+  if (told.textContent !== bar.title) told.textContent = bar.title;
   const numbers = [Math.round(size(plane.vel)) + " m/s", Math.round(plane.pos[1]) + " m", plane.load.toFixed(1) + " g"];
   if (gun === "rounds") numbers.push(plane.rounds + " rounds");
   if (stores && stores.armed) numbers.push(...["missile", "flare"].map((kind) => stores[kind + "s"] + " " + kind + (stores[kind + "s"] === 1 ? "" : "s")));

@@ -64,7 +64,7 @@ function select(to) {
   told = null;
   document.querySelectorAll("#legend .armed").forEach((entry) => { entry.hidden = !game.releases.length; });
   $("#game").value = String(index);
-  $("#about").replaceChildren(element("b", "", game.title), document.createTextNode(game.model + " · " + game.gun + " · " + clockText(game.last / TPS)));
+  $("#about").replaceChildren(element("b", "", game.title), document.createTextNode(" " + game.model + " · " + game.gun + " · " + clockText(game.last / TPS)));
   $("#notes").textContent = game.notes; $("#notes").hidden = !game.notes;
   boards = makeBoards($("#board"), game.names, game.teams);
   for (const team of [0, 1]) $("#timeline .lane.seat" + team).replaceChildren(...game.events.filter((e) => e.seat >= 0 && game.teams[e.seat] === team).map(mark));

@@ -213,7 +213,7 @@ def _points(points: np.ndarray) -> list[list[float]]:
 def _css() -> str:
     """Return the palette as CSS variables."""
     colors = {name: getattr(palette, name.upper().replace("-", "_")) for name in _SHARED}
-    return " ".join(f"--{name}: {palette.css(color)};" for name, color in colors.items())
+    return " ".join(f"--map-{name}: {palette.css(color)};" for name, color in colors.items())
 
 
 _SHARED = ("sea", "land", "nowhere", "coast-ink", "land-ink", "sea-ink", "ink", "failure")

@@ -140,9 +140,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, slots.Observation, np.ndarray]):
     At the beginning home centres count as their powers' provinces. Units that have to retreat are not on the board.
 
     These are the rewards of the environment. `+run=diplomacy_ppo` has one fixed reward: the change of the learner's
-    sum_of_squares at every step; `env.reward` belongs to the dogfight. The other six powers are a bot or a policy
-    (`opponents=[...]`). With `phases.0.scripted_end` below 1 they are also a snapshot of the learner
-    ([self-play](../algorithms/self_play.md)).
+    sum_of_squares at every step.
 
     ## Start of a game
 

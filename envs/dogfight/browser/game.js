@@ -15,7 +15,7 @@ const page = {
   match(info) {
     match = info; last = null; history = [[], []]; flashes = []; paused = true;
     boards.forEach((board, seat) => nameBoard(board, info.names[seat], info.short[seat], info.maxHp));
-    $("#about").replaceChildren(element("b", "", config.title), document.createTextNode(info.note || ""));
+    $("#about").replaceChildren(element("b", "", config.title), document.createTextNode(" " + (info.note || "")));
     pace();
   },
   frame(frame) {

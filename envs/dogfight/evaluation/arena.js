@@ -161,7 +161,9 @@ function nameBoard(board, name, short, maxHp) {
 function showBoard(board, f) {
   board.querySelector(".speed").textContent = Math.round(f.speed) + " m/s · " + Math.round(f.y) + " m";
   board.querySelector(".note").textContent = f.hp <= 0 ? "DOWN" : f.stalled ? "STALL" : "";
-  [...board.querySelector(".hp").children].forEach((pip, i) => pip.classList.toggle("on", i < f.hp));
+  const pips = [...board.querySelector(".hp").children], told = Math.max(f.hp, 0) + " of " + pips.length + " hp";
+  pips.forEach((pip, i) => pip.classList.toggle("on", i < f.hp));
+  if (board.querySelector(".unseen").textContent !== told) board.querySelector(".unseen").textContent = told;
 }
 function resultOf(outcome, names, hp, seconds) {
   const score = hp.join(" : ") + " hp · " + clockText(seconds);

@@ -179,10 +179,8 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     - `truncated`: 10,800 ticks (90 s) are over. The higher hp wins; equal hp is a draw. After `max_episode_steps`
       decisions a match is truncated without an outcome.
     - `closing=S` with S > 0: from second S on a circle about the centre (0, 300) shrinks to a point at the time limit.
-      Its first radius is 583 m, as far as the corners. Each second after S costs a fighter outside it one hp. That
-      counts as damage taken, and not as damage dealt. Observations do not change: altitude and time left show part of
-      the circle, and the own x is not observed. The option decides matches against opponents that only hold out. It is
-      not in the challenge.
+      Its first radius is 583 m, as far as the corners. Each second after S costs a fighter outside it one hp, as damage
+      taken. Observations do not change. The option decides matches against opponents that only hold out.
 
     When a match is decided, `info` holds `outcome` (1 win, 0 draw, -1 loss), `ticks`, `hp` and `opponent_hp`. Before
     that it is empty.
@@ -212,8 +210,7 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     Many matches at once: `gym.make_vec("sparring:sparring/Dogfight-v1", num_envs=256, opponent=["ace", "brawler"])`.
     With both seats as agents: `sparring.envs.dogfight.interfaces.parallel_env.parallel_env()`.
 
-    `render_mode="human"` opens a window that shows every step in real time, 60 pictures a second, with a camera that
-    follows the fight (`sparring install human`). Closing the window ends the drawing, not the match.
+    `render_mode="human"` opens a window that shows every step in real time (`sparring install human`).
 
     ## Version history
 

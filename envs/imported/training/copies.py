@@ -247,9 +247,9 @@ def make_copies(env_id: str, num_envs: int, *, vector: bool = False, render_mode
         spec = gymnasium.registry.get(env_id.rpartition(":")[2])
         if spec is None or spec.entry_point is not None or spec.vector_entry_point is None:
             near = suggestion(env_id, list(gymnasium.registry)) or found_elsewhere(env_id)
-            hint = "" if env_id in gymnasium.registry else near
-            why = f"cannot be made: {str(error).splitlines()[0]}{hint}"
-            raise ConfigError(f"env.id={env_id}: {why}") from error
+            extras = [f"; here run `sparring install {it}`" for it in ("box2d", "mujoco") if it in str(error).lower()]
+            hint = "".join(extras) if env_id in gymnasium.registry else near
+            raise ConfigError(f"env.id={env_id}: cannot be made: {str(error).splitlines()[0]}{hint}") from error
     if spaces:
         check_spaces(env_id, *spaces)
     notes = []

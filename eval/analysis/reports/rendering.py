@@ -28,6 +28,7 @@ from sparring.eval.analysis.reports.report import (
     cell_text,
     number,
 )
+from sparring.eval.command import LOOK
 from sparring.eval.plots import COLORS, DIM, check_matplotlib, picture
 from sparring.eval.stats.aggregate import Estimate
 
@@ -128,20 +129,18 @@ def _short(value: float) -> str:
 
 
 _CSS = """
-:root{--bg:#fff;--panel:#fafafa;--line:#dee1e5;--ink:#1e2228;--dim:#5d646d;color-scheme:light dark}
-@media(prefers-color-scheme:dark){:root{--bg:#0a0e16;--panel:#111827;--line:#223049;--ink:#e6ebf3;--dim:#8a98ae}}
-body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--bg);max-width:1120px}
+body{max-width:1120px}
 table{border-collapse:collapse;margin:.6em 0;font-size:14px;display:block;overflow-x:auto}
-th,td{padding:.2em .8em .2em 0;text-align:left;border-bottom:1px solid var(--line);vertical-align:top}
+th,td{padding:.2em .8em .2em 0;text-align:left;border-bottom:1px solid var(--rule);vertical-align:top}
 .finding{border-left:4px solid #E69F00;padding:.2em 1em;margin:.8em 0;background:var(--panel)}
-.critical{border-color:#D55E00}.info{border-color:#56B4E9}:focus-visible{outline:2px solid;outline-offset:2px}
+.critical{border-color:#D55E00}.info{border-color:#56B4E9}
 .plots{display:flex;flex-wrap:wrap;gap:1em}.plots>div{max-width:min(100%,520px)}svg{max-width:100%;height:auto}
 svg text{font:11px system-ui,sans-serif;fill:var(--dim)}
-svg text.title{font-size:13px;fill:var(--ink)}.grid{stroke:var(--line);stroke-width:.6}
+svg text.title{font-size:13px;fill:var(--text)}.grid{stroke:var(--rule);stroke-width:.6}
 .mark{stroke:var(--dim);stroke-dasharray:3}.legend{font-size:12px;margin:0 0 0 62px}body{margin:2em auto;padding:0 1em}
 @media(max-width:600px){body{margin:1em auto;padding:0 .7em}h1{font-size:1.4em;overflow-wrap:anywhere}
 table{font-size:12px}th,td{padding:.2em .3em .2em 0}svg text,svg text.title{font-size:15px}
-td:first-child{overflow-wrap:anywhere}.legend{margin:0}th:first-child,td:first-child{position:sticky;left:0;background:var(--bg)}}
+td:first-child{overflow-wrap:anywhere}.legend{margin:0}th:first-child,td:first-child{position:sticky;left:0;background:var(--page)}}
 """
 
 
@@ -172,11 +171,11 @@ def to_html(report: RunReport) -> str:
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        f"<title>{html_text(report.title)}</title><style>{_CSS}</style>"
+        f"<title>{html_text(report.title)}</title><style>{LOOK.read_text('utf-8')}{_CSS}</style>"
     )
     return (
-        f'<!doctype html>\n<html lang="en"><head>{head}</head><body><h1>{html_text(report.title)}</h1>'
-        f"{head_lines}{findings}{body}</body></html>\n"
+        f'<!doctype html>\n<html lang="en"><head>{head}</head><body><main><h1>{html_text(report.title)}</h1>'
+        f"{head_lines}{findings}{body}</main></body></html>\n"
     )
 
 
