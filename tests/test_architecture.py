@@ -265,17 +265,17 @@ ARROWS = {
 }
 """The only imports between parts."""
 CEILINGS = {
-    CORE: 25_040,
-    "air_combat": 6_768,
+    CORE: 25_037,
+    "air_combat": 6_763,
     "chess": 4_788,
-    "diplomacy": 19_269,
-    "dogfight": 6_499,
+    "diplomacy": 19_265,
+    "dogfight": 6_494,
     "exploitability": 4_117,
-    "imported": 9_191,
-    "language": 10_963,
-    "openspiel_text": 1_864,
+    "imported": 9_189,
+    "language": 10_964,
+    "openspiel_text": 1_862,
     "population": 417,
-    "runs": 9_906,
+    "runs": 9_901,
     "sb3": 442,
 }
 """Lines. The core's ceiling only falls; a part's is raised only by a commit that names its new capability."""
