@@ -272,7 +272,7 @@ CEILINGS = {
     "dogfight": 6_494,
     "exploitability": 4_117,
     "imported": 9_189,
-    "language": 10_964,
+    "language": 10_963,
     "openspiel_text": 1_862,
     "population": 417,
     "runs": 9_901,

@@ -33,8 +33,7 @@ ALL = "all"
 LARGEST_SEED = 2**31 - 1
 READ, ILLEGAL, INCOMPLETE, TRUNCATED = "read", "illegal", "incomplete", "truncated"
 """Status of an answer: complete, with an illegal order, with missing orders, or truncated without a closing tag. Orders
-that were read always count; other units get their first legal order.
-"""
+that were read always count; other units get their first legal order."""
 
 
 @dataclass(frozen=True)
