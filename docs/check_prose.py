@@ -76,6 +76,8 @@ FINISHED = [
     "docs/own_rules.md",
     "docs/reference.md",
     "docs/results/README.md",
+    "docs/results/air_combat.md",
+    "docs/results/air_combat_flight.md",
     "docs/resuming.md",
     "docs/runs_cli.md",
     "docs/scaling.md",
