@@ -76,6 +76,8 @@ FINISHED = [
     "docs/own_rules.md",
     "docs/reference.md",
     "docs/results/README.md",
+    "docs/results/air_combat.md",
+    "docs/results/air_combat_flight.md",
     "docs/results/bots_only.md",
     "docs/results/chess_bots.md",
     "docs/results/diplomacy.md",

@@ -134,7 +134,7 @@ class Game:
     results: tuple[str, int] = ("", 0)
     """Kind and version of the JSON file of its evaluations."""
     comparable: tuple[str, ...] = ()
-    """Entries of that file that must agree, beside id, games and seed, for its win rates to be comparable."""
+    """Entries of that file that must agree for its win rates to be comparable, beside id, games, seed and options."""
     payoff: str = ""
     """Payoff matrix of `eval/payoff.py` and `sparring.payoff`: a `GamePayoff`, its options and what plays them."""
     exploit: str = ""

@@ -229,12 +229,11 @@ def read_share(value: Any) -> float:
 def _read_conditions(game: Game | None, content: dict[str, Any]) -> tuple[dict[str, Any], list[StoredRecord]]:
     """Return the conditions and the records of an evaluation. Raises `InputError` for values of the wrong type."""
     stored = read(StoredEvaluation, content)
-    names = game.comparable if game else ("kwargs", "deterministic")
-    config = type(load(game.runs)[0]().env) if game and game.runs else None
-    allowed = {entry.name for entry in fields(config)} if config else set()
-    for name in names:
-        if config and name in allowed:
-            check_option(config, name, content[name])
+    config: Any = type(load(game.runs)[0]().env) if game and game.runs else None
+    options = [entry.name for entry in fields(config) if entry.name in content] if config else []
+    names = dict.fromkeys((*(game.comparable if game else ("kwargs", "deterministic")), *options))
+    for name in options:
+        check_option(config, name, content[name])
     for number, record in enumerate(stored["records"]):
         wins, draws, played = record["wins"], record["draws"], record["games"]
         require(wins <= played, f"records.{number}.wins={wins}: must be at most the {played} games")
@@ -256,7 +255,7 @@ def _find(text: str) -> Path:
 
 def _check_alike(first: EvaluationResults, other: EvaluationResults) -> None:
     for name in dict.fromkeys([*first.conditions, *other.conditions]):
-        base, value = first.conditions.get(name), other.conditions.get(name)
+        base, value = (run.conditions.get(name, "none") for run in (first, other))
         if base != value:
             raise ResultsError(f"{other.name}: {name}={value}, but {first.name} has {base}; make them equal")
     for index, what in enumerate(("regimes", "opponents")):

@@ -88,6 +88,8 @@ def test_several_regimes_get_own_tables_and_summary(make_results, printed):
     [
         ({"rules": "challenge"}, ["b: rules=challenge, but a has classic"]),
         ({"games": 400}, ["b: games=400, but a has 10"]),
+        ({"closing": 20.0}, ["b: closing=20.0, but a has none"]),
+        ({"closing": 9999.0}, ["b/eval.json: closing=9999"]),
         ({"env": "sparring/Dogfight-v1"}, ["b: env=sparring/Dogfight-v1, but a has sparring/Dogfight-v0"]),
         ({"deterministic": False}, ["b: deterministic=False"]),
         ({"regimes": ("full",)}, ["b: regimes differ from a's (missing none; extra full)"]),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sparring.agents.opponents.players import check_game, find_player
 from sparring.envs.air_combat import GAME
 from sparring.envs.air_combat.evaluation.command import matches_of
-from sparring.envs.air_combat.rules import GUNS, MODELS, CombatOptions
+from sparring.envs.air_combat.rules import GROUND_LIMIT, GUNS, MODELS, CombatOptions
 from sparring.eval.browser.flying import known_opponents
 from sparring.eval.browser.server import AFTER_EXAMPLES, SCRIPT, BrowserGame, HostedGame, ServerOptions, serve_game
 from sparring.eval.command import use_machine
@@ -47,6 +47,8 @@ class AirPlayOptions(ServerOptions):
     """Infrared missiles per aircraft; the page offers matches with and without."""
     flares: int = argument(0, "[0, 120]", metavar="N")
     """Flares per aircraft."""
+    ground_limit: float | None = argument(None, GROUND_LIMIT, metavar="M")
+    """Minimum height in m of you and a policy, enforced by a pull-out (default: the policy's; 0: no limit)."""
     replays: Path = argument(Path("replays"), metavar="DIR")
     """Folder of the replays saved on the page."""
 
@@ -76,7 +78,8 @@ def _stage(options: AirPlayOptions) -> HostedGame:
     weapons = MISSILES if loads.armed or (trained and trained.armed) else GUNS_ALONE
     offered = known_opponents(GAME, options.opponent)
     carried = loads if loads.armed else WEAPONS[MISSILES]
-    stage = AirStage(offered, options.seed, options.replays, load_opponent, model, gun, weapons, carried)
+    how = (model, gun, weapons, carried, options.ground_limit)
+    stage = AirStage(offered, options.seed, options.replays, load_opponent, *how)
     # Play one match to compile the kernels and to fail early for an opponent that cannot play.
     flight, _, _ = stage.start(opponent, model, options.seed)
     flight.tick([0.0, 0.0, 0.0, 0.0])

@@ -1,5 +1,5 @@
 // The page around a match: choices, boards, the scene, and the stick. The server plays the match and sends
-// { kind: "match", names, model, gun, armed }, { kind: "frame", tick, outcome, planes, bursts, actions, stores, releases, warning }
+// { kind: "match", names, model, gun, limit, armed }, { kind: "frame", tick, outcome, planes, bursts, actions, stores, releases, warning }
 // and { kind: "note", text }.
 
 const config = JSON.parse(document.getElementById("data").textContent);
@@ -21,7 +21,7 @@ const told = {
     match = info; last = null; past = []; trails = [[], []]; flown.clear(); flashes = []; paused = true;
     document.body.classList.toggle("armed", info.armed); $("#weapons").value = info.armed ? "missiles" : "guns";
     boards = makeBoards($("#board"), info.names, TEAMS);
-    $("#about").replaceChildren(element("b", "", document.title), document.createTextNode(" " + info.model + " · " + info.gun + (info.armed ? " · missiles" : "")));
+    $("#about").replaceChildren(element("b", "", document.title), document.createTextNode(" " + info.model + " · " + info.gun + (info.armed ? " · missiles" : "") + (info.limit ? " · ground limit " + info.limit + " m" : "")));
     pace();
   },
   frame(frame) {

@@ -32,6 +32,7 @@ from sparring.envs.air_combat.evaluation.replay import (
 )
 from sparring.envs.air_combat.recording import FLARE_TICKS, AirRecorder, AirRecording
 from sparring.envs.air_combat.tacview import write_acmi
+from sparring.envs.air_combat.training.opponents import ground_limit
 from sparring.eval.browser.flying import YOU, FlightChoices, FlightSession, FlightStage
 from sparring.eval.browser.server import Send
 from sparring.eval.command import fill_page, join_files
@@ -142,10 +143,18 @@ class LiveFlight:
     """
 
     def __init__(
-        self, opponent: Duelist, *, model: str, gun: str = "", seed: int, options: rules.CombatOptions = rules.PLAIN
+        self,
+        opponent: Duelist,
+        *,
+        model: str,
+        gun: str = "",
+        seed: int,
+        options: rules.CombatOptions = rules.PLAIN,
+        limit: float | None = None,
     ) -> None:
-        self.opponent, self.options = opponent, options
-        self._batch = AirCombatBatch(1, model=model, gun=gun, action_repeat=1, threads=1, seed=seed, options=options)
+        self.opponent, self.options, self.limit = opponent, options, ground_limit([opponent], limit)
+        played: dict[str, Any] = {"model": model, "gun": gun, "options": options, "ground_limit": self.limit}
+        self._batch = AirCombatBatch(1, action_repeat=1, threads=1, seed=seed, **played)
         self.model, self.gun = self._batch.model, self._batch.gun
         self._policy = opponent.contestant if isinstance(opponent.contestant, Policy) else None
         self._repeat = rules.ACTION_REPEAT
@@ -263,13 +272,14 @@ class AirMessage(FlightChoices):
 class AirStage(FlightStage):
     """Air combat hosted by the server: initially with `model`, `gun` (empty: the flight model's) and `weapons`.
 
-    `carried` are the missiles and flares of matches with them.
+    `carried` are the missiles and flares of matches with them, `limit` the ground limit (None: the opponent's own).
     """
 
     model: str = rules.MODELS[0]
     gun: str = ""
     weapons: str = GUNS_ALONE
     carried: rules.CombatOptions = WEAPONS[MISSILES]
+    limit: float | None = None
 
     MESSAGE = AirMessage
     RESTING = (0.0, 0.0, 0.0, 0.0)
@@ -302,8 +312,9 @@ class AirStage(FlightStage):
         """Return a match with a flight model, and the page's data about it."""
         offered = self.carried if self.weapons == MISSILES else rules.PLAIN
         options = weapons_of(opponent, self.weapons, offered)
-        match = LiveFlight(opponent, model=setting, gun=self.gun, seed=seed, options=options)
-        about = {"names": [YOU, opponent.name], "model": setting, "gun": match.gun, "armed": options.armed}
+        match = LiveFlight(opponent, model=setting, gun=self.gun, seed=seed, options=options, limit=self.limit)
+        about = {"names": [YOU, opponent.name], "model": setting, "gun": match.gun, "limit": match.limit}
+        about["armed"] = options.armed
         return match, about, ""
 
     def write(self, path: Path, match: LiveFlight) -> None:

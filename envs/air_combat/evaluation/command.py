@@ -83,7 +83,7 @@ class AirOptions(PairedOptions):
     low_start: float = argument(0.0, PROBABILITY, metavar="P", group=CONDITIONS)
     """Probability that a match starts near the ground, at 60 to 1500 m."""
     ground_limit: float | None = argument(None, GROUND_LIMIT, metavar="M", group=CONDITIONS)
-    """Minimum height in m, enforced by a pull-out (default: as in the policy's run, else 0 for no limit)."""
+    """Minimum height in m, enforced by a pull-out (default: the highest of the policies' runs; 0: no limit)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +161,7 @@ def matches(options: AirOptions, pilots: Sequence[Duelist], device: str, threads
     from sparring.agents.play.duel_matches import check_policies
     from sparring.agents.policies.policy import Policy
     from sparring.envs.air_combat.evaluation.matches import AirMatches
-    from sparring.envs.air_combat.training.opponents import CombatConditions, trained_limit
+    from sparring.envs.air_combat.training.opponents import CombatConditions, ground_limit
 
     policies = [pilot.contestant for pilot in pilots if isinstance(pilot.contestant, Policy)]
     contract = next((policy.contract for policy in policies if "action_repeat" in policy.contract), {})
@@ -171,8 +171,7 @@ def matches(options: AirOptions, pilots: Sequence[Duelist], device: str, threads
     model, gun = matches_of(trained, options.model, options.gun)
     ground = any(policy.contract.get("observe_ground") for policy in policies)
     beyond = replace(CombatOptions.of_contract(contract), observe_ground=ground)
-    limit = trained_limit(trained.training) if options.ground_limit is None else options.ground_limit
-    near: dict[str, Any] = {"low_start": options.low_start, "ground_limit": limit}
+    near: dict[str, Any] = {"low_start": options.low_start, "ground_limit": ground_limit(pilots, options.ground_limit)}
     setting = CombatConditions(model, gun, device=device, threads=threads, options=beyond, **near, **repeat)
     with said_if_long(COMPILING, enabled=not options.quiet):
         check_policies(policies, setting)

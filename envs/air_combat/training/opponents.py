@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Box, Space
 
-from sparring.agents.opponents.duelists import DuelGame
+from sparring.agents.opponents.duelists import DuelGame, Duelist
 from sparring.configs.core.errors import choose, moved
 from sparring.envs.air_combat import GAME, rules, spaces
 from sparring.envs.air_combat.batch import AirCombatBatch
@@ -62,9 +62,10 @@ def trained_matches(training: Mapping[str, Any]) -> tuple[str, str]:
     return choose("model", model, rules.MODELS), "" if gun == AUTO else choose("gun", gun, rules.GUNS)
 
 
-def trained_limit(training: Mapping[str, Any]) -> float:
-    """Return the ground limit in m of a policy's own matches, 0 without any."""
-    return float(training.get("config", {}).get("env", {}).get("ground_limit", 0.0))
+def ground_limit(pilots: Sequence[Duelist], given: float | None = None) -> float:
+    """Return the ground limit of a match in m: the given one, else the highest of the pilots' own matches."""
+    own = (pilot.training.get("config", {}).get("env", {}).get("ground_limit", 0.0) for pilot in pilots)
+    return max(map(float, own)) if given is None else given
 
 
 @dataclass(frozen=True)

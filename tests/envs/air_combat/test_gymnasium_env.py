@@ -70,7 +70,7 @@ def result_against(opponent, options=None, **arguments):
 
 
 def test_opponents_are_pilots_policies_and_python_objects():
-    """An idle pilot loses against a fighter, and never meets another idle one."""
+    """An idle pilot loses against a fighter, and ties against another idle one."""
 
     class Hands:
         def act(self, obs):

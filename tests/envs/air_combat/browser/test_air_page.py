@@ -323,14 +323,17 @@ def test_page_launches_drops_flares_and_shows_warning(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("words", "matches"),
+    ("words", "matches", "limit"),
     [
-        (["--opponent", "released/air_combat_quickstart"], ("point_mass", "")),
-        (["--opponent", "released/air_combat_f16"], ("f16", "cone")),
-        (["--opponent", "released/air_combat_f16", "--model", "point_mass"], ("point_mass", "")),
-        (["--opponent", "ace"], ("f16", "")),
+        (["--opponent", "released/air_combat_quickstart"], ("point_mass", ""), 100.0),
+        (["--opponent", "released/air_combat_f16", "--ground-limit", "0"], ("f16", "cone"), 0.0),
+        (["--opponent", "released/air_combat_f16", "--model", "point_mass"], ("point_mass", ""), 100.0),
+        (["--opponent", "ace"], ("f16", ""), 0.0),
     ],
 )
-def test_opponent_flies_its_training_conditions(words, matches):
+def test_opponent_flies_its_training_conditions(words, matches, limit):
     stage = command._stage(play.parse(AirPlayOptions, ["--env", "air_combat", "--quiet", *words]))
     assert (stage.model, stage.gun) == matches
+    match, about, _ = stage.start(load_opponent(stage.opponents[0]), stage.model, 3)
+    assert match._batch._settings.ground_limit == about["limit"] == limit
+    match.close()

@@ -10,7 +10,7 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import ROOT
 from sparring.envs.air_combat.evaluation.command import matches_of
 from sparring.envs.air_combat.rules import CombatOptions
-from sparring.envs.air_combat.training.opponents import CombatConditions, open_player
+from sparring.envs.air_combat.training.opponents import CombatConditions, ground_limit, open_player
 from sparring.envs.dogfight.training.matches import play
 from sparring.eval.exploit import find_targets, make_runs
 from sparring.eval.exploitability.options import ExploitOptions
@@ -66,15 +66,17 @@ def test_attackers_come_from_same_game(tmp_path):
 @pytest.mark.parametrize(("name", "model", "gun"), FLOWN)
 def test_evaluations_and_attacks_use_training_matches(name, model, gun, tmp_path):
     path = RELEASED / f"{name}.pt"
-    assert CombatConditions(*matches_of(open_player(path), "", "")).gun_name == gun
-    assert matches_of(open_player(path), "", "")[0] == model
+    pilot = open_player(path)
+    assert CombatConditions(*matches_of(pilot, "", "")).gun_name == gun
+    assert matches_of(pilot, "", "")[0] == model
+    assert (ground_limit([open_player("ace"), pilot]), ground_limit([pilot], 0.0)) == (100.0, 0.0)
     starts = ["--start", "cold", "released/air_combat_quickstart"]  # a policy of the point mass learns the others, too
     options = parse(ExploitOptions, [str(path), "--steps", "100000", "--seeds", "1", *starts])
     runs = make_runs(options, find_targets(options), tmp_path)
     assert len(runs) == len(starts) - 1
     for run in runs:
         assert (run.config.env.model, run.config.env.gun) == (model, "auto" if model == "point_mass" else gun)
-        assert run.config.env.ground_limit == (100.0 if "low" in name else 0.0)
+        assert run.config.env.ground_limit == 100.0
 
 
 def test_gun_follows_selected_flight_model():
