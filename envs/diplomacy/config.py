@@ -45,6 +45,8 @@ class DistillConfig:
     """Who plays the games that the teacher comments; empty: the teacher."""
     games: int = option(1120, "[0, 10000000]")
     """Games with new labels, rounded up to whole files of 56; 0 makes none and takes `data` alone."""
+    opponents: list[str] = field(default_factory=lambda: ["dumbbot"], metadata={"allowed": PLAYER})
+    """Who has the other powers of these games, in turn around the powers: bots, policies, searches."""
     slips: float = option(0.15, PROBABILITY)
     """Part of the phases played with DumbBot's orders; students then see positions after a mistake."""
     data: list[str] = field(default_factory=list, metadata={"allowed": PATH})

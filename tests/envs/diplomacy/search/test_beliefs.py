@@ -185,3 +185,8 @@ def test_an_attack_that_knows_the_seed_foresees_every_order():
 def test_candidates_that_do_not_exist_are_named(name, message):
     with pytest.raises(InputError, match=message):
         open_player(name)
+
+
+def test_a_search_in_python_names_the_model_that_is_missing():
+    with pytest.raises(InputError, match="opponents=released/diplomacy_student: missing in `models`"):
+        SearchOrders(read_settings("search:positions=500"))
