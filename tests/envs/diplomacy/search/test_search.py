@@ -183,7 +183,8 @@ def test_the_best_orders_stay_without_a_draw(batch):
     kept = {}
     for near in (0.0, 0.001):
         search = OrderSearch(SearchSettings(near=near, positions=100, opponents="dumbbot"), last_year=1910)
-        game = SearchedGame(OwnOrders({}, batch.units[0].numpy(), 0), best, 1.0, compared=[(1.0, best), (1.009, other)])
+        compared = [(1.0, best), (1.004, other), (1.009, other + 1)]
+        game = SearchedGame(OwnOrders({}, batch.units[0].numpy(), 0), best, 1.0, compared=compared)
         state = {name: values[:1] for name, values in batch.state.items()}
         with np.errstate(all="raise"):
             SearchTurn(search, state, torch.tensor([0]), torch.tensor([0]), [game], 0.0).settle()
