@@ -55,7 +55,7 @@ LOCAL_NAMES = {"localhost", "localhost.localdomain", "ip6-localhost", socket.get
 
 
 def is_local(address):
-    """Whether an address of connect() or a host name stays on this machine."""
+    """Return whether a connect() address or host name is local."""
     host = address[0] if isinstance(address, tuple) else address
     host = host.decode() if isinstance(host, bytes) else host
     if host in LOCAL_NAMES or not isinstance(host, str):
@@ -73,7 +73,7 @@ class OffLoopbackError(AssertionError):
 
 @pytest.fixture(scope="session", autouse=True)
 def no_network():
-    """Refuse connections off loopback in this process, and unset what would lead other processes to a server."""
+    """Refuse connections off loopback in this process, and unset variables that lead others to a server."""
     patch = pytest.MonkeyPatch()
     connect, connect_ex, look_up = socket.socket.connect, socket.socket.connect_ex, socket.getaddrinfo
 
@@ -110,7 +110,7 @@ def no_network():
 
 @pytest.fixture(scope="module", autouse=True)
 def no_opponent_left_behind():
-    """Forget what a file's tests registered: error messages list those names, in whatever order the files run."""
+    """Unregister what a file's tests registered, since error messages list those names."""
     before = dict(opponents._registered)
     yield
     opponents._registered.clear()
@@ -119,7 +119,7 @@ def no_opponent_left_behind():
 
 @pytest.fixture(scope="session")
 def toy(tmp_path_factory):
-    """Folder of a toy language model and its tokenizer, as `model.name` takes it."""
+    """Return the folder of a toy language model and tokenizer for `model.name`."""
     from tests.agents.language.grpo.toy_folder import toy_folder  # transformers takes seconds to load
 
     return toy_folder(tmp_path_factory.mktemp("toy"))
@@ -127,7 +127,7 @@ def toy(tmp_path_factory):
 
 @pytest.fixture(scope="session", autouse=True)
 def no_waiting_for_the_disk():
-    """Let fsync return at once: no test cuts the power, and those of failing disks replace the function in victims."""
+    """Make fsync a no-op: tests do not cut the power, and failing-disk tests replace it in victims."""
     patch = pytest.MonkeyPatch()
     patch.setattr(os, "fsync", lambda descriptor: None)
     yield
@@ -136,7 +136,7 @@ def no_waiting_for_the_disk():
 
 @pytest.fixture(scope="session", autouse=True)
 def yaml_read_once():
-    """Parse each text of YAML once: reading a run file takes most of the time of composing a configuration."""
+    """Parse each YAML text once, since parsing dominates the time of composing a configuration."""
     patch, load = pytest.MonkeyPatch(), yaml.load
     parsed = lru_cache(256)(load)
 
@@ -150,7 +150,7 @@ def yaml_read_once():
 
 @pytest.fixture(scope="session", autouse=True)
 def one_thread():
-    """Small tensors on one thread: a test run shares the machine, and threads that wait for each other are slow."""
+    """Use one thread: tests share the machine, and waiting threads are slow."""
     import torch  # not where nothing runs, as in the process that hands out tests
 
     patch, threads = pytest.MonkeyPatch(), torch.get_num_threads()
@@ -163,7 +163,7 @@ def one_thread():
 
 @pytest.fixture(scope="session", autouse=True)
 def no_trial(one_thread):
-    """Runs of PPO begin without the estimate of their length, which plays and learns as much as two updates do."""
+    """Skip the length estimate of PPO runs, which costs as much as two updates."""
     from sparring.agents.ppo import trainer
 
     patch, estimate = pytest.MonkeyPatch(), trainer.estimate_seconds
@@ -174,7 +174,7 @@ def no_trial(one_thread):
 
 @pytest.fixture
 def with_trial(no_trial, monkeypatch):
-    """Runs begin with it as they do for people."""
+    """Run with the length estimate, as for users."""
     from sparring.agents.ppo import trainer
 
     monkeypatch.setattr(trainer, "estimate_seconds", no_trial)
@@ -197,12 +197,12 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collectstart():
-    """What is imported stays: the garbage collector need not go through it again and again."""
+    """Disable garbage collection during imports, since imported objects stay alive."""
     gc.disable()
 
 
 def pytest_collection_finish(session):
-    """Nor through all that while tests run."""
+    """Enable garbage collection again, with imported objects frozen."""
     gc.enable()
     gc.collect()
     gc.freeze()
@@ -210,7 +210,7 @@ def pytest_collection_finish(session):
 
 @pytest.fixture
 def error_line(capsys):
-    """A function that calls a command with words it refuses, and returns its one line, which begins with its name."""
+    """Return a function that calls a command with invalid arguments and returns its one-line error."""
 
     def call(main, words, code=2):
         capsys.readouterr()
@@ -228,7 +228,7 @@ def error_line(capsys):
 
 @pytest.fixture
 def check_row(error_line, tmp_path):
-    """A function that calls a command with the words of a row of `messages`, and compares its answer with the row's."""
+    """Return a function that calls a command with the arguments of a `messages` row and compares the answer."""
 
     def call(main, row, *more):
         code, words = int(row.answer.split(" ")[0]), [word.replace("{tmp}", str(tmp_path)) for word in row.words]
@@ -242,7 +242,7 @@ def check_row(error_line, tmp_path):
 
 @pytest.fixture
 def printed(capsys):
-    """A function that calls a command which succeeds, and returns what it printed on stdout."""
+    """Return a function that calls a succeeding command and returns its stdout."""
 
     def call(main, words):
         assert main(words) == 0

@@ -1,4 +1,4 @@
-"""docs/api.md: every example runs, in order and small; every public name is on the page; importing is light."""
+"""docs/api.md: every example runs, every public name is on the page, and importing is light."""
 
 import inspect
 import json
@@ -23,14 +23,14 @@ CODES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """An empty folder for runs and files."""
+    """Use an empty folder for runs and files."""
     (tmp_path / "checkpoints").mkdir()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(players, "CHECKPOINTS", tmp_path / "checkpoints")
     return tmp_path
 
 
-def test_the_examples_run(here, capsys, monkeypatch):
+def test_examples_run(here, capsys, monkeypatch):
     launched = []
     monkeypatch.setattr(launch, "_launch", lambda folder, names, launcher: launched.extend(names))
     tiny = {"checkpoint_dir": str(here / "checkpoints"), "env.num_envs": 8, "env.action_repeat": 120, "threads": 1}
@@ -71,7 +71,7 @@ def test_the_examples_run(here, capsys, monkeypatch):
     }
 
 
-def test_every_public_name_is_on_the_page():
+def test_every_public_name_is_on_page():
     table = "".join(re.findall(r"^\| `sparring\..*", PAGE, re.MULTILINE))
     assert [name for name in sparring.__all__ if f"`sparring.{name}" not in table] == []
     assert set(sparring.__all__) <= set(dir(sparring))
@@ -79,7 +79,7 @@ def test_every_public_name_is_on_the_page():
         assert inspect.getdoc(getattr(sparring, name))
 
 
-def test_parameters_on_the_page_are_those_of_the_code():
+def test_documented_parameters_match_code():
     from sparring.agents.policies.loaded_policy import LoadedPolicy
 
     assert [*inspect.signature(sparring.train).parameters] == ["run", "overrides", "callbacks", "reward"]
@@ -88,12 +88,12 @@ def test_parameters_on_the_page_are_those_of_the_code():
     assert stated.split(", ") == [re.sub(r":[^=]*", "", one).replace(" ", "") for one in code[1:]]
 
 
-def test_an_unknown_name_is_an_attribute_error():
+def test_unknown_name_is_attribute_error():
     with pytest.raises(AttributeError, match="module 'sparring' has no attribute 'evalute'"):
         _ = sparring.evalute
 
 
-def test_importing_a_name_stays_light():
+def test_importing_name_stays_light():
     heavy = "{'torch', 'warp', 'stable_baselines3', 'transformers', 'matplotlib'} & set(sys.modules)"
     names = ("train", "evaluate", "record", "exploit", "play", "Callback", "InputError")
     code = f"import sys, sparring\n{'; '.join(f'sparring.{name}' for name in names)}\nprint({heavy})"
@@ -101,7 +101,7 @@ def test_importing_a_name_stays_light():
     assert (done.stdout, done.stderr) == ("set()\n", "")
 
 
-def test_bad_input_is_answered_without_torch():
+def test_bad_input_is_reported_without_torch():
     calls = (
         "sparring.train('quikstart')",
         "sparring.train('rookworld_grpo', {'dry_run': True})",
@@ -120,16 +120,16 @@ def test_bad_input_is_answered_without_torch():
     ("value", "text"),
     [(True, "true"), (None, "null"), (3, "3"), (1e-4, "0.0001"), ("ace", "ace"), ([1, "a b"], "[1,'a b']"), ("", "")],
 )
-def test_values_are_written_as_on_the_command_line(value, text):
+def test_values_are_formatted_as_on_command_line(value, text):
     assert as_override(value) == text
 
 
 @pytest.mark.parametrize("name", ["it's", "a,b", "a: b", "{x}", "quote'\\'", "100 %", "=", "a#b"])
-def test_texts_reach_the_configuration_as_they_are(name):
+def test_texts_reach_configuration_unchanged(name):
     assert load_named("quickstart", {"logger.wandb_project": name}).logger.wandb_project == name
 
 
-def test_lists_and_sections_reach_the_configuration():
+def test_lists_and_sections_reach_configuration():
     stages = [{"at": 0, "bots": ["ace", "brawler"]}]
     assert load_named("quickstart", {"phases.0.stages": stages}).phases[0].stages[0].bots == ["ace", "brawler"]
     assert load_named("quickstart", {"ppo.lr": 1e-3}).ppo.learning_rate == 1e-3

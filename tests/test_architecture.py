@@ -1,4 +1,4 @@
-"""Structure of the code: allowed imports, the core and its parts, and the size of files and folders."""
+"""Code structure: allowed imports, the core and its parts, and sizes of files and folders."""
 
 import ast
 import json
@@ -53,7 +53,7 @@ def python_files(*places):
 
 
 def statements(nodes):
-    """All statements below `nodes`, where imports are; walking through the expressions as well takes seconds."""
+    """Yield all statements below `nodes`; walking expressions too would take seconds."""
     for node in nodes:
         yield node
         for part in ("body", "orelse", "finalbody", "handlers", "cases"):
@@ -64,13 +64,13 @@ parsed = cache(lambda source: [*statements(ast.parse(source).body)])
 
 
 def room_of(name):
-    """Room of a module by the names of its folders: that of its layer, inside a game."""
+    """Return the package of a module by its folder names: its layer's, inside a game."""
     parts = name.removeprefix("sparring.").split(".")
     return LAYERS.get(parts[2], "envs") if parts[0] == "envs" and len(parts) > 2 else parts[0]
 
 
 def imported(source, room):
-    """Full names of what Python source imports, wherever in the file; a relative import is of its own room."""
+    """Return full names of a source's imports anywhere in the file; relative ones are in its own package."""
     names = set()
     for node in parsed(source):
         if isinstance(node, ast.Import):
@@ -82,13 +82,13 @@ def imported(source, room):
 
 
 def imported_rooms(source, room):
-    """Rooms of the package that Python source imports, and `tests` or `benchmarks`; the package itself is `envs`."""
+    """Return the packages a source imports, and `tests` or `benchmarks`; the top-level package counts as `envs`."""
     names = {"sparring.envs" if name == "sparring" else name for name in imported(source, room)}
     return {room_of(name) for name in names} & OURS
 
 
 @pytest.mark.parametrize("room", MAY_IMPORT)
-def test_imports_follow_the_arrows(room):
+def test_imports_follow_allowed_directions(room):
     files = python_files(room)
     assert files
     for file in files:
@@ -97,14 +97,14 @@ def test_imports_follow_the_arrows(room):
         assert not wrong, f"{file.relative_to(ROOT)} imports {', '.join(sorted(wrong))}"
 
 
-def test_benchmarks_stand_without_the_tests():
-    """Tests may use what benchmarks share with them, never the other way round."""
+def test_benchmarks_do_not_import_tests():
+    """Tests may use what benchmarks share with them, but not vice versa."""
     files = python_files("benchmarks")
     assert files
     assert [file.name for file in files if "tests" in imported_rooms(file.read_text(), "benchmarks")] == []
 
 
-def test_the_arrows_would_notice_a_wrong_import():
+def test_import_rules_detect_wrong_import():
     source = (
         "def f():\n    from sparring.agents.ppo import gae\n    import sparring.eval.run as run\n    from . import x\n"
     )
@@ -114,8 +114,8 @@ def test_the_arrows_would_notice_a_wrong_import():
     assert (room_of("envs.chess.browser.session"), room_of("envs.chess.board")) == ("eval", "envs")
 
 
-def test_every_import_of_a_room_is_under_the_name_of_the_package():
-    """A folder called envs in the working directory, or a package called agents, is then never taken for ours."""
+def test_every_internal_import_uses_package_name():
+    """Then a folder called envs or an installed package called agents cannot shadow ours."""
     rooms = {*MAY_IMPORT, "train"}
     likely = re.compile(rf"(?:import|from|,|\()\s+(?:{'|'.join(rooms)})\b")  # parsing all files takes seconds
     for file in python_files(*MAY_IMPORT, "tests", "benchmarks", "docs"):
@@ -126,8 +126,8 @@ def test_every_import_of_a_room_is_under_the_name_of_the_package():
 
 
 @pytest.mark.parametrize("room", MAY_IMPORT)
-def test_every_module_can_be_imported_under_another_name(room):
-    """`import a.b.c as d` goes by the packages' attributes, which a name bound in an __init__.py can hide."""
+def test_every_module_can_be_imported_under_alias(room):
+    """`import a.b.c as d` uses package attributes, which a name bound in an __init__.py can hide."""
     for file in python_files(room):
         parts = file.relative_to(ROOT).with_suffix("").parts
         name = ".".join(["sparring", *(part for part in parts if part != "__init__")])
@@ -141,7 +141,7 @@ def test_every_module_can_be_imported_under_another_name(room):
         assert names["found"].__name__ == name
 
 
-def test_the_top_level_is_what_the_architecture_says():
+def test_top_level_matches_architecture():
     assert {path.name for path in ROOT.iterdir() if not ignored(path.name)} == TOP_LEVEL
 
 
@@ -157,7 +157,7 @@ def test_no_file_is_named_for_unrelated_helpers():
 
 @cache
 def modules():
-    """File of every module of the package, by its full name."""
+    """Return the file of every module, by full name."""
     files = {}
     for file in python_files(*MAY_IMPORT):
         parts = file.relative_to(ROOT).with_suffix("").parts
@@ -166,7 +166,7 @@ def modules():
 
 
 def imports_of(source, known):
-    """Modules among `known` that Python source imports by full names; those of `if TYPE_CHECKING` too."""
+    """Return modules among `known` that a source imports by full name, including `if TYPE_CHECKING`."""
     found = set()
     for node in parsed(source):
         if isinstance(node, ast.ImportFrom):
@@ -178,7 +178,7 @@ def imports_of(source, known):
 
 
 def cycles(graph):
-    """Groups of nodes that reach each other, by removing nodes without predecessors or successors."""
+    """Return groups of mutually reachable nodes, by removing nodes without predecessors or successors."""
     left = {node: set(targets) & set(graph) - {node} for node, targets in graph.items()}
     while True:
         reached = set().union(*left.values())
@@ -201,8 +201,8 @@ def test_imports_have_no_file_cycles():
 KNOWN_ROOM_CYCLES: set[tuple[str, ...]] = set()
 
 
-def test_no_sub_room_imports_another_that_imports_it():
-    """Sub-rooms are the folders inside a room; the files of the room itself may use all of them."""
+def test_subpackages_have_no_import_cycles():
+    """Subpackages are the folders inside a package, whose own files may use all of them."""
     known, rooms = modules(), {}
     folders = {name: file.parent.relative_to(ROOT).parts for name, file in known.items()}
     for name, targets in graph_of_files().items():
@@ -215,7 +215,7 @@ def test_no_sub_room_imports_another_that_imports_it():
     assert cycles(rooms) == {}
 
 
-def test_a_cycle_would_be_noticed():
+def test_import_cycle_is_detected():
     assert cycles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == {"b": {"c"}, "c": {"b"}}
 
 
@@ -242,11 +242,11 @@ ENTERED = {
 
 
 @pytest.mark.parametrize("name", slow_but([name for name in ENTERED if "GRPO" not in name], ENTERED))
-def test_files_entered_only_fall(name):
+def test_entered_files_do_not_increase(name):
     assert 0 < len(structure.entered(ROOT, structure.TRACED[name])) <= ENTERED[name]
 
 
-def test_figures_of_the_structure_are_counted(tmp_path):
+def test_structure_figures_by_hand(tmp_path):
     """A product of two files, counted by hand."""
     for room in ("sparring", *structure.ROOMS, "tests"):
         (tmp_path / room).touch() if "." in room else (tmp_path / room).mkdir()
@@ -318,19 +318,19 @@ def product():
     return sources(ROOT)
 
 
-def test_the_core_imports_no_part_and_parts_import_each_other_along_the_arrows_only(product):
+def test_core_imports_no_part_and_parts_follow_directions(product):
     assert {pair: imports for pair, imports in crossings(product).items() if pair not in ARROWS} == {}
 
 
-def test_lines_of_core_and_parts_stay_below_their_ceilings(product):
+def test_core_and_part_lines_stay_below_ceilings(product):
     assert {part: n for part, n in lines(product).items() if n > CEILINGS[part]} == {}
 
 
-def test_every_part_has_files_and_a_ceiling(product):
+def test_every_part_has_files_and_ceiling(product):
     assert {part_of(name) for name in product} == {CORE, *PARTS} == {*CEILINGS}
 
 
-def test_crossings_count_late_and_relative_names():
+def test_crossings_count_late_and_relative_imports():
     files = {
         "agents/ppo/trainer.py": "def f():\n    from sparring.envs.chess import board\n    import sparring.eval.runs\n",
         "envs/chess/__init__.py": "from sparring.envs.chess.board import x\n",
@@ -344,7 +344,7 @@ def test_crossings_count_late_and_relative_names():
 
 
 def delete(parts, folder):
-    """Delete the files and tests of parts in a copy, and folders that are then empty; return the number of files."""
+    """Delete the files and tests of parts in a copy, with emptied folders; return the number of files."""
     tests = folder / "tests"
     files = [
         path
@@ -374,7 +374,7 @@ def delete(parts, folder):
         pytest.param("air_combat", ("dogfight",), marks=pytest.mark.slow),
     ],
 )
-def test_the_rest_trains_and_evaluates_when_parts_are_deleted(game, parts, tmp_path):
+def test_rest_trains_and_evaluates_without_parts(game, parts, tmp_path):
     copy_working_tree(ROOT, tmp_path)
     assert delete(parts, tmp_path) > 3
     uses = json.dumps([REMAINING[game], [words for part in parts for words in REFUSED.get(part, ())]])
@@ -397,5 +397,5 @@ def test_the_rest_trains_and_evaluates_when_parts_are_deleted(game, parts, tmp_p
         ("conftest.py", CORE),
     ],
 )
-def test_a_file_of_tests_belongs_to_the_part_that_it_mirrors(path, part):
+def test_test_file_belongs_to_mirrored_part(path, part):
     assert part_of_test(Path(path)) == part

@@ -1,4 +1,4 @@
-"""What leaves the machine is refused, and nothing else; captured streams stay open."""
+"""Network access is blocked except loopback; captured streams stay open."""
 
 import logging.config
 import os
@@ -13,12 +13,12 @@ import pytest
 
 @pytest.mark.parametrize("address", [("192.0.2.1", 80), ("8.8.8.8", 53)])
 @pytest.mark.parametrize("method", ["connect", "connect_ex"])
-def test_a_connection_off_loopback_is_refused(address, method):
+def test_connection_off_loopback_is_refused(address, method):
     with socket.socket() as one, pytest.raises(AssertionError, match="a test connects to"):
         getattr(one, method)(address)
 
 
-def test_a_look_up_of_a_foreign_name_is_refused():
+def test_foreign_name_lookup_is_refused():
     with pytest.raises(AssertionError, match=r"a test looks up 'example\.com'"):
         urllib.request.urlopen("http://example.com", timeout=1)
 
@@ -32,13 +32,13 @@ def test_loopback_works():
         thread.join()
 
 
-def test_w_and_b_leads_nowhere():
+def test_wandb_stays_offline():
     assert os.environ["WANDB_BASE_URL"].startswith("http://127.0.0.1:")
     assert "WANDB_API_KEY" not in os.environ
 
 
-def test_a_library_that_configures_logging_closes_no_captured_stream(capsys):
-    """Configuring logging closes the handlers of all other libraries; absl's would close its stream as well."""
+def test_library_configuring_logging_closes_no_captured_stream(capsys):
+    """Configuring logging closes other libraries' handlers; absl's would close its stream."""
     handler = absl.logging.get_absl_handler().python_handler
     assert handler.stream is sys.__stderr__
     logging.config.dictConfig({"version": 1, "disable_existing_loggers": False})

@@ -1,4 +1,4 @@
-"""Every page: paths in backticks exist, links lead to files and headings, and the language is plain."""
+"""Every page: paths exist, links lead to files and headings, and the language is plain."""
 
 import importlib.util
 import re
@@ -35,13 +35,13 @@ FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 
 
 def paths(text):
-    """Paths in backticks that begin with a folder of the repository and end like a file."""
+    """Yield paths in backticks that start with a repository folder and end like a file."""
     rooms = "agents|benchmarks|configs|curriculum|docs|envs|eval|tests"
     return re.findall(rf"`(?:python )?((?:{rooms})/[\w/.-]+\.(?:{ENDINGS}))(?:`|::| )", text)
 
 
 def anchor(heading):
-    """The anchor that a heading gets where pages are shown."""
+    """Return the anchor of a heading in rendered pages."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
@@ -52,15 +52,15 @@ def anchors(path):
 
 
 def by_page(pages, wrong):
-    """What is wrong with each of the pages, by its name; pages without a fault are left out."""
+    """Return the faults of each page by name, without faultless pages."""
     return {page: faults for page in pages if (faults := [*wrong(page, PAGES[page])])}
 
 
-def test_every_path_on_a_page_exists():
+def test_every_path_on_page_exists():
     assert by_page(NOW, lambda _, text: {path for path in paths(text) if not (ROOT / path).exists()} - OTHERS) == {}
 
 
-def test_files_named_without_a_folder_exist():
+def test_files_named_without_folder_exist():
     """Or are files that the reader makes."""
     there = {path.name for path in CODE}
 
@@ -70,8 +70,8 @@ def test_files_named_without_a_folder_exist():
     assert by_page(NOW, missing) == {}
 
 
-def test_every_module_on_a_page_exists():
-    """`sparring.a.b.c` is a module or a name in one; `sparring.name` is public, or a group of entry points."""
+def test_every_module_on_page_exists():
+    """`sparring.a.b.c` is a module or a name in one; `sparring.name` is public, or an entry-point group."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     groups = {group.removeprefix("sparring.") for group in project["entry-points"]}
 
@@ -86,7 +86,7 @@ def test_every_module_on_a_page_exists():
     assert by_page(NOW, lambda _, text: [name for name in names.findall(text) if not exists(name)]) == {}
 
 
-def test_every_command_on_a_page_exists():
+def test_every_command_on_page_exists():
     """`sparring NAME`, in backticks or at the start of a line of code."""
 
     def missing(_, text):
@@ -117,7 +117,7 @@ def test_prose_is_plain():
     assert by_page(pages, lambda page, text: [*prose.faults(text, finished=page in prose.FINISHED)]) == {}
 
 
-def test_pages_of_the_main_navigation_keep_to_the_stricter_rules():
+def test_main_navigation_pages_follow_stricter_rules():
     prose = script("check_prose")
     navigation = PAGES["docs/README.md"].partition("| lab notes |")[0]
     links = {(ROOT / "docs" / link).resolve() for link in re.findall(r"\]\(([\w./]+\.md)", navigation)}
@@ -174,24 +174,24 @@ print("is no text of the rules")  # so that
     assert "sparring/agents/__init__.py" not in prose.code()
 
 
-def test_every_page_is_listed_in_the_index():
+def test_every_page_is_listed_in_index():
     index = PAGES["docs/README.md"] + PAGES["docs/results/README.md"] + PAGES["docs/lab_notes.md"]
     pages = [page for page in PAGES if page.startswith("docs/") and not page.endswith("README.md")]
     pages += [str(path) for path in (ROOT / "docs").rglob("*.ipynb")]
     assert [page for page in pages if f"{Path(page).name})" not in index] == []
 
 
-def test_the_readme_fits_on_a_screen():
+def test_readme_fits_on_screen():
     assert len(PAGES["README.md"].splitlines()) <= 110
 
 
-def test_moving_pictures_are_small():
+def test_animations_are_small():
     pictures = [*(ROOT / "docs" / "images").glob("*.gif")]
     assert pictures
     assert [path.name for path in pictures if path.stat().st_size >= 1e6] == []
 
 
-def test_pages_of_one_file_may_load_nothing():
+def test_single_file_pages_load_nothing():
     for path in (ROOT / "docs").rglob("*.html"):
         text = path.read_text(encoding="utf-8")
         assert "default-src 'none'" in text, path
@@ -200,14 +200,14 @@ def test_pages_of_one_file_may_load_nothing():
 
 
 def script(name):
-    """A Python file of docs/ as a module."""
+    """Import a Python file of docs/ as a module."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-def test_every_diagram_is_drawn_and_nothing_else():
+def test_every_diagram_is_drawn():
     diagrams = script("site_diagrams")
     drawn = {path.stem for path in (ROOT / "docs" / diagrams.FOLDER).glob("*.svg")}
     assert drawn == set(diagrams.sources()), "run `python docs/site_diagrams.py`"
@@ -216,24 +216,24 @@ def test_every_diagram_is_drawn_and_nothing_else():
         assert not list(picture.iter("{http://www.w3.org/2000/svg}foreignObject"))  # not shown in a picture
 
 
-def test_the_model_zoo_is_what_the_generator_makes():
+def test_model_zoo_matches_generator():
     generator = script("generate_zoo_page")
     assert PAGES["docs/model_zoo.md"] == generator.page(), "run `python docs/generate_zoo_page.py`"
     assert PAGES["docs/agents.md"] == generator.agents(), "run `python docs/generate_zoo_page.py`"
 
 
-def test_the_page_of_a_league_is_what_the_generator_makes():
+def test_league_page_matches_generator():
     page = (ROOT / "docs" / "league.html").read_text(encoding="utf-8")
     assert page == script("league_page").page(), "run `python docs/league_page.py`"
 
 
-def test_payoffs_on_the_pages_of_games_are_those_of_the_results():
-    """Entries read from docs/results/ladder.md and docs/results/diplomacy_bots.md by hand."""
+def test_payoffs_on_game_pages_match_results():
+    """Entries were read by hand from docs/results/ladder.md and docs/results/diplomacy_bots.md."""
     assert "| ace | 21.8 |  | 41.7 | 89.1 | 57.6 | 52.5 |" in PAGES["docs/envs/dogfight.md"]
     assert "| dumbbot | 19.32 | 19.19 | 18.59 | 18.82 | 19.18 | 4.89 |" in PAGES["docs/envs/diplomacy.md"]
 
 
-def test_the_model_zoo_lists_every_released_model():
+def test_model_zoo_lists_every_released_model():
     released = ROOT / "checkpoints" / "released"
     names = [path.stem for path in released.glob("*.pt")] + [
         path.parent.name for path in released.glob("*/config.json")
@@ -242,8 +242,8 @@ def test_the_model_zoo_lists_every_released_model():
     assert [name for name in names if f"| `{name}` |" not in PAGES["docs/model_zoo.md"]] == []
 
 
-def test_the_model_zoo_has_the_best_response_of_the_card():
-    """The card's row has a longer name, and the page once said that nothing was measured."""
+def test_model_zoo_has_best_response_of_card():
+    """The card's row has a longer name, so the page once reported no measurement."""
     (row,) = [line for line in PAGES["docs/model_zoo.md"].splitlines() if line.startswith("| `dogfight_bots_only`")]
     assert "cold 0.5, 3.3, 0.3 %; warm 99.5, 100, 100 %" in row
     head = next(line for line in PAGES["docs/model_zoo.md"].splitlines() if line.startswith("| name"))
@@ -254,8 +254,8 @@ def test_the_model_zoo_has_the_best_response_of_the_card():
     assert "| mean 70.8, worst 0.0 (runner) |" in strong
 
 
-def test_names_of_other_libraries_lead_to_options_that_exist():
-    """Also to the options that an unknown name of theirs is answered with."""
+def test_foreign_option_names_map_to_existing_options():
+    """This includes options suggested for unknown foreign names."""
     page = PAGES["docs/coming_from.md"]
     keys = {key for kind in run_kinds() for key in declared(kind)}
     named = set(re.findall(r"`((?:ppo|env|network|logger)\.\w+)`", page))

@@ -1,4 +1,4 @@
-"""Every run file of GRPO trains: a step of each with a toy model, at a size for a test, on a CPU.
+"""Every GRPO run file trains one step with a toy model at test size on a CPU.
 
 Those for a CPU, `_quick`, differ from these in sizes alone, which no step of a test has.
 """
@@ -31,21 +31,21 @@ IN_EVERY_TEST_RUN = ("diplomacy_quickstart", "diplomacy_exp2", "diplomacy_exp4",
 
 
 def given_adapter(config, path):
-    """Write an adapter for the toy whose every second half is 0.1, where a new one's are zeros."""
+    """Write an adapter for the toy with 0.1 in every second half, where new ones have zeros."""
     adapters = Adapters(llama(word_tokenizer(), layers=1), LoraShape.of(config.model))
     halves = {name: torch.full_like(value, 0.1) for name, value in adapters.weights().items() if "lora_B" in name}
     save_adapter(path, adapters.model, adapters.shape, adapters.weights() | halves, training={})
     return path
 
 
-def test_the_eight_experiments_and_the_quickstart_are_among_them():
+def test_eight_experiments_and_quickstart_are_included():
     experiments = {f"diplomacy_exp{number}{size}" for number in range(1, 9) for size in ("", "_quick")}
     assert set(GRPO) >= experiments | {"diplomacy_quickstart"}
 
 
 @pytest.mark.parametrize("run", slow_but(IN_EVERY_TEST_RUN, (run for run in GRPO if not run.endswith("_quick"))))
-def test_every_run_of_a_language_model_takes_a_step(run, toy, tmp_path):
-    """Four games are played and learned from: Adam's first step moves the adapter by the run's own learning rate."""
+def test_every_language_model_run_takes_step(run, toy, tmp_path):
+    """Four games are played and learned from: Adam's first step moves the adapter by the learning rate."""
     options = [f"+run={run}", *SMALL, f"model.name={toy}", f"checkpoint_dir={tmp_path}", "name=once"]
     adapted = run in FROM_AN_ADAPTER
     if adapted:

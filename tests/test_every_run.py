@@ -1,4 +1,4 @@
-"""Every run file trains: a hundredth of each to its end, and two updates with networks of the real size, on a CPU."""
+"""Every run file trains at one hundredth of its length, and for two updates with full-size networks."""
 
 import json
 from itertools import groupby
@@ -50,7 +50,7 @@ def need_packages(run):
 
 @pytest.mark.parametrize("run", ONE_OF_A_KIND)
 def test_every_run_trains_two_updates(run, with_trial, tmp_path, capsys):
-    """With the estimate of its length before them, which most tests leave out."""
+    """This includes the length estimate, which most tests skip."""
     need_packages(run)
     final = train(load([f"+run={run}", *SMALL, *NARROW.get(run, []), f"checkpoint_dir={tmp_path}"]))
     adjective, callsign, rest = final.parent.name.split("-", 2)
@@ -79,14 +79,14 @@ START = 1000.0
 
 
 def rehearse(run, tmp_path, *options):
-    """Train the run at a hundredth to its end; its configuration, its folder and its rows of metrics."""
+    """Train the run at one hundredth to its end; return configuration, folder and metrics rows."""
     config = load([f"+run={run}", "scale=0.01", *TINY, *options, f"checkpoint_dir={tmp_path}", "name=small"])
     folder = train(config).parent
     return config, folder, [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
 def plans(config):
-    """What every update of a configuration is scheduled to be."""
+    """Return the schedule of every update of a configuration."""
     schedule = Schedule(config.phases)
     updates = min(schedule.total_updates, config.max_updates or schedule.total_updates)
     return [schedule.plan(update, {}) for update in range(updates)]
@@ -101,7 +101,7 @@ def rows_with(rows, key):
 
 
 def check_dogfight(run, config, folder, rows):
-    """Phases, stages and events as the whole run has them; evaluations, snapshots and ratings."""
+    """Check phases, stages and events as in the full run; evaluations, snapshots and ratings."""
     met = in_order((row["curriculum/phase"], row["curriculum/stage"]) for row in rows)
     assert met == in_order((plan.phase_index, plan.stage) for plan in plans(run_config(run)))
     moved = sum(row["rollout/matches"] for row in rows) > 0
@@ -118,7 +118,7 @@ def check_dogfight(run, config, folder, rows):
 
 
 @pytest.mark.parametrize("run", slow_but(IN_EVERY_TEST_RUN, OTHERS))
-def test_a_hundredth_of_it_trains_to_the_end(run, tmp_path):
+def test_hundredth_of_run_trains_to_end(run, tmp_path):
     need_packages(run)
     dogfight = run_config(run).env.id == DOGFIGHT
     zoo = ("phases.0.updates=2", f"env.num_envs={SEATS.get(run, 2)}", "ppo.minibatch_size=8", "ppo.rollout_steps=16")
@@ -134,7 +134,7 @@ def test_a_hundredth_of_it_trains_to_the_end(run, tmp_path):
 
 
 @pytest.mark.parametrize("run", slow_but(IN_EVERY_TEST_RUN, THREE_PHASES))
-def test_three_phases_at_a_hundredth(run, tmp_path, capsys):
+def test_three_phases_at_one_hundredth(run, tmp_path, capsys):
     """With rollouts in which matches end; exploration begins elsewhere than at the -1 that events set it back to.
 
     A small entropy bonus leaves it there.
@@ -154,7 +154,7 @@ def test_three_phases_at_a_hundredth(run, tmp_path, capsys):
 
 
 def due_updates(config, rows):
-    """Return the first update of self-play, and all that may add a snapshot; bots alone at the end add none."""
+    """Return the first self-play update, and all that may add a snapshot; a final bots-only part adds none."""
     alone = [row["curriculum/scripted_share"] == 1.0 for row in rows]
     first = alone.index(False)
     updates = range(first, len(rows), config.self_play.snapshot_every)
@@ -162,7 +162,7 @@ def due_updates(config, rows):
 
 
 def check_pool(config, folder, rows):
-    """A snapshot at the first update of self-play and after every interval; met, and rated by that."""
+    """Check snapshots at the first self-play update and every interval; they are met and rated."""
     first, updates = due_updates(config, rows)
     due = [f"snapshot_{update:06d}.pt" for update in updates]
     assert len(due) > 1
@@ -176,7 +176,7 @@ def check_pool(config, folder, rows):
 
 
 @pytest.mark.slow
-def test_promotion_is_tested_at_a_hundredth(tmp_path):
+def test_promotion_is_tested_at_one_hundredth(tmp_path):
     """The learner has hardly learned, so that a test of few games may refuse it; nothing else may keep it out.
 
     Half of the hundredth has tests enough.
@@ -203,7 +203,7 @@ def test_other_observations_train_and_meet_themselves(options, tmp_path):
 
 
 @pytest.mark.filterwarnings("error")
-def test_the_large_run_says_once_on_a_cpu_what_it_does_instead_of_fp16(tmp_path, capfd):
+def test_large_run_explains_fp16_fallback_once_on_cpu(tmp_path, capfd):
     final = train(load(["+run=unified_dr_gpu_v3", *SMALL, f"checkpoint_dir={tmp_path}", "max_updates=1"]))
     words = "ppo.precision=fp16 is made for CUDA; this device is cpu, and trains in "
     streams = capfd.readouterr()

@@ -1,4 +1,4 @@
-"""docs/metrics.md, its pages and the code agree: a short run writes the keys that they list, and no others."""
+"""docs/metrics.md matches the code: a short run writes exactly the documented keys."""
 
 import json
 import re
@@ -56,7 +56,7 @@ PLACEHOLDERS |= {"<agent>": AGENTS, "<category>": CATEGORIES}
 
 
 def listed(*pages):
-    """Key as on these pages -> whether it stands in every row; a key twice on them is an error."""
+    """Return key -> whether it is in every row; a key listed twice is an error."""
     rows = [row for page in pages for row in ROW.finditer((DOCS / page).read_text())]
     keys = {row["key"]: not row["when"].strip() for row in rows}
     assert len(keys) == len(rows)
@@ -72,7 +72,7 @@ def of_ppo():
 
 
 def of_grpo():
-    """Keys that GRPO alone writes."""
+    """Return the keys that only GRPO writes."""
     return listed("metrics_grpo.md")
 
 
@@ -84,7 +84,7 @@ def matches(documented_key, key):
 
 
 def trained(kind, root, **options):
-    """The rows of a run of two updates."""
+    """Return the rows of a run of two updates."""
     from sparring.agents.trainers import train
 
     options |= {"name": "documented", "checkpoint_dir": str(root), "device": "cpu", "threads": 1}
@@ -122,7 +122,7 @@ def diplomacy_rows(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def population_rows(tmp_path_factory):
-    """The learner, an exploiter, the learner."""
+    """Return rows of the learner, an exploiter, and the learner again."""
     return trained(
         DogfightRunConfig,
         tmp_path_factory.mktemp("population"),
@@ -136,7 +136,7 @@ def population_rows(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def imported_rows(tmp_path_factory):
-    """A game of two cards each: its matches end soon, and it can be traversed."""
+    """Return rows of a game with two cards each, short enough to traverse."""
     pytest.importorskip("pyspiel")
     return trained(
         ImportedRunConfig,
@@ -176,7 +176,7 @@ def distill_rows(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
-    """The rows of a run of two updates with self-play and every check on. A match is over after at most 90 steps."""
+    """Return rows of two updates with self-play and every check. Matches end within 90 steps."""
     return trained(
         DogfightRunConfig,
         tmp_path_factory.mktemp("checkpoints"),
@@ -192,7 +192,7 @@ def rows(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def grpo_rows(tmp_path_factory):
-    """The rows of two steps against DumbBots, a policy in the league and a check after each, every correction on."""
+    """Return rows of two steps against DumbBots with a league policy, checks and every correction."""
     folder = tmp_path_factory.mktemp("grpo")
     places = [f"model.name={toy_folder(folder / 'toy')}", f"checkpoint_dir={folder}", "name=documented"]
     switches = ["grpo.use_importance_correction=true", "league.dumbbot_game_probability=1", "league.checkpoint_every=1"]
@@ -201,7 +201,7 @@ def grpo_rows(tmp_path_factory):
     return [json.loads(line) for line in (folder / "documented" / "metrics.jsonl").read_text().splitlines()]
 
 
-def test_the_page_lists_keys_of_every_group():
+def test_page_lists_keys_of_every_group():
     assert {key.split("/")[0] for key in of_ppo()} == {
         *("rollout", "train", "time", "curriculum", "league", "guard", "eval", "exploit"),
         *("styles", "exploiter"),
@@ -232,14 +232,14 @@ def test_every_documented_key_is_written(
     assert [known for known in of_ppo() if not any(matches(known, key) for key in written)] == []
 
 
-def test_the_updates_of_an_exploiter_have_few_keys(population_rows):
+def test_exploiter_updates_have_few_keys(population_rows):
     learner, exploiter, again = ({key.partition("/")[0] for key in row} for row in population_rows)
     assert exploiter == {"exploiter", "guard", "time", "env_steps"}
     assert {"styles", "train", "rollout", "league"} <= learner & again
 
 
-def test_what_the_page_says_of_other_games(gymnasium_rows, diplomacy_rows):
-    """Which keys of the groups that a table lists for the dogfight are there in the others."""
+def test_documented_metrics_of_other_games(gymnasium_rows, diplomacy_rows):
+    """The table lists which dogfight metric groups exist in other games."""
     shared = {"curriculum", "league", "eval"}
     written = set().union(*diplomacy_rows)
     absent = {"rollout/hp", "rollout/action_size", "curriculum/randomization", "guard/invalid_actions"}
@@ -255,7 +255,7 @@ def test_what_the_page_says_of_other_games(gymnasium_rows, diplomacy_rows):
     assert "They do not have `curriculum/`, `league/` or `eval/`" in text
 
 
-def test_what_the_page_says_of_imported_games(imported_rows):
+def test_documented_metrics_of_imported_games(imported_rows):
     written = set().union(*imported_rows)
     itself = {key for key in written if key.startswith("rollout/itself/")}
     assert itself == {f"rollout/itself/{name}" for name in ("matches", "length", "draw_rate")}
@@ -270,7 +270,7 @@ def test_what_the_page_says_of_imported_games(imported_rows):
     assert [row["env_steps"] for row in imported_rows] == [512, 1024]  # moves of matches
 
 
-def test_trap_30_grpo_writes_every_key_that_an_analysis_may_read(grpo_rows):
+def test_trap_30_grpo_writes_every_key_analysis_can_read(grpo_rows):
     settings = load(["+run=diplomacy_quickstart", "grpo.baseline=role", "grpo.scale_advantages=false"])
     by_role = role_advantages(torch.ones(2), torch.tensor([0, 1]), torch.zeros(2, dtype=torch.float64), settings.grpo)
     written = set(by_role.metrics).union(*grpo_rows)
@@ -278,7 +278,7 @@ def test_trap_30_grpo_writes_every_key_that_an_analysis_may_read(grpo_rows):
 
 
 @pytest.mark.parametrize(("keys", "run"), [(of_ppo, "rows"), (of_grpo, "grpo_rows")], ids=["ppo", "grpo"])
-def test_keys_without_a_condition_stand_in_every_row(keys, run, request):
+def test_unconditional_keys_are_in_every_row(keys, run, request):
     always = [known for known, in_every_row in keys().items() if in_every_row]
     assert always
     rows = request.getfixturevalue(run)

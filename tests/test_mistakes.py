@@ -1,4 +1,4 @@
-"""Ways in which such a project has gone wrong before without anyone noticing, where no other test would notice.
+"""Mistakes that such projects have made unnoticed and that no other test would catch.
 
 Work per environment in Python, answers read back from the device in every step, a device or an action repeat that is
 the same whatever was asked for, and an evaluation that reports a number although nothing was played.
@@ -31,7 +31,7 @@ READS_BACK = ("aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", 
 
 
 class Operators(TorchDispatchMode):
-    """Counts torch's operators by name; where an index is a mask, its name is aten::nonzero, which it implies."""
+    """Count torch operators by name; indexing by a mask counts as aten::nonzero."""
 
     def __init__(self):
         super().__init__()
@@ -51,7 +51,7 @@ class Operators(TorchDispatchMode):
 
 
 class Calls:
-    """Counts the calls that Python makes, its own and those into C, but for those of its garbage collector."""
+    """Count Python calls, including those into C, except by the garbage collector."""
 
     def __enter__(self):
         self.count = 0
@@ -69,7 +69,7 @@ class Calls:
 
 
 def collection(num_envs, steps=6):
-    """Collecting a rollout as on an accelerator: bots and two snapshots, every match ending in every second step."""
+    """Collect a rollout as on an accelerator: bots and two snapshots, matches ending every second step."""
     batch = DogfightBatch(num_envs, threads=1, max_ticks=20)
     network = ActorCritic(59, 2, 1, NetworkConfig(hidden=4))
     env = LearnerEnv(batch, bots=BOTS, slots=2, network_shape=network.shape, seed=0)
@@ -88,18 +88,18 @@ def calls(num_envs):
     return seen.count
 
 
-def test_python_does_the_same_work_for_seven_matches_as_for_seven_hundred():
+def test_python_work_is_independent_of_match_count():
     assert calls(7) == calls(700)
 
 
-def test_no_kernel_adds_to_what_another_match_adds_to():
-    """Else sums would depend on the order of threads, and equal seeds would not give equal matches on a GPU."""
+def test_kernels_do_not_add_across_matches():
+    """Otherwise sums would depend on thread order, and equal seeds would differ on a GPU."""
     sources = [path.read_text(encoding="utf-8") for path in (ROOT / "envs" / "dogfight").rglob("*.py")]
     assert not [source for source in sources if re.search(r"\batomic_(add|sub|min|max|cas|exch|and|or|xor)", source)]
 
 
 @pytest.mark.parametrize("steps", [2, 20])
-def test_nothing_is_read_back_while_collecting_but_one_check_at_the_end(steps):
+def test_collection_reads_back_only_one_check(steps):
     _, collect = collection(7, steps)
     with Operators() as seen:
         collect()
@@ -107,7 +107,7 @@ def test_nothing_is_read_back_while_collecting_but_one_check_at_the_end(steps):
     assert seen.counts["aten::copy_"] > steps
 
 
-def test_the_counters_notice_what_they_are_for():
+def test_counters_detect_their_faults():
     x = torch.zeros(3)
     with Operators() as seen:
         x[x > 1] = 0.0
@@ -121,7 +121,7 @@ def test_the_counters_notice_what_they_are_for():
     assert many.count - few.count == 693
 
 
-def test_every_option_of_the_environment_reaches_the_simulator(tmp_path):
+def test_every_environment_option_reaches_simulator(tmp_path):
     options = ["env.num_envs=6", "env.action_repeat=7", "env.observe_physics=false"]
     sizes = ["ppo.rollout_steps=4", "ppo.minibatch_size=8", "device=cpu", "threads=1", "logger.progress=false"]
     config = load(["+run=quickstart", *options, *sizes, f"checkpoint_dir={tmp_path}"])
@@ -133,21 +133,21 @@ def test_every_option_of_the_environment_reaches_the_simulator(tmp_path):
 
 
 def names_of_cuda(source):
-    """Lines where Python source says cuda other than to compare with it."""
+    """Return lines that name cuda other than in comparisons."""
     tree = ast.parse(source)
     compared = {id(part) for node in ast.walk(tree) if isinstance(node, ast.Compare) for part in ast.walk(node)}
     texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in compared]
     return [node.lineno for node in texts if re.match(r"cuda(:\d+)?$", str(node.value))]
 
 
-def test_only_the_places_that_declare_and_find_a_device_name_one():
+def test_only_device_modules_name_devices():
     files = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
     naming = [str(path.relative_to(ROOT)) for path in files if names_of_cuda(path.read_text())]
     assert naming == ["configs/core/device.py", "configs/foreign_names.py", "configs/schema.py"]  # an option of others
     assert names_of_cuda("x.to('cuda')\nif x.type == 'cuda':\n    f(device='cuda:0')") == [1, 3]
 
 
-def test_an_evaluation_that_cannot_play_fails_and_shows_no_table():
+def test_unplayable_evaluation_fails_without_table():
     code = "import sys; sys.modules['warp'] = None; from sparring.eval.run import main; main(['--ckpt', 'bot:ace'])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode != 0

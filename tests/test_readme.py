@@ -1,4 +1,4 @@
-"""Commands on the first pages are understood, and the README's Python runs."""
+"""Commands in the README and on the first pages are valid, and the README's Python runs."""
 
 import re
 import shlex
@@ -30,7 +30,7 @@ def commands(script):
 
 
 @pytest.mark.parametrize("arguments", commands("train.py"), ids=" ".join)
-def test_training_commands_of_the_readme_are_understood(arguments, capsys, tmp_path):
+def test_readme_training_commands_are_parsed(arguments, capsys, tmp_path):
     if "--help" in arguments:
         assert train.main(arguments) == 0
         return
@@ -49,7 +49,7 @@ def test_training_commands_of_the_readme_are_understood(arguments, capsys, tmp_p
 
 
 @pytest.mark.parametrize("arguments", commands("eval/run.py"), ids=" ".join)
-def test_evaluation_commands_of_the_readme_are_understood(arguments):
+def test_readme_evaluation_commands_are_parsed(arguments):
     try:
         game = env_of(arguments)
     except UnknownNameError:  # a run that the reader is to have trained
@@ -66,14 +66,14 @@ READERS = {
 
 
 @pytest.mark.parametrize("command", READERS)
-def test_commands_of_other_measurements(command, tmp_path, monkeypatch):
+def test_other_measurement_commands_are_parsed(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("game.json").touch()  # a saved game must be there before anything is played
     assert [READERS[command](arguments).command for arguments in commands(f"eval/{command}.py")]
 
 
-def test_python_examples_of_the_readme_run(tmp_path, monkeypatch):
-    """The README's examples, one after the other; training and evaluation by Stable-Baselines3 are small."""
+def test_readme_python_examples_run(tmp_path, monkeypatch):
+    """The examples run in order; training and evaluation by Stable-Baselines3 are shortened."""
     monkeypatch.chdir(tmp_path)
     codes = [block for language, block in BLOCKS if language == "python"]
     names = {}
@@ -88,7 +88,7 @@ def test_python_examples_of_the_readme_run(tmp_path, monkeypatch):
 
 
 def smaller(codes, sizes):
-    """Code blocks with other numbers; each must be there, so that none is left behind."""
+    """Return code blocks with replaced numbers; each must occur."""
     for old, new in sizes.items():
         assert any(old in code for code in codes), old
         codes = [code.replace(old, new) for code in codes]

@@ -1,4 +1,4 @@
-"""The documentation site: it builds without warnings, its links lead somewhere, and it asks the network for nothing."""
+"""The documentation site builds without warnings, has valid links, and loads nothing from the network."""
 
 import json
 import os
@@ -23,7 +23,7 @@ ATTRIBUTE = re.compile(r"""(?<![\w-])(id|name|href|src|rel)=(?:"([^"]*)"|'([^']*
 
 
 class Links:
-    """Links, anchors and embedded resources of a page, read four times as fast as by `html.parser`."""
+    """Links, anchors and embedded resources of a page, parsed faster than by `html.parser`."""
 
     def __init__(self, text):
         self.links, self.anchors, self.resources = set(), set(), set()
@@ -40,7 +40,7 @@ class Links:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """The folder of the built site."""
+    """Return the folder of the built site."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
@@ -55,7 +55,7 @@ def pages(site):
     return {path: Links(path.read_text(encoding="utf-8")) for path in site.rglob("*.html") if path.name != "404.html"}
 
 
-def test_every_page_of_docs_is_in_the_navigation(site):
+def test_every_docs_page_is_in_navigation(site):
     home = Links((site / "index.html").read_text(encoding="utf-8"))
     for page in (ROOT / "docs").rglob("*.md"):
         name = page.relative_to(ROOT / "docs").with_suffix(".html").as_posix().replace("README.html", "index.html")
@@ -74,15 +74,15 @@ def test_links_lead_to_pages_and_headings(pages):
             assert not anchor or target not in pages or anchor in pages[target].anchors, (path, link)
 
 
-def test_nothing_is_fetched_from_the_network(site, pages):
+def test_nothing_is_fetched_from_network(site, pages):
     for path, page in pages.items():
         assert [each for each in page.resources if re.match(r"(\w+:)?//", each)] == [], path
     for sheet in site.rglob("*.css"):
         assert re.findall(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//[^)\"']+", sheet.read_text("utf-8")) == [], sheet
 
 
-def test_the_search_works_where_a_page_is_opened_as_a_file(site):
-    """The index is a script that the page can load, and what starts a worker there is the site's own."""
+def test_search_works_from_local_file(site):
+    """The index is a script the page can load, and the worker shim is the site's own."""
     text = (site / "search" / "search_index.js").read_text("utf-8")
     assert text.startswith("var __index = {")
     assert json.loads(text.removeprefix("var __index = "))["docs"]
@@ -92,8 +92,8 @@ def test_the_search_works_where_a_page_is_opened_as_a_file(site):
         assert worker in {(page.parent / each).resolve() for each in resources}, page
 
 
-def test_diagrams_are_pictures_of_the_site(site):
-    """The theme loads Mermaid from a server where a page has a fence of it."""
+def test_diagrams_are_pictures_of_site(site):
+    """The theme would load Mermaid from a server for a fenced diagram."""
     text = (site / "architecture.html").read_text("utf-8")
     drawn = [each for each in Links(text).resources if each.startswith("images/diagrams/")]
     assert len(drawn) == 2
@@ -101,7 +101,7 @@ def test_diagrams_are_pictures_of_the_site(site):
     assert not [path for path in site.rglob("*.html") if 'class="mermaid"' in path.read_text("utf-8")]
 
 
-def test_notebooks_are_pages_with_their_outputs(site):
+def test_notebooks_are_pages_with_outputs(site):
     text = (site / "notebooks" / "reading_a_run.ipynb.html").read_text("utf-8")
     page = Links(text)
     assert {"reading_a_run.ipynb", "../tutorials/tables.html"} <= page.links
@@ -111,7 +111,7 @@ def test_notebooks_are_pages_with_their_outputs(site):
     assert "notebooks/first_agent.ipynb.html" in Links((site / "index.html").read_text("utf-8")).links
 
 
-def test_links_to_code_show_the_code(site):
+def test_links_to_code_show_code(site):
     assert "repository/agents/run/fit.py.html" in Links((site / "architecture.html").read_text("utf-8")).links
     code = re.sub(r"<[^>]+>", "", (site / "repository/agents/run/fit.py.html").read_text("utf-8"))
     assert "def fit(trainer: Trainer, session: RunSession)" in code
@@ -133,7 +133,7 @@ CONTROLS = {
 
 
 def faults(tab, address):
-    """What is wrong with a page on a phone: errors, requests elsewhere, a width beyond its own, nameless controls."""
+    """Return a page's faults on a phone: errors, external requests, excess width, unnamed controls."""
     tab.console.clear()
     tab.requests.clear()
     tab.open(address, width=WIDTH, height=800, mobile=True)
@@ -158,7 +158,7 @@ def nameless(tab):
 
 
 def wrong_pages(site, names, folder):
-    """The faults of the pages, by name."""
+    """Return the faults of the pages, by name."""
     with browser(folder) as tab:
         tab.call("Network.enable")
         tab.call("Accessibility.enable")
@@ -166,20 +166,20 @@ def wrong_pages(site, names, folder):
 
 
 @needs_chromium
-def test_pages_work_from_the_disk_on_a_phone_and_for_a_screen_reader(site, tmp_path):
+def test_pages_work_offline_on_phone_and_with_screen_reader(site, tmp_path):
     assert wrong_pages(site, SHOWN, tmp_path) == {}
 
 
 @needs_chromium
 @pytest.mark.slow
-def test_every_page_works_from_the_disk_on_a_phone_and_for_a_screen_reader(site, pages, tmp_path):
+def test_every_page_works_offline_on_phone_and_with_screen_reader(site, pages, tmp_path):
     names = [path.relative_to(site).as_posix() for path in pages]
     assert len(names) > 150
     assert wrong_pages(site, sorted(set(names) - {*SHOWN}), tmp_path) == {}
 
 
 @needs_chromium
-def test_the_checker_finds_faults_of_a_page(tmp_path):
+def test_checker_finds_page_faults(tmp_path):
     content = (
         "<!doctype html><meta name=viewport content='width=device-width'><img src='https://elsewhere.invalid/a.png'>"
         "<button></button><input><a href='#'></a><canvas tabindex=0></canvas><button aria-label=Fire></button>"

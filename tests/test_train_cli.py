@@ -1,4 +1,4 @@
-"""The command line: exit codes, one line for bad input, help, and independence of the working directory."""
+"""The command line: exit codes, one-line errors, help, and independence of the working directory."""
 
 import os
 import re
@@ -23,24 +23,24 @@ SCRIPT = Path(train.__file__).resolve()
 
 @pytest.fixture
 def trained(monkeypatch):
-    """Stand in for the trainer; the list receives the configurations it was called with."""
+    """Stand in for the trainer; the list receives its configurations."""
     calls = []
     monkeypatch.setattr(train, "train", lambda config: calls.append(config))
     return calls
 
 
-def test_the_trainer_gets_the_composed_configuration(trained):
+def test_trainer_gets_composed_configuration(trained):
     assert train.main(["+run=quickstart", "seed=3", "env.num_envs=256"]) == 0
     assert trained == [load(["+run=quickstart", "seed=3", "env.num_envs=256"])]
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_train"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, trained, check_row):
+def test_invalid_arguments_print_expected_messages(row, trained, check_row):
     check_row(train.main, row)
     assert trained == []
 
 
-def test_without_arguments_it_names_six_commands_that_work(trained, capsys):
+def test_without_arguments_six_working_commands_are_listed(trained, capsys):
     assert train.main([]) == 2
     streams = capsys.readouterr()
     assert (streams.out, trained) == ("", [])
@@ -58,8 +58,8 @@ REFUSED = {
 }
 
 
-def test_what_the_trainer_would_refuse_is_refused_before_torch_is_loaded(tmp_path):
-    """Without torch and Warp: importing them fails here, and nothing has been said about loading them."""
+def test_preflight_rejects_invalid_config_before_importing_torch(tmp_path):
+    """Importing torch or Warp fails here, and no loading message is printed."""
     folder = tmp_path / "started"
     folder.mkdir()
     stored = load(["+run=diplomacy_ppo", "name=started", f"checkpoint_dir={tmp_path}"])
@@ -75,7 +75,7 @@ def test_what_the_trainer_would_refuse_is_refused_before_torch_is_loaded(tmp_pat
     assert sorted(path.name for path in folder.iterdir()) == ["config.yaml", "metrics.jsonl"]
 
 
-def test_bad_input_found_by_the_trainer_is_answered_alike(trained, monkeypatch, error_line):
+def test_input_error_found_by_trainer_has_same_format(trained, monkeypatch, error_line):
     def refuse(config):
         raise InputError("device=cuda: there is none here; use device=cpu")
 
@@ -88,7 +88,7 @@ def test_bad_input_found_by_the_trainer_is_answered_alike(trained, monkeypatch, 
     ("options", "rank", "said"),
     [([], None, f"{LOADING}\n"), (["logger.progress=false"], None, ""), ([], "0", f"{LOADING}\n"), ([], "1", "")],
 )
-def test_a_slow_start_is_announced_before_the_trainer_loads(monkeypatch, capsys, tmp_path, options, rank, said):
+def test_slow_start_is_announced_before_trainer_loads(monkeypatch, capsys, tmp_path, options, rank, said):
     if rank is not None:
         monkeypatch.setenv("RANK", rank)
     seen = []
@@ -110,7 +110,7 @@ def test_ctrl_c_exits_with_130(trained, monkeypatch):
     assert train.main(["+run=quickstart"]) == 130
 
 
-def test_a_fault_of_the_program_keeps_its_traceback(trained, monkeypatch):
+def test_internal_error_keeps_traceback(trained, monkeypatch):
     def broken(config):
         raise ValueError("not the person's fault")
 
@@ -137,7 +137,7 @@ def test_cfg_prints_yaml_that_reads_back(trained, capsys):
     assert trained == []
 
 
-def test_from_another_directory_as_a_script(tmp_path):
+def test_script_runs_from_other_directory(tmp_path):
     for package in ("configs", "agents"):  # packages of these names where it is started must not be taken for ours
         (tmp_path / package).mkdir()
         (tmp_path / package / "__init__.py").write_text("raise SystemExit('wrong package')")
@@ -151,8 +151,8 @@ def test_from_another_directory_as_a_script(tmp_path):
 @pytest.mark.parametrize(
     ("command", "code"), [("train.py +run=quickstart --cfg", CLOSED_PIPE), ("eval/curves.py --help", 0)]
 )
-def test_a_reader_that_has_gone_ends_a_command_quietly(command, code):
-    """As `| head -1` does after its line; here it has gone before the first. `run_command` serves all of eval/."""
+def test_closed_pipe_ends_command_quietly(command, code):
+    """Like `| head -1` after its line; here the pipe is closed before. `run_command` covers all of eval/."""
     script, *arguments = command.split()
     gone, pipe = os.pipe()
     os.close(gone)

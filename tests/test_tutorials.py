@@ -1,4 +1,4 @@
-"""Every tutorial is a script, and so are training.md and scaling.md: blocks run in order at a small size, as read.
+"""Tutorials, training.md and scaling.md run as scripts: blocks in order, at a small size.
 
 Python blocks share one namespace; a block that begins with `# NAME.py` is added to that file instead, and one of YAML
 becomes a run file in a copy of configs/. Commands of `sh` blocks run in this process, to load torch once, in a folder
@@ -63,7 +63,7 @@ SMALL = {
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_block_of_a_page_runs(page, tmp_path, monkeypatch, capsys):
+def test_every_block_of_page_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     if page == "language_model.md":
@@ -90,7 +90,7 @@ def test_every_block_of_a_page_runs(page, tmp_path, monkeypatch, capsys):
         _check_showdown(tmp_path / "checkpoints" / "duel", capsys.readouterr().out)
 
 
-def test_the_game_of_the_tutorial_is_short():
+def test_tutorial_game_is_short():
     blocks = [code for _, code in BLOCK.findall(PAGES["your_game.md"]) if code.startswith("# showdown.py")]
     assert [len(code.splitlines()) <= 52 for code in blocks] == [True]
 
@@ -104,7 +104,7 @@ def _small(page):
 
 
 def _run(line, folder):
-    """Run a command of a page; commands that need a shell, a cluster or minutes are read by the same parser instead."""
+    """Run a page's command; those that need a shell, a cluster or minutes are only parsed."""
     words = _in_checkout(shlex.split(line.removeprefix("RAY_ADDRESS=10.0.0.1:6379 "), comments=True))
     here = [*MACHINE, f"checkpoint_dir={folder / 'checkpoints'}"]
     if line in NOT_RUN:
@@ -136,13 +136,13 @@ def _run(line, folder):
 
 
 def _in_checkout(words):
-    """Return the command of a checkout for one of the package, as in the table of docs/installation.md."""
+    """Return the checkout's command for a package command, as in docs/installation.md."""
     scripts = {"train": "train.py", "eval": "eval/run.py"}
     return ["python", scripts.get(words[1], f"eval/{words[1]}.py"), *words[2:]] if words[0] == "sparring" else words
 
 
 def _add_run_file(code, folder, monkeypatch):
-    """Write a run file of a page into a copy of configs/, which is then the one that is read."""
+    """Write a page's run file into a copy of configs/, which is then used."""
     monkeypatch.setattr(load, "CONFIG_DIR", folder / "configs")
     monkeypatch.setattr(load, "ROOT", folder)
     shutil.copytree(ROOT / "configs" / "run", folder / "configs" / "run")
@@ -150,14 +150,14 @@ def _add_run_file(code, folder, monkeypatch):
 
 
 def _size(words):
-    """Return options that make a new run small; a resumed one keeps its own."""
+    """Return options that shrink a new run; a resumed one keeps its own."""
     if {"+run=quickstart", "+run=best_response", "+run=hunted"} & set(words):
         return DOGFIGHT
     return GRPO if "+run=diplomacy_quickstart" in words else ()
 
 
 def _check_showdown(folder, output):
-    """The trained policy beats the bot that shoots whenever it can: shield, then shoot while it reloads."""
+    """The trained policy beats the bot that always shoots: shield, then shoot while it reloads."""
     records = json.loads((folder / "eval.json").read_text())["records"]
     assert [record["opponent"] for record in records] == ["gunmen:Trigger", "gunmen:Cautious"]
     assert records[0]["wins"] > GAMES // 2, records[0]

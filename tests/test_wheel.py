@@ -1,4 +1,4 @@
-"""The wheel: everything the package needs is in it, and without the repository runs lie in the working directory."""
+"""The wheel contains everything the package needs, and runs go to the working directory."""
 
 import json
 import os
@@ -20,7 +20,7 @@ ROOMS = ("agents", "configs", "curriculum", "envs", "eval")
 
 @pytest.fixture(scope="module")
 def unlinked(tmp_path_factory):
-    """A copy of the sources as with `core.symlinks=false`: each link is a file that holds the path of its target."""
+    """Return a copy of the sources as with `core.symlinks=false`: links are files with the target's path."""
     source = tmp_path_factory.mktemp("source")
     for name in ("train.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
@@ -38,7 +38,7 @@ def unlinked(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def wheel(unlinked, tmp_path_factory):
-    """The path of a wheel built from a checkout without symbolic links."""
+    """Return a wheel built from a checkout without symbolic links."""
     target = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(target)]
     subprocess.run([*command, str(unlinked)], check=True)
@@ -47,7 +47,7 @@ def wheel(unlinked, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
-    """A folder with the wheel's contents, which comes before the repository on the path."""
+    """Return a folder with the wheel's contents, first on the path."""
     folder = tmp_path_factory.mktemp("site")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)
@@ -60,7 +60,7 @@ def call(installed, module, *arguments, cwd):
     return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
 
 
-def test_it_holds_code_data_models_and_scripts(wheel):
+def test_wheel_holds_code_data_models_and_scripts(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     kinds = (".py", ".yaml", ".txt", ".json", ".html", ".css", ".js")
     tracked = [path.relative_to(ROOT) for room in ROOMS for path in (ROOT / room).rglob("*") if path.suffix in kinds]
@@ -72,7 +72,7 @@ def test_it_holds_code_data_models_and_scripts(wheel):
     assert "sparring = sparring.__main__:main" in text
 
 
-def test_checkout_without_symbolic_links_imports_its_folders(unlinked, tmp_path):
+def test_checkout_without_symlinks_imports_its_folders(unlinked, tmp_path):
     code = "import sparring, sparring.envs.dogfight, sparring.train as train; print(sparring.envs.__file__, train.main)"
     (tmp_path / "probe.py").write_text(code)
     done = call(unlinked, "probe", cwd=tmp_path)
@@ -80,8 +80,8 @@ def test_checkout_without_symbolic_links_imports_its_folders(unlinked, tmp_path)
     assert done.stdout.startswith(str(unlinked / "envs" / "__init__.py"))
 
 
-def test_runs_go_to_the_working_directory_and_meet_released_models(installed, tmp_path):
-    """Commands of one process, which loads torch once."""
+def test_runs_use_working_directory_and_find_released_models(installed, tmp_path):
+    """The commands run in one process, which loads torch once."""
     played = "--ckpt first --opponents released/dogfight_bots_only --games 2"
     small = "max_updates=1 evaluation.every=0 threads=1 env.num_envs=16 ppo.rollout_steps=16 ppo.minibatch_size=64"
     commands = f"train +run=quickstart {small} name=first", "train resume=first", f"eval.run {played}"
@@ -107,8 +107,8 @@ for module, *words in json.loads(sys.argv[1]):
 """
 
 
-def test_its_texts_name_its_own_commands_and_a_run_file_lies_in_any_folder(installed, tmp_path):
-    """Each command as `python -m` runs it, all in one process."""
+def test_texts_name_own_commands_and_run_file_can_be_anywhere(installed, tmp_path):
+    """Each command runs as by `python -m`, all in one process."""
     (tmp_path / "mine.yaml").write_text("max_updates: 3\n")
     (tmp_path / "each.py").write_text(EACH)
     train, played = "sparring.train", "sparring.eval.run"
@@ -149,8 +149,8 @@ def output_kinds(cells):
 
 
 @pytest.mark.slow
-def test_notebooks_run_from_the_wheel_without_the_repository(installed, tmp_path):
-    """As a hosted notebook would, each in an empty folder, in one process; they make the outputs that they show."""
+def test_notebooks_run_from_wheel_without_repository(installed, tmp_path):
+    """As in a hosted notebook, each in an empty folder; their outputs match those shown."""
     paths = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
     texts = [path.read_text("utf-8") for path in paths]
     for usual, small in ((json.dumps(one)[1:-1] for one in pair) for pair in SMALLER.items()):
@@ -171,8 +171,8 @@ def test_notebooks_run_from_the_wheel_without_the_repository(installed, tmp_path
         assert sum(map(len, shown)) >= 4
 
 
-def test_every_pinned_package_runs_on_the_oldest_python():
-    """Debian 12 has Python 3.11.2: a pin that needs 3.11.5 cannot be installed there."""
+def test_every_pinned_package_runs_on_oldest_python():
+    """Debian 12 has Python 3.11.2: a pin that needs 3.11.5 could not be installed there."""
     oldest = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"].removeprefix(">=")
     pins = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line)
     needs = {}

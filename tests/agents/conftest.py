@@ -1,4 +1,4 @@
-"""What tests of training compare their runs with."""
+"""Reference runs shared by the training tests."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Callbacks see every update, evaluation and policy, may stop a run, and never change its numbers."""
+"""Callbacks see every update, evaluation and policy, can stop a run, and never change its numbers."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.agents.ppo.small_run import config, flat, long, metrics, state_of, un
 
 
 class Recorder(Callback):
-    """Keeps all calls; stops after `stop_at` updates, and raises after `raise_at`."""
+    """Record all calls; stop after `stop_at` updates, and raise after `raise_at`."""
 
     def __init__(self, *, stop_at=0, raise_at=0, error=None):
         self.stop_at, self.raise_at, self.error, self.calls = stop_at, raise_at, error, []
@@ -31,7 +31,7 @@ class Recorder(Callback):
         return [(run, found) for name, run, found in self.calls if name == kind]
 
 
-def test_they_receive_what_is_logged_and_change_nothing(undisturbed, tmp_path):
+def test_callbacks_receive_logs_and_change_nothing(undisturbed, tmp_path):
     recorder = Recorder()
     final = train(long(tmp_path), callbacks=[recorder])
     assert [run.update for run, _ in recorder.of("update")] == list(range(1, 9))
@@ -48,7 +48,7 @@ def test_they_receive_what_is_logged_and_change_nothing(undisturbed, tmp_path):
     assert untimed(metrics(tmp_path)) == untimed(metrics(undisturbed))
 
 
-def test_a_run_that_a_callback_stops_goes_on_bit_for_bit(undisturbed, tmp_path):
+def test_run_stopped_by_callback_resumes_bit_for_bit(undisturbed, tmp_path):
     final = train(long(tmp_path), callbacks=[Recorder(stop_at=4)])
     assert load_checkpoint(final).training["interrupted"] is True
     newest = max((tmp_path / "small" / "state").glob("update_*"))
@@ -60,7 +60,7 @@ def test_a_run_that_a_callback_stops_goes_on_bit_for_bit(undisturbed, tmp_path):
     assert flat(weights[0]) == flat(weights[1])
 
 
-def test_an_exception_ends_the_run_with_its_state_saved(undisturbed, tmp_path, capsys):
+def test_callback_exception_ends_run_with_saved_state(undisturbed, tmp_path, capsys):
     later, error = Recorder(), RuntimeError("of the callback")
     with pytest.raises(RuntimeError) as caught:
         train(long(tmp_path), callbacks=[Recorder(raise_at=3, error=error), later])
@@ -72,7 +72,7 @@ def test_an_exception_ends_the_run_with_its_state_saved(undisturbed, tmp_path, c
     assert untimed(metrics(tmp_path)) == untimed(metrics(undisturbed))
 
 
-def test_exceptions_that_are_not_errors_end_a_run_like_errors(tmp_path):
+def test_base_exceptions_end_run_like_errors(tmp_path):
     error = SystemExit(3)
     with pytest.raises(SystemExit) as caught:
         train(config(tmp_path), callbacks=[Recorder(raise_at=1, error=error)])
@@ -80,7 +80,7 @@ def test_exceptions_that_are_not_errors_end_a_run_like_errors(tmp_path):
     assert read_state(max((tmp_path / "small" / "state").glob("update_*"))).content["updates"] == 1
 
 
-def test_an_exception_about_the_last_policy_is_raised_too(tmp_path):
+def test_exception_at_last_policy_is_raised(tmp_path):
     class Fails(Callback):
         def on_checkpoint(self, run, path):
             if path.name == "final.pt" and run.update == run.updates:
@@ -91,7 +91,7 @@ def test_an_exception_about_the_last_policy_is_raised_too(tmp_path):
     assert train(config(tmp_path)).exists()
 
 
-def test_an_invalid_callback_is_refused_before_the_folder_is_made(tmp_path):
+def test_invalid_callback_is_rejected_before_folder_creation(tmp_path):
     for wrong, words in [
         (Recorder, "callbacks: Recorder is a class; give an object, Recorder()"),
         (print, "callbacks: builtin_function_or_method has no on_update, on_evaluation, on_checkpoint; let it inherit"),
@@ -101,7 +101,7 @@ def test_an_invalid_callback_is_refused_before_the_folder_is_made(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_bad_input_is_one_line(tmp_path):
+def test_bad_input_gives_one_line_error(tmp_path):
     with pytest.raises(
         InputError, match=r"overrides='seed=3': is one text; give a list, as in \['seed=3'\], or a dict"
     ):

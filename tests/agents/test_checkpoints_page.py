@@ -1,4 +1,4 @@
-"""checkpoints/README.md and the code agree: the format, the contract, and what lies in a run's folder."""
+"""checkpoints/README.md matches the code: file format, contract, and files in a run folder."""
 
 import json
 import re
@@ -27,7 +27,7 @@ NOT_IN_EVERY_RUN = LATER | {"guard_report.json", "notes.md", "wandb_id"}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The folder of a small run with everything that leaves a file."""
+    """Return the folder of a small run with every possible file."""
     root = tmp_path_factory.mktemp("runs")
     return train(config(root, evaluation=EvaluationConfig(every=1, games=2))).parent
 
@@ -37,22 +37,22 @@ def patterns():
     return [re.sub(r"<.+?>", "*", name).rstrip("/") for name in names]
 
 
-def test_everything_in_a_runs_folder_is_on_the_page(folder):
+def test_every_file_of_run_folder_is_on_page(folder):
     assert [path.name for path in folder.iterdir() if not any(fnmatch(path.name, p) for p in patterns())] == []
 
 
-def test_everything_on_the_page_is_in_a_runs_folder(folder):
+def test_every_file_on_page_is_in_run_folder(folder):
     names = [path.name for path in folder.iterdir()]
     missing = {pattern for pattern in patterns() if not any(fnmatch(name, pattern) for name in names)}
     assert missing == NOT_IN_EVERY_RUN
     assert all(re.fullmatch(r"update_\d{6}", path.name) for path in (folder / "state").iterdir())
 
 
-def test_the_manifest_lists_the_policies(folder):
+def test_manifest_lists_policies(folder):
     assert sorted(json.loads((folder / "manifest.json").read_text())) == sorted(p.name for p in folder.glob("*.pt"))
 
 
-def test_the_keys_and_the_format_are_those_of_a_file(folder):
+def test_documented_keys_and_format_match_file(folder):
     content = unpack((folder / "final.pt").read_bytes())
     assert sorted(re.findall(r"`(\w+)`", " ".join(KEYS))) == sorted(content)
     assert KEYS["`format`, `format_version`"].startswith(f'`"{FORMAT}"`, {FORMAT_VERSION} ')

@@ -1,4 +1,4 @@
-"""Every script in benchmarks/ answers bad input in one line with exit code 2, its own as well as its children's."""
+"""Every script in benchmarks/ reports bad input, its own or a child's, in one line with exit code 2."""
 
 import ast
 import re
@@ -22,8 +22,8 @@ SCRIPTS = [path.name for path in sorted(FOLDER.glob("*.py")) if "\nif __name__ =
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_every_script_is_run_in_the_shared_way(script):
-    """From any folder: it finds the packages beside its own; tests/benchmarks/test_gpu.py starts one so."""
+def test_every_script_runs_from_any_folder(script):
+    """Packages beside the script are found from any folder; tests/benchmarks/test_gpu.py covers another."""
     whole = ast.parse((FOLDER / script).read_text()).body
     guarded = [[ast.unparse(line) for line in block.body] for block in whole if isinstance(block, ast.If)]
     assert guarded[0] == ["sys.path[0] = str(Path(__file__).resolve().parents[1])"]
@@ -31,7 +31,7 @@ def test_every_script_is_run_in_the_shared_way(script):
     assert isinstance(whole[-1], ast.If)
 
 
-def test_a_folder_in_use_is_one_line(tmp_path, monkeypatch, capsys):
+def test_folder_in_use_gives_one_line_error(tmp_path, monkeypatch, capsys):
     folder = tmp_path / "CartPole-v1-1"
     folder.mkdir()
     lock = RunLock(folder)
@@ -50,25 +50,25 @@ def child(code, said):
 
 
 @pytest.mark.parametrize("code", [2, 130])
-def test_what_a_child_refuses_its_parent_does(code, capsys):
+def test_parent_reports_input_error_of_child(code, capsys):
     said = "a bar\nscript.py: this is wrong"
     assert run_script(lambda: subprocess.run(child(code, said), check=True, capture_output=True, text=True)) == code
     assert capsys.readouterr().err == "script.py: this is wrong\n"
 
 
-def test_a_traceback_of_a_child_is_not_reported_as_bad_input():
+def test_child_traceback_is_not_reported_as_bad_input():
     with pytest.raises(subprocess.CalledProcessError):
         run_script(lambda: subprocess.run(child(1, "Traceback"), check=True, capture_output=True, text=True))
 
 
-def test_exit_codes_of_measurements_are_passed_on():
+def test_measurement_exit_codes_are_passed_on():
     assert run_script(lambda: None) == 0
     assert run_script(lambda: 1) == 1
 
 
 @pytest.fixture
 def programs(tmp_path):
-    """A folder of programs with one, which is this Python."""
+    """Create a folder of programs that contains only this Python."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "python").symlink_to(sys.executable)
     return tmp_path / "bin"
@@ -85,7 +85,7 @@ def programs(tmp_path):
         ("import sys; sys.exit('needs the extra train\\nTwice')", "needs the extra", 1, None),
     ],
 )
-def test_a_step_ends_and_says_what_it_should(code, text, exit_code, result, programs, tmp_path):
+def test_step_ends_with_expected_output(code, text, exit_code, result, programs, tmp_path):
     step = Step(("python", "-S", "-c", code), text, exit_code)
     if result is None:
         with pytest.raises(InputError):
@@ -94,7 +94,7 @@ def test_a_step_ends_and_says_what_it_should(code, text, exit_code, result, prog
         assert used(programs, step, tmp_path) == result
 
 
-def test_a_failure_is_a_row_and_the_exit_code(capsys):
+def test_failure_is_row_and_exit_code(capsys):
     report = Report()
 
     def fails():
@@ -108,7 +108,7 @@ def test_a_failure_is_a_row_and_the_exit_code(capsys):
     )
 
 
-def test_every_file_of_a_release_names_the_same_version(tmp_path):
+def test_every_release_file_names_same_version(tmp_path):
     for name in publish.VERSIONS:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(publish.ROOT / name, tmp_path / name)
@@ -119,7 +119,7 @@ def test_every_file_of_a_release_names_the_same_version(tmp_path):
         publish.version_of(tmp_path)
 
 
-def test_a_release_is_of_a_commit_and_has_checksums(tmp_path):
+def test_release_has_commit_and_checksums(tmp_path):
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     publish.check_clean(tmp_path)
     (tmp_path / "a.whl").write_bytes(b"abc")

@@ -1,4 +1,4 @@
-"""The Diplomacy measurements run and print whole tables; no figure is judged here."""
+"""The Diplomacy speed scripts run and print complete tables; no figure is asserted."""
 
 import sys
 
@@ -11,7 +11,7 @@ from benchmarks import diplomacy
 from sparring.envs.diplomacy.board import codes
 
 
-def test_the_script_runs_and_writes_its_tables(tmp_path, monkeypatch):
+def test_script_runs_and_writes_tables(tmp_path, monkeypatch):
     out = tmp_path / "speed.md"
     monkeypatch.setattr(sys, "argv", ["diplomacy.py", "--quick", "--out", str(out)])
     diplomacy.main()
@@ -20,7 +20,7 @@ def test_the_script_runs_and_writes_its_tables(tmp_path, monkeypatch):
     assert any(line.startswith("| phases, whole loop") for line in lines)
 
 
-def test_the_pool_holds_movement_phases_with_orders():
+def test_pool_holds_movement_phases_with_orders():
     pool = diplomacy.Pool(50, seed=1)
     assert len(pool.rows["phase"]) == 50
     assert set(pool.rows["phase"].tolist()) == {codes.SPRING, codes.FALL}

@@ -1,4 +1,4 @@
-"""A merged network plays each of its members, by the members' own networks."""
+"""A merged network plays each member exactly."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from sparring.agents.policies.styles import plain_network, with_styles
 from sparring.configs.schema import NetworkConfig
 
 
-def test_each_style_of_a_merged_network_plays_its_member_exactly():
+def test_merged_network_style_plays_its_member_exactly():
     first, second, plain = (ActorCritic(5, 2, 1, NetworkConfig(hidden=8, blocks=0), seed=seed) for seed in (1, 2, 3))
     for network in (first, second, plain):
         for bias in (weight for name, weight in network.named_parameters() if name.endswith("bias")):

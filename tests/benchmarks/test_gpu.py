@@ -1,4 +1,4 @@
-"""`benchmarks/gpu.py`: a part that breaks stops no other, what is wrong is found, and the whole keeps its time."""
+"""`benchmarks/gpu.py`: a failing part stops no other, errors are found, and the time limit holds."""
 
 import json
 import subprocess
@@ -21,7 +21,7 @@ without_cuda = pytest.mark.skipif(torch.cuda.is_available(), reason="this machin
 
 
 def python(code):
-    """A command that runs `code`, where sys.argv[1] is the file for the result."""
+    """Return a command that runs `code`, where sys.argv[1] is the result file."""
     return [sys.executable, "-c", f"import json, os, signal, subprocess, sys, time\n{code}"]
 
 
@@ -44,7 +44,7 @@ HURT = "print('seen on the way');" + writing(Found(checks={"equal": False, "fini
         ("open(sys.argv[1], 'w').write('{')", CRASHED, "exit code 0 and no result", ""),
     ],
 )
-def test_a_part_says_how_it_ended(code, status, why, said):
+def test_part_reports_how_it_ended(code, status, why, said):
     outcome = run_part("a", python(code), limit=60.0)
     assert (outcome.status, outcome.why) == (status, why)
     assert said in outcome.output
@@ -52,7 +52,7 @@ def test_a_part_says_how_it_ended(code, status, why, said):
     assert status != PASSED or outcome.found["checks"] == {"equal": True}
 
 
-def test_a_part_that_hangs_is_ended_with_all_it_started(tmp_path):
+def test_hanging_part_is_killed_with_its_children(tmp_path):
     mark = tmp_path / "child"
     child = f"import pathlib, time; time.sleep(2.5); pathlib.Path({str(mark)!r}).touch()"
     code = f"subprocess.Popen([sys.executable, '-c', {child!r}]); print('hangs', flush=True); time.sleep(600)"
@@ -64,7 +64,7 @@ def test_a_part_that_hangs_is_ended_with_all_it_started(tmp_path):
 
 
 def outcomes_of(monkeypatch, statuses):
-    """Have the parts end as `statuses` says, the others pass."""
+    """Make the parts end with `statuses`, and the others pass."""
     monkeypatch.setattr(gpu, "check_device", lambda device: None)
     monkeypatch.setattr(gpu, "one_part", lambda part, args, left: Outcome(part.name, statuses.get(part.name, PASSED)))
 
@@ -77,7 +77,7 @@ def run_main(monkeypatch, tmp_path, *options):
 @pytest.mark.parametrize(
     ("statuses", "code"), [({}, 0), ({"tokens": SKIPPED}, 0), *(({"kernels": status}, 1) for status in process.BROKEN)]
 )
-def test_all_parts_run_whatever_becomes_of_one_of_them(monkeypatch, tmp_path, statuses, code):
+def test_all_parts_run_despite_failure_of_one(monkeypatch, tmp_path, statuses, code):
     outcomes_of(monkeypatch, statuses)
     assert run_main(monkeypatch, tmp_path) == code
     report = json.loads((tmp_path / "gpu.json").read_text())
@@ -86,11 +86,11 @@ def test_all_parts_run_whatever_becomes_of_one_of_them(monkeypatch, tmp_path, st
     assert all(f"| {name} |" in text for name in gpu.NAMES)
 
 
-def test_limits_keep_the_whole_within_nine_minutes():
+def test_limits_keep_total_within_nine_minutes():
     assert sum(part.limit for part in registry.PARTS) <= registry.WHOLE <= 9 * 60 - 10
 
 
-def test_a_part_gets_what_is_left_of_the_whole_and_no_more(monkeypatch, tmp_path):
+def test_part_gets_at_most_remaining_time(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "argv", ["gpu.py", "--limit", "30"])
     args, limits = gpu.parse(), []
     monkeypatch.setattr(gpu, "run_part", lambda name, command, limit: limits.append(limit) or Outcome(name, PASSED))
@@ -102,7 +102,7 @@ def test_a_part_gets_what_is_left_of_the_whole_and_no_more(monkeypatch, tmp_path
 
 
 @without_cuda
-def test_without_a_gpu_one_line_says_how_to_try(monkeypatch, capsys):
+def test_missing_gpu_prints_one_line_with_alternative(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["gpu.py"])
     assert run_script(gpu.main) == 2
     error = capsys.readouterr().err
@@ -111,7 +111,7 @@ def test_without_a_gpu_one_line_says_how_to_try(monkeypatch, capsys):
     )
 
 
-def test_the_page_names_the_machine_the_commit_and_what_went_wrong():
+def test_page_names_machine_commit_and_failures():
     found = Found(checks={"equal": False}, notes=["A note."])
     found.table("Speeds:", ["size", "per second"], [["256", "1,000"]])
     part = Outcome("kernels", FAILED, 1.25, 60.0, found=found.plain(), why="does not hold: equal", output="last line")
@@ -127,7 +127,7 @@ def test_the_page_names_the_machine_the_commit_and_what_went_wrong():
     assert "    last line" in text
 
 
-def test_the_script_runs_parts_on_a_cpu_from_any_folder(tmp_path):
+def test_script_runs_parts_on_cpu_from_any_folder(tmp_path):
     out = tmp_path / "found" / "gpu.md"
     options = ["--device", "cpu", "--parts", "captured", "--out", str(out), "--commit", "abc", "--seed", "2"]
     command = [sys.executable, str(ROOT / "benchmarks" / "gpu.py"), *options]

@@ -1,4 +1,4 @@
-"""The parts of `benchmarks/gpu.py` on a CPU: each finds nothing wrong there, and finds what is planted."""
+"""The parts of `benchmarks/gpu.py` on a CPU pass without faults and find planted ones."""
 
 import math
 from pathlib import Path
@@ -41,7 +41,7 @@ def compared(one, other):
     return wrong, agreement
 
 
-def test_equal_states_are_equal_to_the_bit_whatever_padding_holds():
+def test_equal_states_are_bit_equal_ignoring_padding():
     other = state([1.0, 2.0])
     other["fighters"]["pad"] = 7
     wrong, agreement = compared(state([1.0, 2.0]), other)
@@ -52,7 +52,7 @@ def test_equal_states_are_equal_to_the_bit_whatever_padding_holds():
 @pytest.mark.parametrize(
     "other", [state([1.0, 2.001]), state([1.0, 2.0], hp=(10, 9)), state([1.0, math.nan]), state([1.0, math.inf])]
 )
-def test_what_is_different_is_counted_by_row_and_field(other):
+def test_differences_are_counted_by_row_and_field(other):
     wrong, agreement = compared(state([1.0, 2.0]), other)
     assert wrong == [False, True]
     assert agreement.different_share == 0.5
@@ -60,13 +60,13 @@ def test_what_is_different_is_counted_by_row_and_field(other):
     assert agreement.largest == 0.0
 
 
-def test_kernels_agree_with_themselves_to_the_bit():
+def test_kernels_agree_with_themselves_bit_for_bit():
     found = dogfight_kernels.measure(QUICK)
     assert all(found.checks.values())
     assert all(found.numbers[name]["equal_share"] == 1.0 for name in rules.RULES)
 
 
-def test_a_kernel_that_computes_something_else_is_found(monkeypatch):
+def test_wrong_kernel_is_detected(monkeypatch):
     step, original = dogfight_kernels._step, DogfightBatch.step
 
     def faulty(batches, draws):
@@ -80,17 +80,17 @@ def test_a_kernel_that_computes_something_else_is_found(monkeypatch):
     assert DogfightBatch.step is original
 
 
-def test_the_captured_step_equals_the_uncaptured():
+def test_captured_step_equals_uncaptured():
     assert captured_step.equal(QUICK, 8, 12)
 
 
-def test_a_step_that_forgets_its_actions_is_found(monkeypatch):
+def test_step_ignoring_actions_is_detected(monkeypatch):
     step = captured_step.UncapturedBatch.step
     monkeypatch.setattr(captured_step.UncapturedBatch, "step", lambda self, actions: step(self, 0.0 * actions))
     assert not captured_step.equal(QUICK, 8, 12)
 
 
-def test_air_combat_agrees_with_itself_and_a_fault_in_one_is_found(monkeypatch):
+def test_air_combat_agrees_with_itself_and_fault_is_detected(monkeypatch):
     assert air_combat.compared("f16", QUICK).in_step(2).equal_share == 1.0
     step = air_combat._step
 
@@ -107,7 +107,7 @@ def test_diplomacy_agrees_with_itself_and_is_counted():
     assert vars(counts) == {"games": 84, "orders": 84, "positions": 84}
 
 
-def test_a_game_that_is_adjudicated_otherwise_is_found(monkeypatch):
+def test_wrong_adjudication_is_detected(monkeypatch):
     process, made = DiplomacyBatch.process, []
 
     def faulty(self):
@@ -129,18 +129,18 @@ def test_every_precision_passes_its_probes(precision):
     assert ("each skipped step halves the scale" in found) == (precision == "fp16")
 
 
-def test_an_autocast_that_is_never_entered_is_found(monkeypatch):
+def test_missing_autocast_is_detected(monkeypatch):
     monkeypatch.setattr(Autocast, "context", lambda self, update: torch.autocast("cpu", enabled=False))
     assert not precision_probe.probe("bf16", "cpu", 1)["after the warm-up layers compute in it"]
 
 
-def test_a_scaler_that_stands_still_is_found(monkeypatch):
+def test_constant_scaler_is_detected(monkeypatch):
     monkeypatch.setattr(torch.amp.GradScaler, "update", lambda self: self._per_optimizer_states.clear())
     found = precision_probe.probe("fp16", "cpu", 1)
     assert not found["each skipped step halves the scale"]
 
 
-def test_a_learner_that_moves_on_overflow_is_found(monkeypatch):
+def test_learner_stepping_on_overflow_is_detected(monkeypatch):
     update = PPOLearner.update
 
     def faulty(self, *args, **options):
@@ -153,20 +153,20 @@ def test_a_learner_that_moves_on_overflow_is_found(monkeypatch):
     assert not precision_probe.probe("fp16", "cpu", 1)["a skipped step leaves the weights alone"]
 
 
-def test_a_run_that_was_resumed_is_the_run_that_was_not():
+def test_resumed_run_equals_uninterrupted_run():
     found = ppo_resume.measure(QUICK)
     assert [name for name, holds in found.checks.items() if not holds] == []
     assert found.numbers["policy_tensors"] > 10
 
 
-def test_one_flipped_bit_of_a_state_is_found():
+def test_one_flipped_state_bit_is_detected():
     one = ppo_resume.flatten({"a": [torch.zeros(3), 1], "b": {"c": "text"}})
     other = ppo_resume.flatten({"a": [torch.tensor([0.0, -0.0, 0.0]), 1], "b": {"c": "text"}})
     assert ppo_resume.compare(one, other) == {"a.0": False, "a.1": True, "b.c": True}
     assert ppo_resume.compare(one, one | {"d": 1})["d"] is False
 
 
-def test_only_metric_lines_count_as_steps_of_grpo(tmp_path):
+def test_only_metric_lines_count_as_grpo_steps(tmp_path):
     line = '{"benchmark/loss": 0.5, "benchmark/rollout_time_s": 3.0, "benchmark/training_time_s": 1.0,'
     line += ' "benchmark/reward_mean": 2.0, "env_steps": 40}\n'
     (tmp_path / "metrics.jsonl").write_text('{"event": "begin"}\n' + line * 2)
@@ -174,7 +174,7 @@ def test_only_metric_lines_count_as_steps_of_grpo(tmp_path):
     assert grpo_steps._row(steps, 10.0) == ["2", "10.0", "3.00", "1.00", "20", "2.000 to 2.000"]
 
 
-def test_the_metrics_that_parts_read_are_documented():
+def test_metrics_read_by_parts_are_documented():
     documented = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("metrics*.md"))
     names = {name.partition("/")[2] for name in (*ppo_update.SHOWN, *grpo_steps.SHOWN, grpo_steps.GAP)}
     assert [name for name in sorted(names) if name not in documented] == []

@@ -1,4 +1,4 @@
-"""Both trainers run on the same work and account for their time; shares and ratios are what they are said to be."""
+"""Language-model benchmarks: both trainers do the same work and account for their time."""
 
 import argparse
 import sys
@@ -20,7 +20,7 @@ def decision(prompt, tokens, counts):
     return Decision(chosen=(), prompt_ids=arrays[0], token_ids=arrays[1], allowed_counts=arrays[2])
 
 
-def test_the_answers_of_a_group_are_to_one_prompt_with_draws_of_their_own():
+def test_group_answers_share_prompt_with_own_draws():
     requests = requests_of(SIZE)
     prompts = [request.text for request in requests]
     assert prompts[0] == prompts[1] != prompts[2] == prompts[3]
@@ -28,7 +28,7 @@ def test_the_answers_of_a_group_are_to_one_prompt_with_draws_of_their_own():
     assert prompts == [request.text for request in requests_of(SIZE)]
 
 
-def test_a_perfect_cache_by_hand():
+def test_perfect_cache_by_hand():
     # Read are 1 2 3 9 and 1 2 4 9: eight tokens, of which 1, 2, 3, 9, 4 and the other 9 are new.
     texts = [decision([1, 2, 3], [9, 5], [1, 2]), decision([1, 2, 4], [9, 6, 7], [1, 3, 2])]
     assert ours.perfect_hit_rate(texts) == 0.25
@@ -36,14 +36,14 @@ def test_a_perfect_cache_by_hand():
     assert ours.perfect_hit_rate([texts[0]] * 4) == 0.75
 
 
-def test_ours_accounts_for_its_time_and_finds_what_equal_prompts_share():
+def test_own_trainer_accounts_for_time_and_shared_prompts():
     found = ours.measure(Size(groups=1, samples=4, hidden=32, layers=1, seed=1), rounds=1, threads=1)
     assert min(found.values()) > 0
     assert found["decided"] < found["answer"]
     assert found["hit_rate"] == found["perfect_hit_rate"] == 0.75
 
 
-def test_a_step_with_its_games_accounts_for_its_time():
+def test_step_with_games_accounts_for_time():
     step = ours.measure_step(SIZE, threads=1)
     assert step["decisions"] >= 4
     assert min(step.values()) > 0
@@ -51,7 +51,7 @@ def test_a_step_with_its_games_accounts_for_its_time():
 
 
 @pytest.mark.slow  # half a minute in TRL; the comparison of `make bench` runs it
-def test_trl_learns_from_answers_of_the_length_that_was_asked_for():
+def test_trl_trains_on_answers_of_requested_length():
     pytest.importorskip("trl", minversion="1.16")
     args = argparse.Namespace(**llm.QUICK, seed=1, threads=1)
     found = llm.in_its_own_process(llm.TRL, args, 5)  # TRL leaves traces in its process
@@ -59,7 +59,7 @@ def test_trl_learns_from_answers_of_the_length_that_was_asked_for():
     assert min(found["sample"], found["learn"], found["peak"]) > 0
 
 
-def test_calls_within_calls_count_once(monkeypatch):
+def test_nested_calls_count_once(monkeypatch):
     class Model:
         def outer(self):
             self.inner()
@@ -75,7 +75,7 @@ def test_calls_within_calls_count_once(monkeypatch):
     assert Model.inner is inner
 
 
-def test_a_group_of_one_is_refused(monkeypatch, capsys):
+def test_group_of_one_is_rejected(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["llm.py", "--samples", "1"])
     with pytest.raises(SystemExit, match="2"):
         llm.main()

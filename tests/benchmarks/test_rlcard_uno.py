@@ -1,4 +1,4 @@
-"""UNO as a game of OpenSpiel: rlcard's own game, followed card by card, and its rule model."""
+"""UNO as an OpenSpiel game, compared with rlcard card by card, and rlcard's rule model."""
 
 import random
 from collections import Counter
@@ -16,7 +16,7 @@ from benchmarks.exploited_agents import rlcard_uno as uno  # noqa: E402
 
 
 def state_with(own, target, other="r-9"):
-    """A state in which player 0 decides."""
+    """Return a state in which player 0 decides."""
     state = pyspiel.load_game("rlcard_uno").new_initial_state()
     state.hands = tuple(bytes(map(uno.CARDS.index, hand.split())) for hand in (own, other))
     state.target, state.played, state.chance = uno.CARDS.index(target), bytes([uno.CARDS.index(target)]), ()
@@ -24,7 +24,7 @@ def state_with(own, target, other="r-9"):
 
 
 def follow(state, popped, round_):
-    """Let chance do in `state` what it did in rlcard's game."""
+    """Apply to `state` the chance outcomes of rlcard's game."""
     while state.is_chance_node():
         event = state.chance[0]
         if event == uno.COLOR:
@@ -37,8 +37,8 @@ def follow(state, popped, round_):
         state.apply_action(outcome)
 
 
-def test_every_position_is_that_of_rlcards_game(monkeypatch):
-    """150 random games: hands in their order, the card on the table, who is next, what is legal, who won."""
+def test_every_position_matches_rlcard(monkeypatch):
+    """150 random games: hands in order, the card on the table, next player, legal actions, winner."""
 
     class Deck(list):
         def pop(self):
@@ -85,15 +85,15 @@ def test_every_position_is_that_of_rlcards_game(monkeypatch):
         ("b-3", "r-1", {"draw": 1.0}),
     ],
 )
-def test_rule_has_the_probabilities_of_rlcards_draws(hand, target, expected):
+def test_rule_model_has_rlcard_draw_probabilities(hand, target, expected):
     state = state_with(hand, target)
     named = {uno.NAMES[k]: p for k, p in uno.UnoRuleV1().action_probabilities(state, 0).items()}
     assert named == pytest.approx(expected)
     assert {*named} <= {uno.NAMES[k] for k in state.legal_actions()}
 
 
-def test_player_remembers_its_cards_and_what_both_saw():
-    """After the same public events another hand of the opponent looks the same, another own card does not."""
+def test_player_remembers_own_cards_and_public_events():
+    """After equal public events, another opponent hand looks the same, and another own card does not."""
 
     def seen(own, other, player):
         state = pyspiel.load_game("rlcard_uno").new_initial_state()
@@ -106,7 +106,7 @@ def test_player_remembers_its_cards_and_what_both_saw():
     assert seen(own, other, 1) == seen(third, other, 1) != seen(own, third, 1)
 
 
-def test_tensor_shows_own_cards_and_the_size_of_the_other_hand():
+def test_tensor_shows_own_cards_and_opponent_hand_size():
     state, observer = state_with("r-5 r-5 b-wild", "y-skip", other="r-1 r-2"), uno.UnoObserver()
     observer.set_from(state, 0)
     own = observer.tensor[:60]
@@ -115,7 +115,7 @@ def test_tensor_shows_own_cards_and_the_size_of_the_other_hand():
     assert observer.tensor[120:124].tolist() == [0, 0, 0, 1]
 
 
-def test_game_without_cards_to_draw_or_an_end_is_a_draw():
+def test_game_without_cards_to_draw_or_end_is_draw():
     state = state_with("b-3", "r-1")
     state.pile, state.played = bytes(60), b""
     state.apply_action(uno.DRAW)

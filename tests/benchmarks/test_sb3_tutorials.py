@@ -1,4 +1,4 @@
-"""Agents of sb3-contrib as tutorials train them: the board that they see, and their own choices."""
+"""Agents of sb3-contrib trained as in its tutorials: their board and their choices."""
 
 from importlib import import_module
 
@@ -14,7 +14,7 @@ from sparring.eval.exploit import exploit_policy  # noqa: E402
 
 
 def games(count):
-    """Positions of random games, in PettingZoo and in OpenSpiel."""
+    """Return positions of random games, in PettingZoo and in OpenSpiel."""
     draws, env = np.random.default_rng(0), import_module(tutorials.CONNECT_FOUR).env()
     for _ in range(count):
         env.reset(seed=0)
@@ -27,20 +27,20 @@ def games(count):
         assert [env.unwrapped.rewards[agent] for agent in env.possible_agents] == state.returns()
 
 
-def test_board_in_openspiels_game_is_that_of_pettingzoo():
+def test_openspiel_board_matches_pettingzoo():
     for seen, state in games(20):
         assert (tutorials.board_of(state, state.current_player()) == seen["observation"]).all()
         assert [*np.flatnonzero(seen["action_mask"])] == state.legal_actions()
 
 
-def test_move_that_wins_is_rewarded_and_ends_the_match():
+def test_winning_move_is_rewarded_and_ends_match():
     game = tutorials.TutorialGame(import_module(tutorials.CONNECT_FOUR).env())
     game.reset(seed=0)
     steps = [game.step(column)[1:3] for column in (0, 1, 0, 1, 0, 1, 0)]
     assert steps == [(0, False)] * 6 + [(1, True)]
 
 
-def test_agents_are_trained_and_act_as_their_own_predict(monkeypatch, tmp_path):
+def test_agents_train_and_act_as_their_predict(monkeypatch, tmp_path):
     contrib = pytest.importorskip("sb3_contrib", reason="sb3-contrib is not installed; the dev extra has it")
     files = [tmp_path / name for name in ("board.zip", "maskable.zip", "recurrent.zip")]
     for name, file in zip(("BOARD", "MASKABLE", "RECURRENT"), files, strict=True):

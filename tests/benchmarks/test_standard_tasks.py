@@ -1,4 +1,4 @@
-"""The table of standard tasks: its statistics over seeds, and options that every task accepts."""
+"""The table of standard tasks: statistics over seeds, and options that every task accepts."""
 
 import gymnasium
 import numpy as np
@@ -14,7 +14,7 @@ RETURNS = np.array([-171.0, -180.0, -199.0, -613.0, -175.0])
 """One of five seeds failed."""
 
 
-def test_mean_median_and_interquartile_mean_of_seeds():
+def test_mean_median_and_iqm_of_seeds():
     mean, median, iqm, interval, lowest = summary(RETURNS)
     half = stats.t.ppf(0.975, 4) * RETURNS.std(ddof=1) / np.sqrt(5)
     assert mean == f"{RETURNS.mean():.1f} ± {half:.1f}"
@@ -24,7 +24,7 @@ def test_mean_median_and_interquartile_mean_of_seeds():
     assert -613.0 < low < float(iqm) < high <= -171.0
 
 
-def test_a_row_for_what_each_source_publishes():
+def test_each_published_source_has_row():
     task = next(task for task in TASKS if task.name == "Hopper-v5")
     results = [
         SeedResult("Hopper-v5", seed, [], *returns, 999_424) for seed, returns in ((1, (1.5, 2.5)), (2, (1.25, 2.25)))
@@ -36,7 +36,7 @@ def test_a_row_for_what_each_source_publishes():
     assert deterministic[-1].startswith("SB3 zoo 2410")
 
 
-def test_finished_seeds_are_printed_without_running_again(tmp_path, monkeypatch):
+def test_finished_seeds_are_printed_without_rerun(tmp_path, monkeypatch):
     trained = []
 
     def measured(task, seed, args):
@@ -69,14 +69,14 @@ def test_finished_seeds_are_printed_without_running_again(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
-def test_every_task_is_a_run_of_a_registered_environment(task: Task):
+def test_every_task_is_run_of_registered_environment(task: Task):
     config = load([*task.options, f"env.id={task.id or task.name}"])
     assert config.env.id in gymnasium.registry
     assert config.network.gsde == ("gSDE" in task.name)
 
 
 @pytest.mark.parametrize("text", [None, ""])
-def test_an_empty_file_of_results_is_no_table(text, tmp_path, monkeypatch):
+def test_empty_results_file_gives_no_table(text, tmp_path, monkeypatch):
     results = tmp_path / "results.jsonl"
     if text is not None:
         results.write_text(text)

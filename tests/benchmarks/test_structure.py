@@ -1,4 +1,4 @@
-"""benchmarks/structure.py counts what it says, on a checkout of a few lines."""
+"""benchmarks/structure.py counts correctly on a tiny checkout."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def checkout(tmp_path):
     return tmp_path
 
 
-def test_figures_of_a_small_checkout_by_hand(checkout):
+def test_figures_of_small_checkout_by_hand(checkout):
     found = counts(checkout)
     assert found.keys() <= TARGETS.keys()
     assert found["imports from the core into parts"] == "1"
@@ -50,8 +50,8 @@ def test_figures_of_a_small_checkout_by_hand(checkout):
     assert found["words of the main navigation"] == "9"
 
 
-def test_files_entered_by_a_run_are_counted(checkout, tmp_path_factory, monkeypatch):
-    """With empty packages of other projects, whose import takes seconds."""
+def test_files_entered_by_run_are_counted(checkout, tmp_path_factory, monkeypatch):
+    """Other packages are replaced by empty ones, since importing them takes seconds."""
     packages = tmp_path_factory.mktemp("packages")
     for name in PACKAGES:
         (packages / f"{name}.py").touch()
@@ -68,7 +68,7 @@ def test_files_entered_by_a_run_are_counted(checkout, tmp_path_factory, monkeypa
     assert calls["depth"] == 2  # main, and one of them
 
 
-def test_options_that_no_run_or_sweep_file_sets(tmp_path):
+def test_options_unset_by_run_and_sweep_files_are_listed(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "sweep").mkdir()
     (tmp_path / "run" / "a.yaml").write_text("seed: 1\nphases: [{at: 1}, {stages: [{bots: [ace]}]}]\n")

@@ -1,4 +1,4 @@
-"""`make torture` in small: a kill, a flipped bit, a canary; and that its verdicts notice what does not hold."""
+"""A small `make torture`: a kill, a flipped bit, a canary, and verdicts that detect failures."""
 
 import json
 import random
@@ -23,7 +23,7 @@ LINE = "train.py: final.pt: is damaged\n"
 
 @pytest.fixture(scope="module", autouse=True)
 def light():
-    """Load only what PPO needs into the process that commands are forked from."""
+    """Load only what PPO needs into the process that forks commands."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(commands, "WARM", LOADED)
         patch.setattr(files, "NAME", "diplomacy")
@@ -36,7 +36,7 @@ def place(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_a_killed_run_ends_as_the_undisturbed_one(place):
+def test_killed_run_ends_like_undisturbed_run(place):
     victim = kills.Victim(RUNS["diplomacy"], place, random.Random(1))
     assert victim.life().result == HARMLESS
     ended = victim.end()
@@ -44,8 +44,8 @@ def test_a_killed_run_ends_as_the_undisturbed_one(place):
 
 
 @pytest.mark.slow
-def test_a_run_killed_before_its_first_state_may_begin_anew(place, monkeypatch):
-    """And only such a run."""
+def test_only_run_killed_before_first_state_may_restart(place, monkeypatch):
+    """No other run may restart."""
     victim = kills.Victim(RUNS["diplomacy"], place, random.Random(1))
     begun = victim.folder / "config.yaml"
     monkeypatch.setattr(victim, "_until_the_moment", lambda running, _: kills._wait(running, begun.exists))
@@ -57,18 +57,18 @@ def test_a_run_killed_before_its_first_state_may_begin_anew(place, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_flipped_bit_in_a_state_does_not_matter(place):
+def test_flipped_bit_in_state_does_not_change_result(place):
     verdict = files._try(place, "resume", "state/state.pt", "flip", 0.5, 3)
     assert (verdict.result, verdict.kind) == (HARMLESS, "announced, same end")
 
 
-def test_a_canary_fires_by_hand_and_not_from_a_file(place):
+def test_canary_fires_directly_but_not_from_file(place):
     ways = {(step.group, step.what): step for step in code_execution.steps(place)}
     assert ways["YAML tag", "run file"].attempt().result == REFUSED
 
 
 @pytest.mark.parametrize("what", ["zip of SB3", pytest.param("VecNormalize of SB3", marks=pytest.mark.slow)])
-def test_the_payloads_of_sb3_fire_where_sb3_reads_them(tmp_path, what):
+def test_sb3_payloads_fire_when_sb3_reads_them(tmp_path, what):
     pytest.importorskip("stable_baselines3")
     ways = {named: own for _, named, own, _ in code_execution.by_pickle(Place(tmp_path))}
     canary = Canary(tmp_path).build()
@@ -76,7 +76,7 @@ def test_the_payloads_of_sb3_fire_where_sb3_reads_them(tmp_path, what):
     assert canary.fired()
 
 
-def test_a_difference_between_runs_is_noticed(place):
+def test_difference_between_runs_is_detected(place):
     whole = place.whole("diplomacy")
     other = place.copy(whole)
     assert differences(whole, other) == []
@@ -104,17 +104,17 @@ def test_a_difference_between_runs_is_noticed(place):
         (-9, LINE, FAILED),
     ],
 )
-def test_only_one_line_that_names_the_file_counts_as_refused(code, output, result):
+def test_only_one_line_naming_file_counts_as_rejection(code, output, result):
     assert judged(Ended(("train.py", "resume=a"), code, output), "final.pt").result == result
 
 
-def test_a_success_is_harmless_only_if_the_step_declares_it():
+def test_success_is_harmless_only_if_declared():
     done = Ended(("train.py",), 0, "done\n")
     assert (judged(done).result, judged(done, harmless="the same").result) == (FAILED, HARMLESS)
 
 
 @pytest.mark.parametrize(("result", "code"), [(HARMLESS, 0), (FAILED, 1)])
-def test_the_exit_code_and_the_page_say_what_failed(tmp_path, monkeypatch, capsys, result, code):
+def test_exit_code_and_page_report_failures(tmp_path, monkeypatch, capsys, result, code):
     step = Step("a group", "a thing", lambda: Verdict(result, "the <reason>"))
     monkeypatch.setattr(torture.disk, "steps", lambda place: iter([step]))
     assert torture.main(["--only", "disk", "--seed", "7", "--out", str(tmp_path / "page.md")]) == code

@@ -1,4 +1,4 @@
-"""Tables of messages: what a command answers to words that it refuses, whole, in a text file of rows.
+"""Message tables: the exact answers of commands to invalid arguments, one row each in a text file.
 
 A row is `$ ` and the words after the command, then a line with the exit code and the message. `{tmp}` is the folder of
 the test. SPARRING_WRITE_MESSAGES=1 writes what the commands say now into the rows that a test run meets; a change of
@@ -15,7 +15,7 @@ WRITE = "SPARRING_WRITE_MESSAGES"
 
 
 class Row(NamedTuple):
-    """Words that a command refuses, with the exit code and line that they get, and where that is written."""
+    """Arguments that a command rejects, with exit code and message, and the place of the row."""
 
     words: tuple[str, ...]
     answer: str
@@ -23,7 +23,7 @@ class Row(NamedTuple):
     line: int
 
     def check(self, code, text):
-        """Compare an answer with the row, or write it there; long lists of choices are cut, which others test."""
+        """Compare an answer with the row, or write it there; long lists of choices are truncated."""
         text = re.sub(r"(choose from [^,;]*)(,[^,;]*){5,}", r"\1, ...", text)
         if os.environ.get(WRITE) != "1":
             assert f"{code} {text}" == self.answer

@@ -1,4 +1,4 @@
-"""Configurations composed once in a process, since each takes as long as an update of a small run. Tests share them."""
+"""Configurations composed once per process and shared by tests, since composing is slow."""
 
 from copy import deepcopy
 from functools import cache
@@ -21,7 +21,7 @@ _plain = cache(lambda base: to_plain(load(base)))
 
 
 def configured(base, *options):
-    """What `load([*base, *options])` returns, with the base composed once; refusals are those of the schema alone."""
+    """Return `load([*base, *options])` with the base composed once; only schema errors are raised."""
     plain = deepcopy(_plain(tuple(base)))
     for override in map(parse_override, options):
         *groups, name = override.key_or_group.split(".")
@@ -36,7 +36,7 @@ def configured(base, *options):
 
 @cache
 def run_file(run):
-    """What a run file says, which is enough to choose parameters of tests by: those are chosen in every process."""
+    """Return the content of a run file, enough to choose test parameters in every process."""
     own = yaml.safe_load((CONFIG_DIR / "run" / f"{run}.yaml").read_text(encoding="utf-8"))
     return run_file(own["defaults"][0]) | own if "defaults" in own else own
 
@@ -45,5 +45,5 @@ PPO = [run for run in runs() if run_file(run).get("trainer", "ppo") == "ppo"]
 
 
 def slow_but(kept, runs):
-    """Parameters of a test: `runs`, of which `make test` takes those in `kept`."""
+    """Return test parameters `runs`, of which `make test` only takes those in `kept`."""
     return [pytest.param(run, marks=() if run in kept else pytest.mark.slow) for run in runs]

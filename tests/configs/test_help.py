@@ -1,4 +1,4 @@
-"""Help of a section: each option with its default, what it may be, and what it means."""
+"""Help of a section: each option with default, allowed values and meaning."""
 
 import re
 
@@ -10,14 +10,14 @@ from sparring.configs.kinds import declared, run_kinds
 from sparring.configs.load import runs
 
 
-def test_each_option_has_a_meaning():
+def test_each_option_has_description():
     keys = {key for kind in run_kinds() for key in declared(kind)}
     assert [key for key in keys if not meaning(key)] == []
     assert [key for key in keys if not meaning(key).endswith((".", ")", "..."))] == []
 
 
-def test_a_meaning_can_be_read_alone():
-    """`--help SECTION` and an error show one option: none leans on the one above it, and each says what it counts."""
+def test_description_is_self_contained():
+    """`--help SECTION` and errors show single options, so no description refers to another one."""
     leaning = re.compile(
         r"^(The same|As for|Such|Also|Of|Per|For|At|Added|0|Above 0)\b|\b(that case|such tokens|they hold)\b"
     )
@@ -25,7 +25,7 @@ def test_a_meaning_can_be_read_alone():
     assert [(key, meaning(key)) for key in sorted(keys) if leaning.search(meaning(key))] == []
 
 
-def test_the_full_help_has_every_option_with_its_meaning_in_one_section():
+def test_full_help_lists_every_option_once_with_description():
     text = help_text()
     for section, about in SECTIONS.items():
         assert f"\n\n{section}: {about}\n{section_help(section)}" in text
@@ -33,7 +33,7 @@ def test_the_full_help_has_every_option_with_its_meaning_in_one_section():
     assert sum(len(re.findall(r"^  [a-z]\S*=", section_help(name), re.MULTILINE)) for name in SECTIONS) == len(keys)
 
 
-def test_the_overview_fits_one_screen_and_names_where_the_rest_is():
+def test_overview_fits_one_screen_and_points_to_rest():
     lines = OVERVIEW.splitlines()
     assert len(lines) <= 40
     assert max(map(len, lines)) <= 120
@@ -47,7 +47,7 @@ def test_the_overview_fits_one_screen_and_names_where_the_rest_is():
     assert help_on("options").count("\n  ppo.clip=0.2 ") == 1
 
 
-def test_commands_are_called_as_the_user_calls_them(monkeypatch):
+def test_commands_are_shown_as_user_calls_them(monkeypatch):
     text = "python train.py +run=x; see python eval/run.py, eval/diplomacy_replay.py: no, or /home/me/train.py"
     assert as_called(text) == text
     monkeypatch.setattr("sys.argv", ["/usr/bin/sparring", "--help"])
@@ -55,7 +55,7 @@ def test_commands_are_called_as_the_user_calls_them(monkeypatch):
     assert as_called(text) == str(InputError(text)) == called
 
 
-def test_a_section_has_the_docstrings_of_the_schema():
+def test_section_help_uses_schema_docstrings():
     text = section_help("self_play")
     assert "  self_play.slots=4" in text
     assert "\n      Different snapshots in one rollout.\n" in text
@@ -76,10 +76,10 @@ def test_a_section_has_the_docstrings_of_the_schema():
         ("grpo.ema_tau", "      Weight of the old average in each step. Needs grpo.use_ema_reference=true."),
     ],
 )
-def test_sections_lists_single_options_and_what_an_option_needs(section, line):
+def test_help_lists_sections_options_and_requirements(section, line):
     assert any(one.startswith(line) for one in section_help(section).splitlines())
 
 
-def test_an_unknown_section_is_refused_with_the_nearest():
+def test_unknown_section_suggests_nearest():
     with pytest.raises(UnknownNameError, match=r"unknown section 'selfplay': did you mean 'self_play'\?"):
         section_help("selfplay")

@@ -1,4 +1,4 @@
-"""Values meant to do harm: each is refused in one line with exit code 2; nothing is run, and nothing is made on disk.
+"""Hostile values are rejected in one line with exit code 2, without running code or creating files.
 
 A stored configuration is as hostile as a command line: people resume runs that others gave them.
 """
@@ -85,7 +85,7 @@ COMMAND_LINE = {
 
 @pytest.fixture(autouse=True)
 def watched(tmp_path, monkeypatch):
-    """An empty working directory, a secret in the environment, and a trainer that must not be reached."""
+    """Set up an empty working directory, a secret in the environment, and a trainer that must not be called."""
     monkeypatch.setattr(train, "train", lambda config: pytest.fail(f"a run of {config} was started"))
     monkeypatch.setattr(os, "system", lambda command: pytest.fail(f"{command} was run"))
     monkeypatch.setenv("SPARRING_CANARY", SECRET)
@@ -93,7 +93,7 @@ def watched(tmp_path, monkeypatch):
 
 
 def refused(capsys, *arguments):
-    """The one line that a command line is answered with."""
+    """Return the one-line error for a command line."""
     assert train.main(arguments) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -110,7 +110,7 @@ def files(folder):
 
 
 @pytest.mark.parametrize("override", COMMAND_LINE.values(), ids=COMMAND_LINE)
-def test_a_hostile_command_line_is_refused(tmp_path, capsys, override):
+def test_hostile_command_line_is_rejected(tmp_path, capsys, override):
     arguments = [override] if override.startswith("+run") else ["+run=quickstart", override]
     refused(capsys, *arguments)
     assert files(tmp_path) == []
@@ -119,7 +119,7 @@ def test_a_hostile_command_line_is_refused(tmp_path, capsys, override):
 @pytest.mark.parametrize(
     "override", ["resume=../other", "resume=[a,b]", "resume={a:1}", f"resume={LONG}", "resume=a\0"]
 )
-def test_a_hostile_name_to_resume_is_refused(tmp_path, capsys, override):
+def test_hostile_resume_name_is_rejected(tmp_path, capsys, override):
     refused(capsys, override, "checkpoint_dir=.")
     refused(capsys, override, "checkpoint_dir=a\0b")
     assert files(tmp_path) == []
@@ -167,7 +167,7 @@ STORED = {
 
 
 @pytest.mark.parametrize("text", STORED.values(), ids=STORED)
-def test_a_hostile_stored_configuration_is_refused(tmp_path, capsys, text):
+def test_hostile_stored_configuration_is_rejected(tmp_path, capsys, text):
     (tmp_path / "mine").mkdir()
     stored = tmp_path / "mine" / "config.yaml"
     stored.write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -177,13 +177,13 @@ def test_a_hostile_stored_configuration_is_refused(tmp_path, capsys, text):
 
 
 @pytest.mark.parametrize("name", ["a date", "a set", "nothing as a key", "a defaults list", "hydra's settings"])
-def test_the_error_for_an_external_run_file_names_it(tmp_path, capsys, name):
+def test_error_names_external_run_file(tmp_path, capsys, name):
     (tmp_path / "own.yaml").write_text(STORED[name])
     assert f"run={tmp_path / 'own.yaml'}: " in refused(capsys, f"+run={tmp_path / 'own.yaml'}")
 
 
-def test_a_run_goes_on_where_it_was_found_whatever_its_configuration_says(tmp_path):
-    """A copied folder would otherwise lead into the one it was copied from, or restart elsewhere."""
+def test_run_resumes_in_found_folder_ignoring_stored_path(tmp_path):
+    """A copied folder would otherwise write into its original, or restart elsewhere."""
     (tmp_path / "mine").mkdir()
     plain = to_plain(DogfightRunConfig()) | {"checkpoint_dir": "/elsewhere"}
     (tmp_path / "mine" / "config.yaml").write_text(yaml.safe_dump(plain))
@@ -191,6 +191,6 @@ def test_a_run_goes_on_where_it_was_found_whatever_its_configuration_says(tmp_pa
     assert (config.name, config.checkpoint_dir) == ("mine", str(tmp_path))
 
 
-def test_a_message_is_one_line_whatever_it_quotes():
+def test_message_is_one_line_for_any_quoted_text():
     assert str(InputError("a\r\n  b\x1b[2J\0c")) == "a b\\x1b[2J\\x00c"
     assert len(str(InputError("x" * 5_000_000))) < 2_100

@@ -1,4 +1,4 @@
-"""Options that would be ignored beside others are refused by both names, and what the line says helps."""
+"""Inactive options are rejected by the names of both options, and the suggested fixes work."""
 
 from dataclasses import replace
 
@@ -56,7 +56,7 @@ def grpo(*options):
 
 
 def either(*options):
-    """A run of the trainer whose options are given."""
+    """Run the trainer with the given options."""
     if {"env=pettingzoo", "env=openspiel", "env=openspiel_text"} & {*options}:
         return load([*options])
     if options[0].startswith(("ppo.", "self_play.", "evaluation.", "phases.", "network.", "env.")):
@@ -65,7 +65,7 @@ def either(*options):
 
 
 @pytest.mark.parametrize(("options", "cure"), IDLE)
-def test_it_is_refused_by_both_names_and_either_cure_of_the_line_works(options, cure):
+def test_pair_is_rejected_by_both_names_and_either_fix_works(options, cure):
     key, needed = options[0].split("=")[0], cure.split("=")[0]
     expected = rf"^{key}=[a-z0-9._/]+: has no effect without (.* or )?{needed}\b"
     with pytest.raises(ConfigError, match=expected) as refused:
@@ -75,7 +75,7 @@ def test_it_is_refused_by_both_names_and_either_cure_of_the_line_works(options, 
         either(*options[1:], str(refused.value).rpartition(" or ")[2])
 
 
-def test_every_option_with_needs_is_tried_above():
+def test_every_option_with_needs_is_covered():
     needing = {key for kind in run_kinds() for key, option in declared(kind).items() if option.metadata.get("needs")}
     assert needing == {bare(options[0].split("=")[0]) for options, _ in IDLE}
 
@@ -83,11 +83,11 @@ def test_every_option_with_needs_is_tried_above():
 @pytest.mark.parametrize(
     "options", [["grpo.kl_beta=0", "grpo.kl_beta_warmup_steps=5"], ["grpo.use_ppo_clipping=false"]]
 )
-def test_what_is_on_by_default_may_be_switched_off(options):
+def test_default_option_may_be_disabled(options):
     grpo(*options)
 
 
-def test_a_run_started_with_such_a_pair_is_continued(tmp_path):
+def test_run_started_with_such_pair_resumes(tmp_path):
     before = grpo()
     before.grpo = replace(before.grpo, importance_mask=True)
     policies = load(["+run=quickstart"])
@@ -122,22 +122,22 @@ def test_a_run_started_with_such_a_pair_is_continued(tmp_path):
         ("diplomacy_quickstart", ["grpo.play=self_play"], "grpo.play=self_play: league.dumbbot_game_probability"),
     ],
 )  # fmt: skip
-def test_what_is_switched_off_beside_its_parameters_is_named_at_the_start(run, options, line):
+def test_disabled_feature_with_parameters_is_reported_at_start(run, options, line):
     assert idle_options(load([f"+run={run}", *options])) == [f"without effect with {line}"]
 
 
 @pytest.mark.parametrize("run", runs())
-def test_a_run_file_sets_nothing_without_effect(run):
+def test_run_files_set_no_inactive_option(run):
     assert idle_options(run_config(run)) == []
 
 
 @pytest.mark.parametrize("option", ["step_reward_weight=1", "win_bonus=9", "count_fork_year=true"])
-def test_chess_refuses_the_reward_options_of_other_games(option):
+def test_chess_rejects_reward_options_of_other_games(option):
     with pytest.raises(ConfigError, match=rf"^grpo\.{option.split('=')[0]}=.*: is an option of sparring/Diplomacy-v0"):
         load(["+run=rookworld_grpo", f"grpo.{option}"])
 
 
-def test_they_are_printed_before_a_run_starts(tmp_path, capsys, monkeypatch):
+def test_inactive_options_are_printed_before_start(tmp_path, capsys, monkeypatch):
     config = load(["+run=gymnasium", "ppo.precision=fp32", "ppo.warmup_updates=3", f"checkpoint_dir={tmp_path}"])
 
     def stop(name):

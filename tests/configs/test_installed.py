@@ -1,4 +1,4 @@
-"""A script started where the packages are missing says so in one line; and the list is pyproject's."""
+"""A script without its packages prints one line, and the package list matches pyproject."""
 
 import ast
 import json
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.parametrize(
     "script", ["train.py", *(f"eval/{name}.py" for name in ("run", "export", "payoff", "seeds", "curves"))]
 )
-def test_a_python_without_packages_prints_how_to_install(script, tmp_path):
+def test_missing_packages_print_install_command(script, tmp_path):
     command = [sys.executable, "-S", str(ROOT / script), "--help"]  # -S: without the packages that are installed
     done = subprocess.run(command, cwd=tmp_path, env={}, capture_output=True, text=True, check=False)
     assert done.returncode == 2
@@ -75,7 +75,7 @@ for line in sys.stdin:
 
 @pytest.fixture(scope="module")
 def base_install(tmp_path_factory):
-    """Return what runs a command in a Python without the packages of the extra `train`: its exit code and output."""
+    """Return a function that runs a command without the packages of the extra `train`."""
     folder = tmp_path_factory.mktemp("base")
     (folder / "sitecustomize.py").write_text(BLOCKER.format(names={PACKAGES[name] for name in TRAIN}))
     path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -98,8 +98,8 @@ SCRIPTS = {"train": "train.py", "eval": "eval/run.py"} | {
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_a_script_works_in_the_base_install_where_its_command_does(name, base_install, tmp_path):
-    """With --help every one does; otherwise those that need the extra say so."""
+def test_script_works_in_base_install_like_its_command(name, base_install, tmp_path):
+    """With --help every script works; otherwise those that need the extra report it."""
     for words in (["--help"], ["list", "--dir", tmp_path] if name == "runs" else ["x"]):
         code, _ = by_name = base_install("-m", "sparring", name, *words)
         script_code, output = script = base_install(SCRIPTS[name], *words)
@@ -108,7 +108,7 @@ def test_a_script_works_in_the_base_install_where_its_command_does(name, base_in
         assert "Traceback" not in output + by_name[1]
 
 
-def test_an_old_python_prints_the_required_version(monkeypatch, capsys):
+def test_old_python_prints_required_version(monkeypatch, capsys):
     monkeypatch.setattr(sys, "version_info", (3, 10, 4))
     with pytest.raises(SystemExit, match="2"):
         check_installed("eval/run.py")
@@ -118,8 +118,8 @@ def test_an_old_python_prints_the_required_version(monkeypatch, capsys):
     )
 
 
-def test_old_pythons_understand_what_tells_them():
-    """Every script with the check, and the check itself, as far as a Python reads them before it is told."""
+def test_old_python_can_parse_version_check():
+    """Parses every script with the check, and the check itself, as an old Python would."""
     scripts = [ROOT / "train.py", *(ROOT / "eval").glob("*.py")]
     told = [path for path in scripts if "check_installed" in path.read_text("utf-8")]
     assert len(told) > 8
@@ -127,12 +127,12 @@ def test_old_pythons_understand_what_tells_them():
         ast.parse(path.read_text("utf-8"), feature_version=(3, 8))
 
 
-def test_a_complete_installation_prints_nothing(capsys):
+def test_complete_installation_prints_nothing(capsys):
     check_installed("train.py")
     assert capsys.readouterr() == ("", "")
 
 
-def test_the_packages_are_those_of_the_project():
+def test_package_list_matches_pyproject():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     stated = [*project["dependencies"], *project["optional-dependencies"]["train"]]
     needed = [re.split(r"[<>=]", requirement)[0] for requirement in stated]

@@ -1,4 +1,4 @@
-"""Kinds of run: which one a configuration is, what each has, and what --help says of it."""
+"""Kinds of run: how a configuration determines its kind, and what --help prints about it."""
 
 import subprocess
 import sys
@@ -48,12 +48,12 @@ from tests.configs.run_configs import run_config
         ({"trainer": ["grpo"], "env": 3}, DogfightRunConfig),
     ],
 )
-def test_the_trainer_and_the_game_choose_the_kind(plain, kind):
+def test_trainer_and_game_determine_kind(plain, kind):
     assert run_kind(plain) is kind
 
 
 @pytest.mark.parametrize("kind", run_kinds())
-def test_the_defaults_alone_are_of_their_kind(kind):
+def test_defaults_belong_to_their_kind(kind):
     plain = to_plain(kind())
     assert run_kind(plain) is kind
     assert list(plain)[-1] == "logger"
@@ -61,13 +61,13 @@ def test_the_defaults_alone_are_of_their_kind(kind):
         validate(kind())
 
 
-def test_kinds_of_run_without_a_game_come_from_their_group():
+def test_kinds_without_game_come_from_group():
     assert parts("runs")["imported"].kinds == (GymnasiumRunConfig, ImportedRunConfig)
     assert {GymnasiumRunConfig, ImportedRunConfig} < {*run_kinds()}
     assert all(kind.ppo_task for kind in parts("runs")["imported"].kinds)
 
 
-def test_options_and_their_kinds():
+def test_options_belong_to_their_kinds():
     games = (DogfightRunConfig, DiplomacyRunConfig, AirCombatRunConfig, GymnasiumRunConfig, ImportedRunConfig)
     fights = [DogfightRunConfig, AirCombatRunConfig]
     assert owners("seed") == owners("env.id") == list(run_kinds())
@@ -87,14 +87,14 @@ def test_options_and_their_kinds():
     assert owners("no.such") == []
 
 
-def test_what_a_kind_lacks_is_an_option_of_another():
+def test_missing_option_is_attributed_to_other_kind():
     for kind in run_kinds():
         for key in kind.lacks:
             assert owners(key), key
             assert not knows(kind, key), key
 
 
-def test_help_says_whose_an_option_is():
+def test_help_names_kinds_of_option():
     text = " ".join(help_text().split())
     assert "env.reward.win=5.0 [-1000, 1000]; the dogfight and air combat only" in text
     assert "env.last_year=1910 [1901, 30000]; Diplomacy only" in text
@@ -125,8 +125,8 @@ def everything():
 
 
 @pytest.mark.parametrize("run", runs())
-def test_a_file_with_the_sections_of_all_kinds_is_read_as_what_it_is(run, everything):
-    """As every config.yaml was written once."""
+def test_file_with_sections_of_all_kinds_is_read_as_its_kind(run, everything):
+    """Every config.yaml was once written this way."""
     config, old = run_config(run), deepcopy(everything)
     for key, value in to_plain(config).items():
         old[key] = {**old[key], **value} if isinstance(value, dict) else value
@@ -139,7 +139,7 @@ def test_a_file_with_the_sections_of_all_kinds_is_read_as_what_it_is(run, everyt
     assert migrate(to_plain(config)) == to_plain(config)
 
 
-def test_what_belongs_to_none_stays_to_be_refused():
+def test_unknown_option_is_left_for_rejection():
     assert migrate({"ppo": {"clips": 1}, "grpo": {"stepz": 1}}) == {"ppo": {"clips": 1}}
     assert migrate([1]) == [1]
 
@@ -183,13 +183,13 @@ for arguments, message in ((("ace", {}), "choose from idle, keen"), (("keen", {"
 """
 
 
-def test_a_game_is_its_folder_and_its_name_in_rooms():
+def test_game_matches_folder_and_name():
     done = subprocess.run([sys.executable, "-c", NEW_GAME], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("env_id", RETIRED)
-def test_a_retired_id_has_a_registered_successor(env_id):
+def test_retired_id_has_registered_successor(env_id):
     assert env_id not in gymnasium.registry
     assert RETIRED[env_id].successor in gymnasium.registry
     assert is_retired(env_id)
@@ -199,7 +199,7 @@ def test_a_retired_id_has_a_registered_successor(env_id):
 @pytest.mark.filterwarnings("ignore:.*out of date:DeprecationWarning")
 @pytest.mark.parametrize("prefix", ["", "sparring:"])
 @pytest.mark.parametrize("env_id", RETIRED)
-def test_gymnasium_names_the_successor(env_id, prefix):
+def test_gymnasium_names_successor(env_id, prefix):
     for make in (gymnasium.make, gymnasium.make_vec):
         with pytest.raises(DeprecatedEnv, match=f"Please use `{RETIRED[env_id].successor}` instead"):
             make(prefix + env_id)
@@ -207,7 +207,7 @@ def test_gymnasium_names_the_successor(env_id, prefix):
 
 @pytest.mark.parametrize("prefix", ["", "sparring:"])
 @pytest.mark.parametrize("env_id", RETIRED)
-def test_training_says_why_and_what_to_use(env_id, prefix):
+def test_training_retired_id_explains_replacement(env_id, prefix):
     with pytest.raises(ConfigError) as refusal:
         load(["+run=quickstart", f"env.id={prefix}{env_id}"])
     old = RETIRED[env_id]
@@ -216,12 +216,12 @@ def test_training_says_why_and_what_to_use(env_id, prefix):
 
 
 @pytest.mark.parametrize("env_id", ["sparring/Dogfight-v2", "sparring/dogfight-v1"])
-def test_the_error_for_an_unknown_game_lists_the_games(env_id):
+def test_unknown_game_error_lists_games(env_id):
     with pytest.raises(InputError, match=r"unknown env\.id .*sparring/Dogfight-v1"):
         load(["+run=quickstart", f"env.id={env_id}"])
 
 
 @pytest.mark.parametrize("env_id", ["sparring/AirComba-v1", "AirCombat-v1", "sparring/Dogfight-v0"])
-def test_a_wrong_game_is_blamed_before_the_options_that_it_lacks(env_id):
+def test_wrong_game_is_reported_before_its_missing_options(env_id):
     with pytest.raises(InputError, match=r"^(unknown )?env\.id"):
         load(["+run=air_combat_quickstart", f"env.id={env_id}"])

@@ -1,4 +1,4 @@
-"""Composing: overrides, run files, and one readable line for everything that is wrong."""
+"""Composing configurations: overrides, run files, and one-line errors."""
 
 import inspect
 import logging
@@ -41,32 +41,32 @@ def test_every_run_composes_and_validates(run):
     assert (config.trainer == "ppo") == (run in PPO)
 
 
-def test_what_other_tests_compose_once_is_what_is_loaded():
+def test_shared_composed_configurations_match_fresh_load():
     base, options = ("+run=diplomacy_exp1_quick", "grpo.groups=3"), ("grpo.learning_rate=1e-2", "name=2_0", "seed=7")
     assert configured(base, *options) == load([*base, *options])
 
 
 @pytest.mark.parametrize("path", RUN_FILES, ids=lambda path: path.stem)
-def test_run_files_are_short_and_say_what_to_expect(path):
+def test_run_files_are_short_and_state_expectations(path):
     text = path.read_text(encoding="utf-8")
     assert len(text.splitlines()) < 30
     for word in ("Purpose", "Expected", "Hardware", "Time"):
         assert re.search(rf"^# {word}: \S", text, re.MULTILINE), word
 
 
-def test_runs_are_listed_with_their_purpose():
+def test_runs_are_listed_with_purpose():
     assert runs()["quickstart"].startswith("beat the five bots, and most")
     assert set(runs()) == {path.stem for path in RUN_FILES}
 
 
-def test_overrides_win_over_the_run_file_and_the_run_file_over_defaults():
+def test_overrides_beat_run_file_and_run_file_beats_defaults():
     config = load(["+run=baseline_v1", "seed=3", "env.num_envs=256", "++ppo.clip=0.1", "+ppo.epochs=2"])
     assert (config.seed, config.env.num_envs, config.ppo.clip, config.ppo.epochs) == (3, 256, 0.1, 2)
     assert (config.ppo.gamma, config.ppo.rollout_steps) == (0.99, 10_800)
     assert config.ppo.gae_lambda == 0.95
 
 
-def test_lists_can_be_replaced_and_reached_into():
+def test_lists_can_be_replaced_and_indexed():
     config = load(["+run=unified_dr_cpu", "phases.2.updates=201", "phases.0.stages.1.bots=[ace,chaser]"])
     assert config.phases[2].updates == 201
     assert config.phases[0].stages[1].bots == ["ace", "chaser"]
@@ -74,16 +74,16 @@ def test_lists_can_be_replaced_and_reached_into():
     assert [phase.updates for phase in replaced.phases] == [7]
 
 
-def test_large_numbers_as_people_write_them():
+def test_large_numbers_accept_human_formats():
     assert load(["+run=quickstart", "max_updates=1e6"]).max_updates == 1_000_000
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_train"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, check_row):
+def test_invalid_arguments_print_expected_messages(row, check_row):
     check_row(main, row)
 
 
-def test_an_unknown_run_is_answered_with_the_choices():
+def test_unknown_run_lists_choices():
     message = refusal("+run=quikstart", kind=UnknownNameError)
     assert message.startswith("unknown run 'quikstart': did you mean 'quickstart'? choose from air_combat_f16, ")
     assert message.endswith(f" and {len(runs()) - 12} more")
@@ -112,7 +112,7 @@ THEIRS = {"ppo.lr": 1e-4, "n_steps": 32, "+ent_coef": 0.25, "ppo.clip_range": 0.
 OURS = {"learning_rate": 1e-4, "rollout_steps": 32, "entropy_coefficient": 0.25, "clip": 0.3, "gae_lambda": 0.5}
 
 
-def test_a_name_that_means_the_same_is_ours_on_the_command_line_in_scripts_and_in_grids(capsys, printed):
+def test_synonyms_are_accepted_in_cli_scripts_and_grids(capsys, printed):
     texts = [f"{key}={value}" for key, value in THEIRS.items()]
     assert main(["+run=quickstart", *texts, "--cfg"]) == 0
     said = capsys.readouterr()
@@ -143,7 +143,7 @@ def declared_section(name):
         (["lr=abc"], "ppo.learning_rate=abc: "),
     ],
 )
-def test_one_option_under_two_names_or_with_another_meaning_is_refused(typed, message, capsys):
+def test_duplicate_or_different_synonyms_are_rejected(typed, message, capsys):
     assert main(["+run=quickstart", *typed]) == 2
     *_, last = capsys.readouterr().err.splitlines()
     assert last.startswith(f"train.py: {message}")
@@ -152,11 +152,11 @@ def test_one_option_under_two_names_or_with_another_meaning_is_refused(typed, me
     assert str(error.value).startswith(message)
 
 
-def test_a_name_of_another_trainer_in_a_section_of_ours_is_not_taken_for_it():
+def test_foreign_name_inside_own_section_is_not_translated():
     assert "ppo.minibatch_size" not in refusal("+run=quickstart", "evaluation.batch_size=1")
 
 
-def test_every_translation_is_an_option():
+def test_every_translation_targets_option():
     options = {key for kind in run_kinds() for key in declared(kind)}
     known = POLICIES | NAMES
     assert {found.key for found in known.values()} <= options
@@ -164,8 +164,8 @@ def test_every_translation_is_an_option():
     assert not set(POLICIES) & set(NAMES)
 
 
-def test_option_names_of_stable_baselines_are_translated():
-    """Every argument of its PPO that is no option of ours by the same name, but for those without a counterpart."""
+def test_sb3_option_names_are_translated():
+    """Every SB3 PPO argument with another name here, except those without a counterpart."""
     stable_baselines3 = pytest.importorskip("stable_baselines3")
     ours = {key.rpartition(".")[2] for kind in run_kinds() for key in declared(kind)}
     none = {"policy", "env", "normalize_advantage", "rollout_buffer_class", "rollout_buffer_kwargs", "self"}
@@ -178,7 +178,7 @@ NAMES_LIKE_VALUES = ("2_0", "20261125_0810", "1e3", "0x10", "007", "1.50", "true
 
 
 @pytest.mark.parametrize("name", [*NAMES_LIKE_VALUES, "null"])
-def test_an_option_of_type_text_keeps_what_is_typed(name):
+def test_str_option_keeps_typed_text(name):
     config = load(["+run=quickstart", f"init_from={name}", f"checkpoint_dir={name}", f"logger.wandb_project={name}"])
     assert (config.init_from, config.checkpoint_dir, config.logger.wandb_project) == (name,) * 3
     assert load_named("quickstart", {"init_from": name}).init_from == name
@@ -187,7 +187,7 @@ def test_an_option_of_type_text_keeps_what_is_typed(name):
 
 
 @pytest.mark.parametrize("name", NAMES_LIKE_VALUES)
-def test_an_option_of_type_text_keeps_what_is_written_in_a_file(tmp_path, name):
+def test_str_option_keeps_text_from_file(tmp_path, name):
     (tmp_path / "mine.yaml").write_text(f"init_from: {name}\nlogger: {{wandb: off, wandb_project: '{name}'}}\n")
     config = load([f"+run={tmp_path}/mine.yaml"])
     assert (config.run, config.init_from, config.logger.wandb_project) == ("mine", name, name)
@@ -200,7 +200,7 @@ def test_an_option_of_type_text_keeps_what_is_written_in_a_file(tmp_path, name):
     assert (space["env.rules"]["choices"], space["ppo.epochs"]["choices"]) == ([name, "3"], [10])
 
 
-def test_numbers_inside_lists_stay_numbers_and_texts_texts():
+def test_list_items_keep_number_and_text_types():
     phases = "phases=[{name:a1,updates:1_0,stages:[{bots:[ace]}],events:[{at:5e0,snapshot:'true'}]}]"
     (phase,) = load(["+run=quickstart", phases]).phases
     assert (phase.name, phase.updates, phase.events[0].at, phase.events[0].snapshot) == ("a1", 10, 5, "true")
@@ -231,7 +231,7 @@ def test_numbers_inside_lists_stay_numbers_and_texts_texts():
         ),
     ],
 )
-def test_a_run_file_of_ones_own_that_is_missing_wrong_or_would_run_code_is_refused(tmp_path, content, message):
+def test_bad_external_run_file_is_rejected(tmp_path, content, message):
     (tmp_path / "nine.yaml").write_text("max_updates: 1\n")
     path = tmp_path / "mine.yaml"
     if content is not None:
@@ -239,7 +239,7 @@ def test_a_run_file_of_ones_own_that_is_missing_wrong_or_would_run_code_is_refus
     assert refusal(f"+run={path}").startswith(message.format(path=path, folder=tmp_path))
 
 
-def test_an_external_run_file_is_named_only_for_its_own_faults(tmp_path):
+def test_external_run_file_is_named_only_for_its_own_faults(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text("ppo: {clp: 1}")
     assert refusal(f"+run={path}", "seed=3").startswith(f"run={path}: unknown key 'ppo.clp'")
@@ -248,7 +248,7 @@ def test_an_external_run_file_is_named_only_for_its_own_faults(tmp_path):
     assert refusal(f"+run={path}", "ppo.rollout_steps=1").startswith("ppo.minibatch_size=4096: must be at most 256")
 
 
-def test_an_external_run_file_is_found_by_its_path_from_any_folder(tmp_path, monkeypatch):
+def test_external_run_file_is_found_by_path_from_any_folder(tmp_path, monkeypatch):
     (tmp_path / "mine.yaml").write_text("max_updates: 7\n")
     monkeypatch.chdir(tmp_path)
     runs = [load([f"+run={name}", "seed=3"]) for name in ("mine.yaml", "./mine.yaml", f"{tmp_path}/mine.yaml")]
@@ -258,7 +258,7 @@ def test_an_external_run_file_is_found_by_its_path_from_any_folder(tmp_path, mon
     assert "a run file of your own ends in .yaml" in refusal("+run=./mine")
 
 
-def test_a_run_file_says_what_differs_from_another(tmp_path):
+def test_run_file_lists_differences_from_other_run(tmp_path):
     (tmp_path / "mine.yaml").write_text("defaults: [pettingzoo]\nenv: {kwargs: {x: 1}}\nppo: {gamma: 0.9}\nseed: 4\n")
     mine, base = load([f"+run={tmp_path}/mine.yaml", "ppo.clip=0.1"]), run_config("pettingzoo")
     assert (mine.run, mine.seed, mine.env.kwargs, mine.ppo.gamma, mine.ppo.clip) == ("mine", 4, {"x": 1}, 0.9, 0.1)
@@ -277,7 +277,7 @@ def test_no_run_and_two_runs():
     assert refusal("+run=quickstart", "+run=baseline_v1").startswith("2 runs are named (quickstart, baseline_v1)")
 
 
-def test_an_alias_of_a_game_of_openspiel_is_its_run_and_id():
+def test_openspiel_alias_selects_run_and_id():
     for alias, game in (("kuhn_text", "kuhn_poker"), ("leduc_text", "leduc_poker")):
         run, named = load([f"env={alias}"]), load(["env=openspiel_text", f"env.id={game}"])
         assert (run.env.package, run.env.id) == ("openspiel_text", game)
@@ -290,7 +290,7 @@ def test_an_alias_of_a_game_of_openspiel_is_its_run_and_id():
     assert "did you mean 'kuhn_text'?" in refusal("env=kuhn_txt")
 
 
-def test_a_run_file_with_an_unknown_key_or_broken_yaml_is_refused(tmp_path, monkeypatch):
+def test_run_file_with_unknown_key_or_bad_yaml_is_rejected(tmp_path, monkeypatch):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "typo.yaml").write_text("# @package _global_\nppo: {clp: 0.1}\n")
     (tmp_path / "run" / "broken.yaml").write_text("# @package _global_\nppo: {clip: [\n")
@@ -299,7 +299,7 @@ def test_a_run_file_with_an_unknown_key_or_broken_yaml_is_refused(tmp_path, monk
     assert "broken" in refusal("+run=broken") or "pars" in refusal("+run=broken")
 
 
-def test_composing_leaves_no_trace(tmp_path, monkeypatch):
+def test_composing_leaves_no_global_state(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     handlers = list(logging.getLogger().handlers)
     load(["+run=quickstart"])
@@ -308,43 +308,43 @@ def test_composing_leaves_no_trace(tmp_path, monkeypatch):
     assert logging.getLogger().handlers == handlers
 
 
-def test_twice_the_same_command_line_is_the_same_configuration():
+def test_same_command_line_gives_same_configuration():
     arguments = ["+run=unified_dr_cpu", "seed=9"]
     assert load(arguments) == load(arguments)
 
 
 @pytest.fixture
 def started(tmp_path):
-    """The configuration of a run called mine, stored where `checkpoint_dir` points to."""
+    """Store the configuration of a run called mine in `checkpoint_dir`."""
     config = load(["+run=quickstart", "seed=9", f"checkpoint_dir={tmp_path}", "name=mine"])
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "config.yaml").write_text(yaml.safe_dump(to_plain(config)))
     return config
 
 
-def test_a_resumed_run_brings_its_own_configuration(started):
+def test_resumed_run_uses_its_own_configuration(started):
     config = load(["resume=mine", f"checkpoint_dir={started.checkpoint_dir}", "max_updates=7"])
     assert config == replace(started, resume="mine", max_updates=7)
     assert config.seed == 9
 
 
-def test_resuming_names_the_run_once(started):
+def test_resume_names_run_once(started):
     for extra in ("+run=quickstart", "name=other"):
         with pytest.raises(ConfigError, match=r"resume=mine and (run=quickstart|name=other): a resumed run keeps its"):
             load(["resume=mine", extra])
 
 
-def test_an_unknown_run_to_resume_names_the_nearest(started):
+def test_unknown_run_to_resume_suggests_nearest(started):
     with pytest.raises(UnknownNameError, match=r"unknown run to resume 'mime': choose from mine; did you mean 'mine'"):
         load(["resume=mime", f"checkpoint_dir={started.checkpoint_dir}"])
 
 
-def test_resuming_a_missing_run_is_refused(tmp_path):
+def test_resuming_missing_run_is_rejected(tmp_path):
     with pytest.raises(ConfigError, match=r"resume=foo: .* does not contain a run yet; begin one with \+run=NAME"):
         load(["resume=foo", f"checkpoint_dir={tmp_path}"])
 
 
-def test_a_stored_configuration_that_cannot_be_read_is_named(started, tmp_path):
+def test_unreadable_stored_configuration_is_named(started, tmp_path):
     (tmp_path / "mine" / "config.yaml").write_text("ppo: {clips: 1}")
     with pytest.raises(
         ConfigError, match=r"config\.yaml: is not a configuration of this version: unknown key 'ppo\.clips'"
@@ -355,7 +355,7 @@ def test_a_stored_configuration_that_cannot_be_read_is_named(started, tmp_path):
 @pytest.mark.parametrize(
     "path", ["mine", "mine/", "{place}/mine", "{place}/mine/", "{relative}/mine/", "./{relative}/mine"]
 )
-def test_a_run_is_named_by_its_path_too_as_a_shell_completes_it(tmp_path, monkeypatch, path):
+def test_run_is_found_by_shell_completed_path(tmp_path, monkeypatch, path):
     monkeypatch.chdir(tmp_path)
     place = tmp_path / "checkpoints"
     started = load(["+run=quickstart", "name=mine", f"checkpoint_dir={place}"])
@@ -365,17 +365,17 @@ def test_a_run_is_named_by_its_path_too_as_a_shell_completes_it(tmp_path, monkey
     assert load([f"resume={told}", f"checkpoint_dir={place}"]) == replace(started, resume="mine")
 
 
-def test_a_path_in_a_run_name_is_refused_with_the_option_to_use(tmp_path):
+def test_path_in_run_name_is_rejected_with_right_option(tmp_path):
     message = refusal(f"resume={tmp_path}/mine")
     assert message.endswith(f"give resume=mine checkpoint_dir={tmp_path}")
 
 
 @pytest.mark.parametrize(("name", "game"), [("dogfight", "Dogfight-v1"), ("diplomacy", "Diplomacy-v0")])
-def test_a_game_of_ours_is_chosen_as_gymnasium_is(name, game):
+def test_own_games_are_selected_like_gymnasium(name, game):
     assert load([f"env={name}", "seed=3"]).env.id == f"sparring/{game}"
 
 
-def test_an_unknown_game_and_a_game_beside_a_run_are_refused():
+def test_unknown_game_and_game_with_run_are_rejected():
     assert refusal("env=dogfigth") == (
         "unknown env 'dogfigth': choose from gymnasium, pettingzoo, openspiel, dogfight, diplomacy, chess, air_combat, "
         "openspiel_text, kuhn_text, leduc_text; did you mean 'dogfight'?"

@@ -1,4 +1,4 @@
-"""Sweeps and experiments beside the values of the system that they follow: each difference is named in the file.
+"""Sweeps and experiments against the values of the original system: every difference is named in its file.
 
 The values are facts of github.com/bglick13/diplomacy-v2 at commit e6e2d33 (28 December 2025): the defaults of its
 configuration, the differences in its sweep files, and those of the commands in its log of experiments; options have the
@@ -118,7 +118,7 @@ def unnamed(path, differing):
 
 
 @pytest.mark.parametrize("name", SWEEPS)
-def test_sweeps_have_the_original_values_or_name_the_difference(name):
+def test_sweeps_match_original_values_or_name_difference(name):
     shared, runs = SWEEPS[name]
     plan = read_sweep([f"+sweep={name}", "seed=0"])
     assert [label.partition("-")[0] for label in plan.labels] == list(runs)
@@ -128,13 +128,13 @@ def test_sweeps_have_the_original_values_or_name_the_difference(name):
 
 @pytest.mark.parametrize("quick", ["", "_quick"])
 @pytest.mark.parametrize("number", EXPERIMENTS)
-def test_experiments_have_the_original_values_or_name_the_difference(number, quick):
+def test_experiments_match_original_values_or_name_difference(number, quick):
     name = f"diplomacy_exp{number}{quick}"
     config = to_plain(load([f"+run={name}", "model.adapter=x"]))
     differing = differences(EXPERIMENTS[number], config, SIZES if quick else ())
     assert not unnamed(CONFIG_DIR / "run" / f"{name}.yaml", differing)
 
 
-def test_every_sweep_that_follows_the_original_is_compared():
+def test_every_sweep_based_on_original_is_compared():
     own = {"mlp_stability_quick", "quickstart_search"}
     assert {path.stem for path in (CONFIG_DIR / "sweep").glob("*.yaml")} - own == set(SWEEPS)

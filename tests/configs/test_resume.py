@@ -1,4 +1,4 @@
-"""What may change when a run is continued."""
+"""Options that may change when a run is resumed."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ def grpo(**options):
     return DiplomacyGRPORunConfig(**options)
 
 
-def test_a_run_continued_unchanged_has_no_drift():
+def test_unchanged_resume_has_no_drift():
     assert drift(DogfightRunConfig(), DogfightRunConfig(name="x", resume="x", run="y")) == {}
 
 
@@ -36,8 +36,8 @@ def test_harmless_changes_are_listed(changes, expected):
     assert drift(DogfightRunConfig(), replace(DogfightRunConfig(), **changes)) == expected
 
 
-def test_stored_options_of_other_kinds_are_not_reported_as_changes():
-    """Every run once stored the sections of all: what means nothing to it is dropped, whatever its value."""
+def test_stored_options_of_other_kinds_are_not_changes():
+    """Runs once stored the sections of all kinds; irrelevant ones are dropped with any value."""
     others = {"model": {"lora_rank": 8}, "grpo": {"steps": 7}}
     env = {**to_plain(DogfightRunConfig())["env"], "last_year": 1905, "normalize_obs": False}
     assert drift(from_stored({**to_plain(DogfightRunConfig()), **others, "env": env}), DogfightRunConfig()) == {}
@@ -45,7 +45,7 @@ def test_stored_options_of_other_kinds_are_not_reported_as_changes():
         drift(from_stored({"trainer": "grpo", **others, "grpo": {}}), grpo())
 
 
-def test_a_grpo_run_may_be_extended_but_not_shortened():
+def test_grpo_run_can_be_extended_but_not_shortened():
     assert drift(grpo(), grpo(grpo=GRPOConfig(steps=300))) == {"grpo.steps": (200, 300)}
     with pytest.raises(ConfigError, match=r"grpo\.steps=100: the run was started with 200; .*give max_updates=100"):
         drift(grpo(), grpo(grpo=GRPOConfig(steps=100)))
@@ -60,13 +60,13 @@ def test_a_grpo_run_may_be_extended_but_not_shortened():
         ({"phases": []}, r"phases\.0\.name=None: the run was started with curriculum"),
     ],
 )
-def test_what_learning_depends_on_is_refused_by_name(changes, words):
+def test_changes_that_affect_learning_are_rejected_by_name(changes, words):
     with pytest.raises(ConfigError, match=words):
         drift(DogfightRunConfig(), replace(DogfightRunConfig(), **changes))
 
 
-def test_a_run_with_shares_tied_to_its_end_cannot_be_extended():
-    """At step 299 of 300 they are not what a run of 300 steps had at step 249, and went back to an earlier value."""
+def test_run_with_annealed_shares_cannot_be_extended():
+    """At step 299 of 300 they differ from step 249 of a shorter run, and would jump back."""
     fading = grpo(name="mine", league=LeagueConfig(final_self_play=0.4, final_baseline=0.05, final_peer=0.2))
     words = r"grpo\.steps=300: the run was started with 200, at which league\.final_self_play is reached; .*final\.pt"
     with pytest.raises(ConfigError, match=words):
@@ -75,14 +75,14 @@ def test_a_run_with_shares_tied_to_its_end_cannot_be_extended():
     assert drift(still, replace(still, grpo=GRPOConfig(steps=300)))
 
 
-def test_a_missing_scale_is_named_with_the_run_s_own():
+def test_missing_scale_is_named_with_stored_value():
     with pytest.raises(
         ConfigError, match=r"scale=1\.0: the run was started with 0\.01, .*; give scale=0\.01 to continue"
     ):
         drift(DogfightRunConfig(scale=0.01), DogfightRunConfig())
 
 
-def test_a_refused_change_names_the_command_of_a_new_run_from_the_policy():
+def test_rejected_change_names_command_for_new_run():
     before = DogfightRunConfig(run="quickstart", name="hawk")
     now = replace(before, resume="hawk", seed=2)
     with pytest.raises(ConfigError) as error:

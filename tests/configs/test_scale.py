@@ -1,4 +1,4 @@
-"""One dial for size: a shrunk run does what the whole one does, in its order, and is shrunk once."""
+"""`scale`: a shrunk run keeps the order of events, and is scaled once."""
 
 import re
 from dataclasses import replace
@@ -55,7 +55,7 @@ def bare(key):
 
 
 def course(config):
-    """What a run comes to, in order: phase, stage, level and events, with repetitions left out."""
+    """Return the order of phases, stages, levels and events of a run, without repetitions."""
     schedule = Schedule(config.phases)
     total = min(schedule.total_updates, config.max_updates or schedule.total_updates)
     plans = [schedule.plan(update, {}) for update in range(total)]
@@ -67,27 +67,27 @@ def course(config):
     return [key for key, _ in groupby(name[:3] for name in names)], events
 
 
-def test_every_integer_option_is_scaled_or_excluded_explicitly():
+def test_every_integer_option_is_scaled_or_excluded():
     whole = {key for kind in run_kinds() for key, option in declared(kind).items() if option.type == "int"}
     assert whole == SCALED | LEFT
     assert not SCALED & LEFT
 
 
 def scaled(run, scale):
-    """What `load` comes to with scale=, without composing three times."""
+    """Return what `load` gives for scale=, without composing three times."""
     small = shrink(replace(run_config(run), scale=scale))
     validate(small)
     return small
 
 
 @pytest.mark.parametrize("run", ["unified_dr_cpu", "diplomacy_exp5", "diplomacy_clone", "diplomacy_distill"])
-def test_it_is_an_option_and_one_changes_nothing(run):
+def test_scale_is_option_and_one_changes_nothing(run):
     assert load([f"+run={run}", "scale=0.1"]) == scaled(run, 0.1)
     assert load([f"+run={run}", "scale=1"]) == run_config(run)
 
 
 @pytest.mark.parametrize("run", runs())
-def test_a_scale_changes_the_listed_options_only(run):
+def test_scale_changes_listed_options_only(run):
     whole, small = options(run_config(run)), options(scaled(run, 0.1))
     assert whole.keys() == small.keys()
     changed = {bare(key) for key in whole if whole[key] != small[key]}
@@ -97,7 +97,7 @@ def test_a_scale_changes_the_listed_options_only(run):
 
 
 @pytest.mark.parametrize("run", PPO)
-def test_everything_still_happens_in_its_order(run):
+def test_scaled_run_keeps_order_of_events(run):
     whole = run_config(run)
     expected, before = course(whole), options(whole)
     fights = any(phase.scripted_end < 1.0 for phase in whole.phases)
@@ -112,7 +112,7 @@ def test_everything_still_happens_in_its_order(run):
             assert (now[key] == 0) == (before[key] == 0), (small.scale, key)
 
 
-def test_the_big_run_at_a_hundredth_by_hand():
+def test_large_run_at_one_hundredth_by_hand():
     config = load(["+run=unified_dr_gpu_v3", "scale=0.01"])
     assert [phase.updates for phase in config.phases] == [7, 2, 11]
     assert [stage.at for stage in config.phases[0].stages] == [0, 1, 2, 4, 6]
@@ -127,26 +127,26 @@ def test_the_big_run_at_a_hundredth_by_hand():
     )
 
 
-def test_widening_physics_and_the_end_by_hand():
+def test_widening_physics_and_end_by_hand():
     config = load(["+run=bots_only", "scale=0.1"])
     first, second = config.phases[0].randomization
     assert (first.at, second.at, second.over, second.steps) == (0, 2, 6, 6)  # of 30 steps as many as there are updates
     assert (config.phases[0].updates, config.max_updates, config.phases[0].events[0].at) == (90, 70, 9)
 
 
-def test_runs_of_language_models():
+def test_language_model_runs_are_scaled():
     grpo = load(["+run=diplomacy_exp5", "scale=0.1"])
     assert (grpo.grpo.steps, grpo.league.cold_start_steps, grpo.grpo.groups) == (25, 1, 5)
     clone = load(["+run=diplomacy_clone", "scale=0.1"])
     assert (clone.clone.updates, clone.evaluation.every, clone.checkpoint_every) == (25, 16, 16)
 
 
-def test_games_of_diplomacy_stay_multiples_of_seven():
+def test_diplomacy_games_stay_multiples_of_seven():
     config = load(["+run=diplomacy_ppo", "scale=0.3"])
     assert (config.env.num_envs, config.evaluation.games) == (140, 77)
 
 
-def test_scaled_minibatches_fit_into_a_rollout():
+def test_scaled_minibatches_fit_into_rollout():
     typed = ["+run=gymnasium", "env.num_envs=1", "ppo.minibatch_size=128", "scale=0.01"]
     assert load(typed).ppo.minibatch_size == 128
     whole = DogfightRunConfig(scale=0.01)
@@ -158,7 +158,7 @@ def test_scaled_minibatches_fit_into_a_rollout():
     assert shrink(whole).ppo.minibatch_size == 4000
 
 
-def test_after_the_first_snapshot_there_is_a_second():
+def test_second_snapshot_follows_first():
     config = DogfightRunConfig(scale=0.01)
     config.phases[0].updates, config.phases[0].scripted_end = 400, 0.2
     config.self_play.snapshot_every = 350
@@ -167,7 +167,7 @@ def test_after_the_first_snapshot_there_is_a_second():
 
 
 @given(scale=st.floats(1e-6, 1.0), moments=st.sets(st.integers(0, 10**7), max_size=20))
-def test_moments_stay_apart_and_none_is_early(scale, moments):
+def test_events_stay_distinct_and_in_time(scale, moments):
     clock = ScaleClock(scale, moments)
     short = [clock[moment] for moment in sorted(moments)]
     assert len({*short}) == len(short)
@@ -200,20 +200,20 @@ def test_any_valid_run_stays_valid(scale, updates, ats, over, end, limit):
     assert course(small) == course(whole)
 
 
-def test_what_is_typed_holds_as_it_is():
+def test_typed_values_are_not_scaled():
     config = load(["+run=unified_dr_gpu_v3", "env.num_envs=100", "max_updates=50", "phases.2.updates=30", "scale=0.01"])
     assert (config.env.num_envs, config.max_updates, config.phases[2].updates) == (100, 50, 30)
     assert config.phases[0].updates == 7
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "1.01", "nan", "inf"])
-def test_the_range_is_refused_by_name(value):
+def test_out_of_range_scale_is_rejected_by_name(value):
     shown = f"{float(value):g}"
     with pytest.raises(ConfigError, match=rf"^scale={shown}: must be in \(0, 1\]; the default is 1\.0$"):
         load(["+run=quickstart", f"scale={value}"])
 
 
-def test_a_typed_value_that_does_not_fit_the_scale_is_explained():
+def test_typed_value_conflicting_with_scale_is_explained():
     with pytest.raises(ConfigError) as refused:
         load(["+run=unified_dr_gpu_v3", "scale=0.01", "phases.0.stages.1.at=75"])
     said = "phases.0.stages.1.at=75: must be in [0, 7), the updates of its phase; scale=0.01 shrinks the run file; "
@@ -222,7 +222,7 @@ def test_a_typed_value_that_does_not_fit_the_scale_is_explained():
 
 @pytest.fixture
 def started(tmp_path):
-    """A run called mine, started at a tenth."""
+    """Start a run called mine at scale 0.1."""
     config = load(["+run=unified_dr_cpu", "scale=0.1", f"checkpoint_dir={tmp_path}", "name=mine"])
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "config.yaml").write_text(yaml.safe_dump(to_plain(config)))
@@ -230,13 +230,13 @@ def started(tmp_path):
 
 
 @pytest.mark.parametrize("typed", [[], ["scale=0.1"]])
-def test_a_resumed_run_is_not_scaled_again(started, typed):
+def test_resumed_run_is_not_scaled_again(started, typed):
     config = load(["resume=mine", f"checkpoint_dir={started.checkpoint_dir}", *typed])
     assert [phase.updates for phase in config.phases] == [120, 500, 150]
     assert (config.scale, drift(started, config)) == (0.1, {})
 
 
-def test_the_same_command_continues_a_run(started):
+def test_same_command_resumes_run(started):
     again = load(["+run=unified_dr_cpu", "scale=0.1", f"checkpoint_dir={started.checkpoint_dir}", "name=mine"])
     assert drift(started, again) == {}
     whole = load(["+run=unified_dr_cpu", f"checkpoint_dir={started.checkpoint_dir}", "name=mine"])
@@ -244,14 +244,14 @@ def test_the_same_command_continues_a_run(started):
         drift(started, whole)
 
 
-def test_another_scale_is_refused_on_resuming(started):
+def test_other_scale_is_rejected_on_resume(started):
     with pytest.raises(
         ConfigError, match=r"^scale=0\.5: the run was started at scale=0\.1, .* with \+run=NAME scale=0\.5"
     ):
         load(["resume=mine", f"checkpoint_dir={started.checkpoint_dir}", "scale=0.5"])
 
 
-def test_the_page_and_help_say_what_is_scaled():
+def test_page_and_help_list_scaled_options():
     page = (CONFIG_DIR.parent / "docs" / "training.md").read_text().split("## A small version of a run")[1]
     listed = set(re.findall(r"`([a-z_.]+)`", page.split("\n## ")[0]))
     assert {*MOMENTS, *INTERVALS, *SIZES, "learning_rate", "gamma"} <= {
@@ -267,5 +267,5 @@ def test_the_page_and_help_say_what_is_scaled():
 
 @pytest.mark.parametrize(("run", "updates"), [("self_play", 100), ("population", 38)])
 def test_scaling_leaves_inactive_options_unchanged(run, updates):
-    """120 updates times the root of a tenth where exploiters train; otherwise the default, which is not refused."""
+    """120 updates times the square root of 0.1 where exploiters train; otherwise the default."""
     assert load([f"+run={run}", "scale=0.1"]).self_play.exploiter_updates == updates

@@ -1,4 +1,4 @@
-"""The schema's own promises: every option says what it may hold, and names agree with the rooms that own them."""
+"""Schema consistency: every option states its allowed values, and names match their owners."""
 
 import re
 import sys
@@ -21,7 +21,7 @@ CLASSES = {
 
 
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
-def test_every_number_and_text_says_what_is_allowed(kind):
+def test_every_number_and_text_option_states_allowed_values(kind):
     for option in fields(kind):
         plain = re.search(r"\b(int|float|str)\b", option.type) is not None  # EndpointConfig holds no int
         assert not plain or "allowed" in option.metadata, f"{kind.__name__}.{option.name}"
@@ -42,5 +42,5 @@ def test_defaults_are_not_shared_between_objects():
     assert DogfightRunConfig().phases[0].stages[0].bots == list(schema.BOTS)
 
 
-def test_names_agree_with_the_rooms_that_own_them():
+def test_schema_regimes_match_rules():
     assert tuple(rules.REGIMES) == schema.REGIMES

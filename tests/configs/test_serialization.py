@@ -20,17 +20,17 @@ def refusal(plain):
 
 
 @pytest.mark.parametrize("run", runs())
-def test_a_run_survives_yaml_and_back(run):
+def test_run_round_trips_through_yaml(run):
     config = run_config(run)
     assert from_plain(yaml.safe_load(yaml.safe_dump(to_plain(config)))) == config
 
 
-def test_what_is_left_out_keeps_its_default():
+def test_omitted_option_keeps_default():
     assert from_plain({}) == DogfightRunConfig()
     assert from_plain({"phases": [{"updates": 5}]}).phases == [PhaseConfig(updates=5)]
 
 
-def test_plain_data_shares_nothing_with_the_configuration():
+def test_plain_data_is_independent_of_configuration():
     config = DogfightRunConfig()
     to_plain(config)["phases"][0]["stages"][0]["bots"].clear()
     assert config == DogfightRunConfig()
@@ -60,20 +60,20 @@ def test_plain_data_shares_nothing_with_the_configuration():
         ({"name": ["a"]}, "name=['a']: must be text"),
     ],
 )
-def test_wrong_content_is_refused_in_one_line_with_its_fix(plain, message):
+def test_invalid_content_gives_one_line_with_fix(plain, message):
     head, _, hint = message.partition("; ")
     assert refusal(plain).startswith(head)
     assert hint in refusal(plain)
     assert "\n" not in refusal(plain)
 
 
-def test_an_unknown_key_names_its_siblings_and_the_nearest():
+def test_unknown_key_lists_siblings_and_nearest():
     message = refusal({"logger": {"progres": 3}})
     known = "logger.wandb, logger.wandb_project, logger.trackio, logger.progress"
     assert message == f"unknown key 'logger.progres': choose from {known}; did you mean 'logger.progress'?"
 
 
-def test_a_removed_option_is_left_out_where_it_holds_the_behaviour_that_is_left():
+def test_removed_option_with_remaining_behaviour_is_dropped():
     old = {"trainer": "grpo", "grpo": {"mask_replay": True, "first_decision_only": False, "steps": 7}}
     assert from_stored(old) == from_plain({"trainer": "grpo", "grpo": {"steps": 7}})
     assert len(old["grpo"]) == 3
@@ -81,7 +81,7 @@ def test_a_removed_option_is_left_out_where_it_holds_the_behaviour_that_is_left(
         from_stored({"trainer": "grpo", "grpo": {"mask_replay": False}})
 
 
-def test_removed_options_of_lists_and_inner_sections_are_found():
+def test_removed_list_and_nested_options_are_found():
     env = {"id": "sparring/Chess-v0", "data": {"random_share": 0.2, "engine_share": 0.0, "plies": 30}}
     assert from_stored({"trainer": "grpo", "env": env}).env.data.plies == 30
     with pytest.raises(ConfigError, match=r"^tasks\.analysis\.padded=False: is not an option any more; every run has"):
@@ -112,7 +112,7 @@ DOGFIGHT, LANGUAGE = {}, {"trainer": "grpo"}
         ({"trainer": "clone"}, "clone.minutes", 0.0, 30.0),
     ],
 )
-def test_a_removed_option_is_read_with_its_former_default_alone(base, key, default, other):
+def test_removed_option_is_read_only_with_former_default(base, key, default, other):
     def stored(value):
         plain = to_plain(from_plain(base))
         *sections, name = key.split(".")
@@ -125,13 +125,13 @@ def test_a_removed_option_is_read_with_its_former_default_alone(base, key, defau
     assert str(refused.value) == f"{kinds.bare(key)}={other}: is not an option any more; every run has {default}"
 
 
-def test_a_removed_section_without_effect_is_dropped_with_any_value():
+def test_removed_section_without_effect_is_dropped():
     plain = {"trainer": "grpo", "endpoint": {"url": "http://host/v1", "api": "chat"}}
     assert from_stored(plain) == from_plain({"trainer": "grpo"})
     assert from_stored({"endpoint": {"api": "chat"}}) == from_plain({})
 
 
-def test_a_removed_option_of_another_kind_of_run_is_dropped_with_any_value():
+def test_removed_option_of_other_kind_is_dropped():
     assert from_stored({"grpo": {"mask_replay": False}, "seed": 3}) == from_plain({"seed": 3})
     with pytest.raises(ConfigError, match=r"^self_play\.eviction=weakest: is not an option any more"):
         from_stored({"self_play": {"eviction": "weakest"}})
@@ -160,17 +160,17 @@ def test_a_removed_option_of_another_kind_of_run_is_dropped_with_any_value():
         ),
     ],
 )
-def test_a_wrong_type_names_what_is_allowed(plain, message):
+def test_wrong_type_names_allowed_values(plain, message):
     assert refusal(plain) == message
 
 
-def test_integral_floats_are_read_as_integers_and_integers_as_floats():
+def test_integral_floats_and_integers_are_interchangeable():
     config = from_plain({"max_updates": 1e6, "ppo": {"clip": 1}, "name": 7})
     assert (config.max_updates, type(config.max_updates)) == (1_000_000, int)
     assert (config.ppo.clip, type(config.ppo.clip)) == (1.0, float)
     assert config.name == "7"
 
 
-def test_an_optional_value_may_be_null():
+def test_optional_value_may_be_null():
     plain = {"phases": [{"events": [{"log_std": None}, {"log_std": -1}]}]}
     assert [event.log_std for event in from_plain(plain).phases[0].events] == [None, -1.0]

@@ -89,7 +89,7 @@ def phase(**entries):
         ),
     ],
 )
-def test_a_value_out_of_range_is_refused(plain, message):
+def test_out_of_range_value_is_rejected(plain, message):
     assert refusal(**plain).startswith(message)
 
 
@@ -118,7 +118,7 @@ def test_a_value_out_of_range_is_refused(plain, message):
          "phases.1.events.0.snapshot=a: is taken already"),
     ],
 )  # fmt: skip
-def test_options_that_concern_each_other(plain, message):
+def test_conflicting_options_are_rejected(plain, message):
     assert refusal(**plain).startswith(message)
 
 
@@ -132,11 +132,11 @@ def test_options_that_concern_each_other(plain, message):
         {"phases": [phase(events=[{"at": 9, "snapshot": "pre_brawler", "log_std": -2.0}])]},
     ],
 )
-def test_options_that_agree_are_accepted(plain):
+def test_consistent_options_are_accepted(plain):
     validate(from_plain(plain))
 
 
-def test_options_are_addressed_as_they_are_typed():
+def test_options_are_named_as_typed():
     config = from_plain({"phases": [phase(stages=[{"bots": ["ace", "chaser"]}])]})
     values = options(config)
     assert values["phases.0.stages.0.bots.1"] == "chaser"

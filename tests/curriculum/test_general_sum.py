@@ -1,4 +1,4 @@
-"""The line on general-sum rewards: by the weights of every run file, and by hand."""
+"""The note on general-sum rewards: weights of every run file, and hand cases."""
 
 from dataclasses import replace
 
@@ -18,8 +18,8 @@ def dogfight(reward, own=""):
     return config
 
 
-def test_a_reward_that_one_seat_gains_and_the_other_loses_is_zero_sum():
-    """Shaping by a potential changes no best response. Constant sums count: 3 - 1 for a result is 1 + 1 for a draw."""
+def test_constant_sum_reward_is_zero_sum():
+    """Potential-based shaping changes no best response. Constant sums count: 3 - 1 for a win equals 1 + 1."""
     assert general_sum_note(dogfight(ZERO)) == ""
     assert general_sum_note(dogfight(replace(ZERO, win=3.0, lose=1.0, draw=1.0))) == ""
 
@@ -33,11 +33,11 @@ def test_a_reward_that_one_seat_gains_and_the_other_loses_is_zero_sum():
         ({"proximity": 0.001, "alive": 0.1}, "what a seat gains by alive, proximity the other does not lose"),
     ],
 )
-def test_a_reward_that_both_seats_can_gain_is_general_sum(changes, why):
+def test_reward_both_seats_can_gain_is_general_sum(changes, why):
     assert f"general-sum: {why}. Results" in general_sum_note(dogfight(replace(ZERO, **changes)))
 
 
-def test_air_combat_and_functions_of_ones_own():
+def test_air_combat_and_custom_reward_functions():
     config = AirCombatRunConfig()
     assert "get -3 for a draw and 0" in general_sum_note(config)
     config.env.reward = CombatReward(damage_dealt=1.0, damage_taken=1.0, draw=0.0)
@@ -48,10 +48,10 @@ def test_air_combat_and_functions_of_ones_own():
 
 
 @pytest.mark.parametrize("run", ["quickstart", "self_play", "unified_dr_cpu", "best_response", "air_combat_quickstart"])
-def test_run_files_that_pay_a_draw_like_a_loss_say_so(run):
+def test_run_files_paying_draw_like_loss_report_general_sum(run):
     assert "for a draw and 0 for a decided match" in general_sum_note(load([f"+run={run}"]))
 
 
-def test_games_without_these_weights_state_nothing():
+def test_games_without_these_weights_report_nothing():
     assert general_sum_note(load(["+run=diplomacy_ppo"])) == ""
     assert general_sum_note(load(["env=pettingzoo", "env.id=pettingzoo.classic:tictactoe_v3"])) == ""

@@ -24,34 +24,34 @@ def test_equal_shares_without_loss_rates():
     assert shares(["ace", "brawler"]) == {"ace": 0.5, "brawler": 0.5}
 
 
-def test_bots_met_keep_the_floor_and_the_rest_is_shared():
+def test_met_bots_keep_floor_and_rest_is_shared():
     mix = shares(["ace", "brawler"], met=["do_nothing", "chaser", "ace"], floor=0.05)
     assert mix == pytest.approx({"do_nothing": 0.05, "chaser": 0.05, "ace": 0.45, "brawler": 0.45})
     assert list(mix) == ["do_nothing", "chaser", "ace", "brawler"]
 
 
-def test_without_a_floor_they_are_forgotten():
+def test_without_floor_met_bots_are_dropped():
     assert shares(["ace"], met=["chaser"], floor=0.0) == {"chaser": 0.0, "ace": 1.0}
 
 
-def test_adaptive_shares_follow_the_losses():
+def test_adaptive_shares_follow_losses():
     # loss weights 1 - 0.95 + 0.05 = 0.1 and 1 - 0.75 + 0.05 = 0.3; half way between them and the equal weights
     mix = shares(["ace", "brawler"], adaptive=0.5, win_rates={"ace": 0.95, "brawler": 0.75})
     assert mix == pytest.approx({"ace": 0.375, "brawler": 0.625})
 
 
-def test_an_unknown_win_rate_counts_as_even():
+def test_unknown_win_rate_counts_as_even():
     mix = shares(["ace", "brawler"], adaptive=1.0, win_rates={"ace": 0.5})
     assert mix == pytest.approx({"ace": 0.5, "brawler": 0.5})
 
 
-def test_floors_that_leave_nothing_are_refused():
+def test_floors_that_leave_nothing_are_rejected():
     with pytest.raises(ValueError, match=r"floor=0\.25 for 4 bots leaves nothing for brawler; lower it"):
         shares(["brawler"], met=BOTS[:4], floor=0.25)
 
 
 @given(bot_lists.filter(len), bot_lists, st.floats(0, 0.2), st.floats(0, 1), rates)
-def test_shares_sum_to_one_and_respect_the_floor(current, met, floor, adaptive, win_rates):
+def test_shares_sum_to_one_and_respect_floor(current, met, floor, adaptive, win_rates):
     mix = shares(current, met=met, floor=floor, adaptive=adaptive, win_rates=win_rates)
     assert set(mix) == {*current, *met}
     assert sum(mix.values()) == pytest.approx(1.0)
@@ -69,8 +69,8 @@ def test_counts_by_largest_remainder():
 @example([1, 1, 7], 6)
 @example([1, 3, 6], 14)
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=5).filter(any), st.integers(1, 60))
-def test_counts_are_those_of_exact_fractions(parts, n):
-    """Decimal shares have no exact binary value; ties of their remainders go to the lower index all the same."""
+def test_counts_match_exact_fractions(parts, n):
+    """Decimal shares have no exact binary value; remainder ties still go to the lower index."""
     exact = [Fraction(part * n, sum(parts)) for part in parts]
     whole = [int(value) for value in exact]
     for place in sorted(range(len(parts)), key=lambda place: whole[place] - exact[place])[: n - sum(whole)]:
@@ -79,7 +79,7 @@ def test_counts_are_those_of_exact_fractions(parts, n):
 
 
 @pytest.mark.parametrize("wrong", [[0.5, 0.6], [1.5, -0.5], [np.nan, 1.0], [0.0]])
-def test_an_opponent_share_outside_0_to_1_is_refused(wrong):
+def test_opponent_share_outside_0_to_1_is_rejected(wrong):
     with pytest.raises(ValueError, match="give numbers of at least 0 that sum to 1"):
         counts(wrong, 8)
 
@@ -91,29 +91,29 @@ def test_counts_are_exact_and_within_one(share, n):
     assert np.all(np.abs(dealt - share * n) < 1.0 + 1e-6)
 
 
-def test_a_fresh_deal_by_hand():
+def test_fresh_deal_by_hand():
     # counts 3, 2, 1 of 6; the evens take 2, 1, 0, the odds 1, 1, 1
     assert deal([0.5, 1 / 3, 1 / 6], 6).tolist() == [0, 0, 0, 1, 1, 2]
 
 
-def test_a_deal_changes_only_what_it_must():
+def test_deal_changes_only_what_is_necessary():
     before = deal([1.0, 0.0], 8)
     after = deal([0.75, 0.25], 8, before)
     assert before.tolist() == [0] * 8
     assert after.tolist() == [0, 0, 0, 0, 0, 0, 1, 1]
 
 
-def test_opponents_that_are_gone_are_replaced():
+def test_removed_opponents_are_replaced():
     assert deal([0.5, 0.5], 4, np.array([0, 7, -1, 1])).tolist() == [0, 0, 1, 1]
 
 
-def test_the_wrong_number_of_matches_is_refused():
+def test_wrong_number_of_matches_is_rejected():
     with pytest.raises(ValueError, match="give the opponents of all 4 matches"):
         deal([1.0], 4, np.zeros(3, dtype=np.int32))
 
 
 @given(st.data(), share_lists(), st.integers(1, 40))
-def test_deals_are_exact_balanced_minimal_and_repeatable(data, share, n):
+def test_deals_are_exact_balanced_minimal_and_reproducible(data, share, n):
     current = np.array(data.draw(st.lists(st.integers(-1, 6), min_size=n, max_size=n)), dtype=np.int32)
     given_current = current.copy()
     dealt = deal(share, n, current)
@@ -134,7 +134,7 @@ def test_dealing_again_changes_nothing(share, n):
 
 
 def fewest_changes(total, current):
-    """The smallest number of changes over every balanced way to divide the counts between even and odd matches."""
+    """Return the smallest number of changes over all balanced splits of the counts between even and odd matches."""
     held = [[int(np.sum(current[seat::2] == opponent)) for opponent in range(len(total))] for seat in (0, 1)]
     ways = itertools.product(*[sorted({count // 2, count - count // 2}) for count in total])
     kept = [

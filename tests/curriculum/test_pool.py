@@ -1,4 +1,4 @@
-"""The pool: files on disk, who leaves, what is refused, and reopening."""
+"""The snapshot pool: files on disk, eviction, rejected content, and reopening."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ def names(pool):
     return [snapshot.name for snapshot in pool.snapshots]
 
 
-def test_a_snapshot_is_a_file_named_by_its_update_and_comes_back_equal(tmp_path):
+def test_snapshot_file_is_named_by_update_and_round_trips(tmp_path):
     pool = Pool(tmp_path, 3, shape=SHAPE)
     assert pool.add(150, weights(7)) == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["index.json", "snapshot_000150.pt"]
@@ -39,26 +39,26 @@ def test_a_snapshot_is_a_file_named_by_its_update_and_comes_back_equal(tmp_path)
     assert pool["snapshot_000150"].update == 150
 
 
-def test_later_training_does_not_change_a_snapshot(tmp_path):
+def test_later_training_does_not_change_snapshot(tmp_path):
     pool, learner = Pool(tmp_path, 3, shape=SHAPE), weights(1)
     pool.add(50, learner)
     learner["actor.weight"].zero_()
     assert pool.load("snapshot_000050")["actor.weight"].sum() == 4 * 59
 
 
-def test_oldest_leaves_first(tmp_path):
+def test_oldest_snapshot_is_evicted_first(tmp_path):
     pool = filled(tmp_path, 3, capacity=2)
     assert names(pool) == ["snapshot_000100", "snapshot_000150"]
     assert pool.add(200, weights(4)) == ["snapshot_000100"]
 
 
-def test_files_go_when_nothing_needs_them_any_more(tmp_path):
+def test_unneeded_files_are_deleted(tmp_path):
     pool = filled(tmp_path, 4, capacity=1)
     pool.delete_unused(["snapshot_000100"])
     assert sorted(path.stem for path in tmp_path.glob("*.pt")) == ["snapshot_000100", "snapshot_000200"]
 
 
-def test_a_folder_that_became_a_link_is_neither_cleaned_nor_written(tmp_path):
+def test_folder_replaced_by_link_is_neither_cleaned_nor_written(tmp_path):
     pool = filled(tmp_path / "pool", 1, capacity=1)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -72,7 +72,7 @@ def test_a_folder_that_became_a_link_is_neither_cleaned_nor_written(tmp_path):
     assert [path.name for path in elsewhere.iterdir()] == ["snapshot_000001.pt"]
 
 
-def test_a_pool_goes_back_to_an_earlier_moment(tmp_path):
+def test_pool_restores_earlier_state(tmp_path):
     pool = filled(tmp_path, 2, capacity=2)
     earlier = pool.rows()
     pool.add(150, weights(3))
@@ -82,7 +82,7 @@ def test_a_pool_goes_back_to_an_earlier_moment(tmp_path):
     assert torch.equal(pool.load("snapshot_000050")["actor.weight"], weights(1)["actor.weight"])
 
 
-def test_a_pool_survives_reopening(tmp_path):
+def test_pool_survives_reopening(tmp_path):
     pool = filled(tmp_path, 2)
     again = Pool(tmp_path, 30, shape=SHAPE)
     assert again.snapshots == pool.snapshots
@@ -90,7 +90,7 @@ def test_a_pool_survives_reopening(tmp_path):
 
 
 @pytest.mark.parametrize(("key", "value"), [("obs_dim", 46), ("hidden", 8), ("blocks", 2)])
-def test_a_snapshot_of_another_shape_or_obs_dim_is_refused_by_name(tmp_path, key, value):
+def test_snapshot_of_other_shape_or_obs_dim_is_rejected_by_name(tmp_path, key, value):
     filled(tmp_path, 1)
     other = Pool(tmp_path, 30, shape=SHAPE | {key: value})
     with pytest.raises(PoolError, match=rf"snapshot_000050\.pt: {key}={SHAPE[key]}, this run has {value}"):
@@ -104,7 +104,7 @@ def flip_a_bit(path):
 
 
 def take_the_next_update(path):
-    """A whole file, of the same network."""
+    """Write a valid file of the same network."""
     path.write_bytes(path.with_name("snapshot_000100.pt").read_bytes())
 
 
@@ -116,27 +116,27 @@ def take_the_next_update(path):
         (Path.unlink, r"is listed in index\.json but missing"),
     ],
 )
-def test_a_snapshot_that_is_not_the_saved_one_is_refused_by_name(tmp_path, damage, message):
+def test_replaced_snapshot_is_rejected_by_name(tmp_path, damage, message):
     pool = filled(tmp_path, 2)
     damage(pool.path("snapshot_000050"))
     with pytest.raises(PoolError, match=rf"snapshot_000050\.pt: {message}"):
         pool.load("snapshot_000050")
 
 
-def test_an_unreadable_index_is_named(tmp_path):
+def test_unreadable_index_is_named(tmp_path):
     (tmp_path / "index.json").write_text("[{")
     with pytest.raises(PoolError, match=r"index\.json: is not a pool index"):
         Pool(tmp_path, 3, shape=SHAPE)
 
 
-def test_equal_histories_leave_equal_bytes(tmp_path):
+def test_equal_histories_write_equal_bytes(tmp_path):
     for name in ("a", "b"):
         filled(tmp_path / name, 2)
     for file in ("index.json", "snapshot_000050.pt"):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
 
 
-def test_bad_options_and_names_are_refused(tmp_path):
+def test_bad_options_and_names_are_rejected(tmp_path):
     with pytest.raises(ValueError, match=r"self_play\.pool_size=0 is below 1"):
         Pool(tmp_path, 0, shape=SHAPE)
     pool = filled(tmp_path, 1)
@@ -146,22 +146,22 @@ def test_bad_options_and_names_are_refused(tmp_path):
         pool.load("snapshot_000051")
 
 
-def test_the_index_is_readable_by_people(tmp_path):
+def test_index_is_human_readable(tmp_path):
     filled(tmp_path, 1)
     row = json.loads((tmp_path / "index.json").read_text())[0]
     assert row.keys() == {"name", "update", "sha256"}
 
 
-def test_an_index_that_also_has_ratings_and_results_is_read(tmp_path):
-    """An index from before the league held ratings."""
+def test_old_index_with_ratings_and_results_is_read(tmp_path):
+    """The index is from before the league stored ratings."""
     pool = filled(tmp_path, 1)
     rows = [row | {"rating": 1010.5, "wins": 1, "draws": 2, "losses": 3} for row in pool.rows()]
     (tmp_path / "index.json").write_text(json.dumps(rows))
     assert Pool(tmp_path, 3, shape=SHAPE).rows() == pool.rows()
 
 
-def test_a_full_disk_between_snapshot_and_index_leaves_the_pool_as_it_was(tmp_path, monkeypatch):
-    """Otherwise a snapshot without a rating would be drawn, and one that was evicted would be missing."""
+def test_full_disk_between_snapshot_and_index_keeps_pool(tmp_path, monkeypatch):
+    """Otherwise an unrated snapshot could be drawn, and an evicted one would be missing."""
     pool = filled(tmp_path, 2, capacity=2)
     before, write = pool.rows(), sparring.curriculum.pool.write_atomically
 
@@ -179,7 +179,7 @@ def test_a_full_disk_between_snapshot_and_index_leaves_the_pool_as_it_was(tmp_pa
 
 
 @pytest.mark.parametrize("content", [{}, {"weights": [1]}, {"weights": {"w": 1}}])
-def test_a_snapshot_without_weights_is_named(tmp_path, content):
+def test_snapshot_without_weights_is_named(tmp_path, content):
     pool = filled(tmp_path, 1)
     data = pack({"shape": SHAPE} | content)
     pool.path("snapshot_000050").write_bytes(data)

@@ -1,4 +1,4 @@
-"""Schedules as tables: what each run trains against, and when, looked up update by update; ranges of physics."""
+"""Curriculum schedules as tables: opponents and physics of every run, update by update."""
 
 import functools
 import itertools
@@ -82,7 +82,7 @@ def stages(*starts_and_bots):
 
 
 @pytest.mark.parametrize("run", TABLES)
-def test_a_run_follows_its_table(run):
+def test_run_follows_its_table(run):
     plan = plans_of(run)
     assert len(plan) == TOTALS[run]
     ends = [row[0] for row in TABLES[run][1:]] + [TOTALS[run]]
@@ -94,7 +94,7 @@ def test_a_run_follows_its_table(run):
         assert plan[start].scripted_share == pytest.approx(scripted)
 
 
-def test_the_demo_ends_against_all_five_bots_in_the_default_physics():
+def test_demo_ends_against_all_five_bots_in_default_physics():
     plan = plans_of("quickstart")
     assert set(plan[-1].current) == set(BOTS)
     shares = [step.scripted_share for step in plan]  # the rest are its own snapshots
@@ -110,7 +110,7 @@ def test_the_demo_ends_against_all_five_bots_in_the_default_physics():
 
 
 @pytest.mark.parametrize("run", SIZES)
-def test_a_run_has_its_sizes(run):
+def test_run_has_its_sizes(run):
     config = load([f"+run={run}"])
     env, ppo, network = config.env, config.ppo, config.network
     sizes = (env.num_envs, ppo.rollout_steps, env.action_repeat, ppo.gamma, ppo.entropy_coefficient)
@@ -129,7 +129,7 @@ def test_a_run_has_its_sizes(run):
         ("unified_dr_cpu", [("selfplay", 0.25, 0.25), ("finish", 0.25, 1.0)]),
     ],
 )
-def test_the_share_of_the_bots_ramps_and_goes_on_from_there(run, ramps):
+def test_bot_share_ramps_and_stays(run, ramps):
     plan = plans_of(run)
     for phase, first, last in ramps:
         ramp = [step.scripted_share for step in plan if step.phase == phase]
@@ -139,20 +139,20 @@ def test_the_share_of_the_bots_ramps_and_goes_on_from_there(run, ramps):
 
 
 @pytest.mark.parametrize(("run", "updates"), [("local_curriculum", 450), ("mean_knight_production", 563)])
-def test_a_snapshot_and_a_log_std_reset_where_brawler_joins(run, updates):
+def test_snapshot_and_log_std_reset_where_brawler_joins(run, updates):
     events = {step.update: step.events for step in plans_of(run) if step.events}
     assert events == {updates: (EventConfig(at=updates, snapshot="pre_brawler", log_std=-1.0),)}
 
 
 @pytest.mark.parametrize(("run", "update"), [("unified_dr_gpu_v1", 600), ("unified_dr_gpu_v3", 700)])
-def test_log_std_is_reset_once_as_the_transition_begins(run, update):
+def test_log_std_resets_once_at_transition_start(run, update):
     assert {step.update: step.events for step in plans_of(run) if step.events} == {
         update: (EventConfig(at=0, log_std=-1.0),)
     }
 
 
 @pytest.mark.parametrize("run", [*TABLES, "quickstart", "unified_dr_cpu", "curriculum_floor"])
-def test_every_bot_once_met_keeps_the_floor(run):
+def test_every_met_bot_keeps_floor(run):
     met = set()
     for step in plans_of(run):
         assert met <= set(step.bots)
@@ -162,7 +162,7 @@ def test_every_bot_once_met_keeps_the_floor(run):
         assert sum(step.bots.values()) == pytest.approx(1.0)
 
 
-def test_the_run_without_a_floor_differs_in_that_alone():
+def test_run_without_floor_differs_only_in_floor():
     with_floor, without = load(["+run=curriculum_floor"]), load(["+run=curriculum_no_floor"])
     last = plans(without.phases)[-1]
     assert last.bots == {DO_NOTHING: 0.0, DOGFIGHTER: 0.0, CHASER: 0.0, ACE: 0.0, BRAWLER: 1.0}
@@ -171,7 +171,7 @@ def test_the_run_without_a_floor_differs_in_that_alone():
     assert with_floor == without
 
 
-def test_shares_follow_the_floor_by_hand():
+def test_shares_follow_floor_by_hand():
     plan = plans_of("unified_dr_gpu_v3")
     assert plan[0].bots == {DO_NOTHING: 1.0}
     assert plan[75].bots == pytest.approx({DO_NOTHING: 0.5, DOGFIGHTER: 0.5})
@@ -181,7 +181,7 @@ def test_shares_follow_the_floor_by_hand():
     )
 
 
-def test_widening_goes_in_equal_steps_from_the_level_before():
+def test_widening_uses_equal_steps_from_previous_level():
     levels = [
         RandomizationConfig(at=2, level="narrow", over=4, steps=2),
         RandomizationConfig(at=8, level="full", over=3, steps=3),
@@ -193,7 +193,7 @@ def test_widening_goes_in_equal_steps_from_the_level_before():
     assert [step.randomization for step in plan] == [none, none, half, half, *[narrow] * 4, *full]
 
 
-def test_a_phase_keeps_what_the_one_before_ended_with():
+def test_phase_keeps_end_values_of_previous_phase():
     first = PhaseConfig(
         name="a", updates=3, stages=stages((0, ACE), (1, CHASER)), randomization=[RandomizationConfig(level="narrow")]
     )
@@ -214,12 +214,12 @@ def test_a_phase_keeps_what_the_one_before_ended_with():
     assert list(plan[-1].bots) == [ACE, CHASER, BRAWLER]
 
 
-def test_a_phase_of_one_update_starts_where_its_ramp_starts():
+def test_phase_of_one_update_starts_at_ramp_start():
     (plan,) = plans([PhaseConfig(updates=1, stages=stages((0, ACE)), scripted_start=0.8, scripted_end=0.2)])
     assert plan.scripted_share == 0.8
 
 
-def test_adaptive_shares_use_the_measured_win_rates():
+def test_adaptive_shares_use_measured_win_rates():
     schedule = Schedule([PhaseConfig(updates=2, stages=stages((0, ACE, BRAWLER)), adaptive=1.0)])
     plan = schedule.plan(0, {ACE: 0.95, BRAWLER: 0.75})
     assert plan.bots == pytest.approx({ACE: 0.25, BRAWLER: 0.75})
@@ -229,7 +229,7 @@ win_rates = st.dictionaries(st.sampled_from(BOTS), st.floats(0, 1))
 
 
 @given(st.lists(win_rates, min_size=9, max_size=9))
-def test_plans_are_a_pure_function_of_update_and_win_rates(rates):
+def test_plans_are_pure_functions_of_update_and_win_rates(rates):
     phase = PhaseConfig(updates=9, stages=stages((0, DO_NOTHING), (4, DOGFIGHTER, CHASER)), adaptive=0.5)
     one, other = Schedule([phase]), Schedule([phase])
     forwards = [one.plan(update, rates[update]) for update in range(9)]
@@ -238,7 +238,7 @@ def test_plans_are_a_pure_function_of_update_and_win_rates(rates):
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_a_level_reached_is_that_level(level):
+def test_reached_level_is_exact(level):
     for previous in LEVELS:
         assert np.array_equal(Randomization(previous, level, 1.0).ranges(), ranges(level))
         assert np.array_equal(Randomization(level, previous, 0.0).ranges(), ranges(level))
@@ -253,7 +253,7 @@ def test_halfway_by_hand():
 
 
 @pytest.mark.parametrize("steps", [1, 3, 4, 7, 50])
-def test_every_step_contains_the_one_before_it(steps):
+def test_every_step_contains_previous_one(steps):
     fractions = [step / steps for step in range(1, steps + 1)]
     path = [Randomization()]
     path += [Randomization("none", "narrow", fraction) for fraction in fractions]
@@ -263,7 +263,7 @@ def test_every_step_contains_the_one_before_it(steps):
         assert np.all(after[:, 1] >= before[:, 1])
 
 
-def test_integer_parameters_stay_whole_and_in_order():
+def test_integer_parameters_stay_integral_and_ordered():
     for fraction in np.linspace(0, 1, 23):
         bounds = Randomization("none", "full", float(fraction)).ranges()
         integers = bounds[[PARAMETER_INDEX[name] for name in ("gun_cooldown_ticks", "bullet_lifetime_ticks", "max_hp")]]
@@ -272,7 +272,7 @@ def test_integer_parameters_stay_whole_and_in_order():
         assert bounds.dtype == np.float32
 
 
-def test_from_a_regime_the_physics_moves_as_one_point():
+def test_physics_moves_from_regime_as_one_point():
     path = [Randomization("sniper", "none", fraction).ranges() for fraction in np.linspace(0, 1, 61)]
     assert np.array_equal(path[0], ranges("sniper"))
     assert np.array_equal(path[-1], ranges("none"))

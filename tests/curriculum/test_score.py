@@ -1,4 +1,4 @@
-"""Score, decided share and the interval of the score: hand computations and measured coverage."""
+"""Score, decided share and score interval: hand calculations and measured coverage."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from scipy.stats import multinomial
 from sparring.curriculum.score import GameCounts, score_interval, wilson
 
 
-def test_a_draw_is_half_a_win_and_decides_nothing():
+def test_draw_is_half_win_and_undecided():
     games = GameCounts((3, 4, 1))
     assert (games.games, games.score, games.decided, games.win_rate) == (8, 5 / 8, 1 / 2, 3 / 8)
     assert games.figures()["interval"] == wilson(3, 8)
@@ -23,12 +23,12 @@ def test_interval_by_hand():
 
 
 @pytest.mark.parametrize("counts", [(3, 0, 7), (0, 0, 10), (10, 0, 0), (1, 0, 1)])
-def test_interval_without_draws_is_wilsons(counts):
+def test_interval_without_draws_is_wilson(counts):
     wins, _, losses = counts
     assert score_interval((losses, 0, wins)) == pytest.approx(wilson(wins, wins + losses), abs=1e-12)
 
 
-def test_interval_of_draws_alone_has_a_width_and_that_of_no_game_is_everything():
+def test_interval_of_draws_has_width_and_of_no_games_is_full():
     low, high = score_interval((0, 100, 0))
     assert low < 0.49 < 0.51 < high
     assert score_interval((0, 0, 0)) == (0.0, 1.0)
@@ -36,14 +36,14 @@ def test_interval_of_draws_alone_has_a_width_and_that_of_no_game_is_everything()
         _ = GameCounts((0, 0, 0)).score
 
 
-def test_interval_of_the_opponent_is_the_mirror_image():
+def test_opponent_interval_is_mirror_image():
     low, high = score_interval((1, 1, 1, 0, 2))
     assert score_interval((2, 0, 1, 1, 1)) == pytest.approx((1 - high, 1 - low))
 
 
 @pytest.mark.parametrize(("n", "mean", "lowest"), [(10, 0.973, 0.914), (20, 0.967, 0.925), (50, 0.959, 0.935)])
-def test_coverage_is_the_one_in_the_docstring(n, mean, lowest):
-    """Exact: the probability of every outcome of n games, for 231 distributions over win, draw and loss."""
+def test_coverage_matches_docstring(n, mean, lowest):
+    """Exact: probabilities of every outcome of n games, for 231 distributions over win, draw and loss."""
     outcomes = np.array([(lost, drawn, n - lost - drawn) for lost in range(n + 1) for drawn in range(n + 1 - lost)])
     low, high = np.array([score_interval(one) for one in outcomes.tolist()]).T
     covered = []

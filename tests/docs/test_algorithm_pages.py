@@ -1,4 +1,4 @@
-"""Pages of algorithms: options have the defaults stated, and names in equations are options."""
+"""Algorithm pages: documented defaults match, and names in equations are options."""
 
 import re
 from dataclasses import MISSING
@@ -14,7 +14,7 @@ OPTIONS = {key: field for kind in run_kinds() for key, field in declared(kind).i
 
 
 @pytest.mark.parametrize("page", ["ppo", "grpo"])
-def test_options_have_the_defaults_stated(page):
+def test_options_have_documented_defaults(page):
     rows = re.findall(r"^\| (`[\w.]+`(?:[^|]*`[\w.]+`)?[^|]*) \| ([^|]+) \|", PAGES[page], re.MULTILINE)
     stated = [
         (key, value)
@@ -31,8 +31,8 @@ def test_options_have_the_defaults_stated(page):
 
 
 @pytest.mark.parametrize("page", ["ppo", "grpo"])
-def test_names_in_the_equations_are_options(page):
-    """Such as `ppo_epsilon_low` and `value_coefficient`; other words with an underscore are quantities."""
+def test_names_in_equations_are_options(page):
+    """Such as `ppo_epsilon_low` and `value_coefficient`; other words with underscores are quantities."""
     quantities = {"pi_old", "pi_ref", "V_old", "V_near", "pi_trainer", "pi_sampler", "delta_t", "mean_t", "sum_y"}
     (equations,) = re.findall(r"```text\n(.*?)```", PAGES[page], re.DOTALL)
     words = {word for word in re.findall(r"\b[a-z]\w*_\w+", equations) if len(word) > 5} - quantities

@@ -1,4 +1,4 @@
-"""docs/grpo_traps.md and the tests agree: every mistake has a row, every row names tests that there are."""
+"""docs/grpo_traps.md matches the tests: every mistake has a row, and every row names existing tests."""
 
 import re
 from fnmatch import fnmatch
@@ -15,18 +15,18 @@ def names_of(path):
     return re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
 
 
-def test_every_mistake_has_a_row_and_tests():
+def test_every_mistake_has_row_and_tests():
     assert list(ROWS) == list(range(1, 33))
     assert all(NAMED.search(row) for row in ROWS.values())
 
 
-def test_what_a_row_names_is_there():
+def test_tests_named_in_rows_exist():
     for number, row in ROWS.items():
         for file, pattern in NAMED.findall(row):
             assert [name for name in names_of(HOME / file) if fnmatch(name, pattern)], (number, file, pattern)
 
 
-def test_every_test_with_a_number_stands_in_its_row():
+def test_every_numbered_test_is_in_its_row():
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         for name in names_of(path):
             if found := re.match(r"test_trap_(\d+)_", name):

@@ -1,4 +1,4 @@
-"""The notebooks of the documentation are files that Jupyter opens; tests/test_wheel.py runs them, from the wheel."""
+"""The documentation notebooks are valid Jupyter files; tests/test_wheel.py runs them from the wheel."""
 
 import importlib.util
 import json
@@ -19,15 +19,15 @@ def hook():
     return module
 
 
-def test_a_cell_that_fails_is_not_passed_over(hook):
+def test_failing_cell_is_reported(hook):
     cells = [{"cell_type": "code", "source": ["1 / 0"]}]
     with pytest.raises(ZeroDivisionError):
         hook.run({"cells": cells})
 
 
 @pytest.mark.parametrize("name", sorted(NOTEBOOKS))
-def test_a_notebook_has_the_format_that_jupyter_opens(name):
-    """What the schema of format 4.5 demands; files stay small, and tell nothing of the machine that made them."""
+def test_notebook_has_jupyter_format(name):
+    """The requirements of format 4.5; files stay small, and reveal nothing of the machine."""
     notebook = NOTEBOOKS[name]
     assert set(notebook) == {"cells", "metadata", "nbformat", "nbformat_minor"}
     assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
@@ -42,7 +42,7 @@ def test_a_notebook_has_the_format_that_jupyter_opens(name):
     assert str(Path.home()) not in text
 
 
-def test_the_page_of_a_notebook_has_its_cells_and_outputs(hook):
+def test_notebook_page_has_cells_and_outputs(hook):
     output = {"output_type": "stream", "name": "stdout", "text": ["1\n"]}
     picture = {"output_type": "display_data", "data": {"image/png": "aGk="}}
     cells = [

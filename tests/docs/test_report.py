@@ -1,4 +1,4 @@
-"""The report on exploitability reads recorded rows, so the files and the fields that it reads must be there."""
+"""The exploitability report reads recorded rows: the files and fields it needs exist."""
 
 import json
 import re
@@ -12,13 +12,13 @@ def rows(name):
     return [json.loads(line) for line in (ROOT / name).read_text(encoding="utf-8").splitlines() if line]
 
 
-def test_every_file_that_the_report_names_exists():
+def test_every_file_named_in_report_exists():
     named = {name.lstrip("/") for name in re.findall(r"[\w./]*docs/[\w./]+\.\w+", REPORT)}
     assert {"docs/results/exploitability.jsonl", "docs/images/exploitability.png"} <= named
     assert {name for name in named if not (ROOT / name).exists()} == set()
 
 
-def test_recorded_rows_have_the_fields_that_the_report_reads():
+def test_recorded_rows_have_fields_read_by_report():
     for row in rows("docs/results/exploitability.jsonl"):
         assert {"game", "agent", "attack", "gain", "low", "high", "moves"} <= row.keys(), row
     for row in rows("docs/results/exploitability_calibration.jsonl"):
@@ -26,6 +26,6 @@ def test_recorded_rows_have_the_fields_that_the_report_reads():
         assert len(row["curve"][-1]) == 2, row
 
 
-def test_every_game_in_the_table_has_a_name_in_the_report():
+def test_every_game_in_table_has_name_in_report():
     names = set(re.findall(r"(\w+): \"", REPORT[REPORT.index("#let names") : REPORT.index("#let game")]))
     assert {row["game"].split("(")[0] for row in rows("docs/results/exploitability.jsonl")} <= names

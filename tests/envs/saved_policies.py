@@ -1,4 +1,4 @@
-"""A folder of small untrained checkpoints that stands in for checkpoints/, and the browser that tests share."""
+"""A folder of small untrained checkpoints in place of checkpoints/, and the shared browser."""
 
 import sys
 
@@ -26,7 +26,7 @@ CONTRACT = {
 
 @pytest.fixture(scope="session", autouse=True)
 def shared_browser():
-    """End the browser that tests of pages share, if one was opened."""
+    """Close the shared browser if one was opened."""
     yield
     if module := sys.modules.get("tests.eval.browser.browser"):
         module.close_shared()
@@ -34,7 +34,7 @@ def shared_browser():
 
 @pytest.fixture
 def long_steps(monkeypatch):
-    """Policies that act once a second, so that whole matches take a twelfth of the steps."""
+    """Let policies act once per second, so matches take a twelfth of the steps."""
     monkeypatch.setitem(CONTRACT, "action_repeat", 120)
 
 
@@ -49,7 +49,7 @@ def checkpoints(tmp_path, monkeypatch):
 
 @pytest.fixture
 def make_checkpoint(checkpoints):
-    """Save an untrained policy under `name` and return its path; its actions are far from zero."""
+    """Save an untrained policy as `name` and return its path; its actions are far from zero."""
 
     def make(name="pupil/final.pt", *, hidden=8, blocks=0, memory="none", seed=1, gain=100.0, **contract):
         agreed = CONTRACT | contract

@@ -66,7 +66,7 @@ cases = pytest.mark.parametrize(("game", "variant"), CASES, ids=lambda value: st
 
 
 def play(env, actions, seed=11):
-    """Everything an environment returned, byte for byte."""
+    """Return everything an environment returned, byte for byte."""
     seen = [pickle.dumps(env.reset(seed=seed))]
     for action in actions:
         obs, reward, terminated, truncated, info = env.step(action)
@@ -82,12 +82,12 @@ def some_actions(space, count, seed=5):
 
 
 def legal_actions(env, obs):
-    """An action for every agent, by its mask where it has one."""
+    """Return an action for every agent, by its mask if it has one."""
     masks = {agent: obs[agent].get("action_mask") if isinstance(obs[agent], dict) else None for agent in env.agents}
     return {agent: env.action_space(agent).sample(masks[agent]) for agent in env.agents}
 
 
-def test_there_are_games_and_each_has_its_entries():
+def test_every_game_has_conformance_entries():
     assert GAMES
     assert set(GAMES) == set(VARIANTS) == set(ENDINGS)
     assert set(GAMES) <= set(PARALLEL)
@@ -131,7 +131,7 @@ def test_whole_matches_stay_finite_and_within_bounds(game, variant):
 
 
 @games
-def test_observations_of_the_single_env_are_not_overwritten(game):
+def test_single_env_observations_are_not_overwritten(game):
     env = gym.make(game)
     kept = [env.reset(seed=1)[0]]
     copies = [kept[0].copy()]
@@ -144,7 +144,7 @@ def test_observations_of_the_single_env_are_not_overwritten(game):
 
 
 @games
-def test_arrays_of_the_vector_env_are_not_overwritten(game):
+def test_vector_env_arrays_are_not_overwritten(game):
     env = gym.make_vec(game, num_envs=3)
     env.reset(seed=1)
     actions = some_actions(env.action_space, 2)
@@ -156,7 +156,7 @@ def test_arrays_of_the_vector_env_are_not_overwritten(game):
 
 
 @games
-def test_a_time_out_is_truncated_and_a_death_is_terminated(game):
+def test_time_out_is_truncated_and_death_is_terminated(game):
     for ending, expected in {"time-out": (False, True), "death": (True, False)}.items():
         arguments, action, most = ENDINGS[game][ending]
         env = gym.make(game, **arguments)
@@ -170,7 +170,7 @@ def test_a_time_out_is_truncated_and_a_death_is_terminated(game):
 
 
 @games
-def test_reset_with_a_seed_repeats_and_without_goes_on(game):
+def test_seeded_reset_repeats_and_unseeded_continues(game):
     env, other = gym.make(game), gym.make(game)
     first, _ = env.reset(seed=9)
     second, _ = env.reset()
@@ -183,7 +183,7 @@ def test_reset_with_a_seed_repeats_and_without_goes_on(game):
 
 
 @games
-def test_vector_env_goes_on_after_the_end_of_a_match(game):
+def test_vector_env_continues_after_match_end(game):
     arguments, action, most = ENDINGS[game]["time-out"]
     env = gym.make_vec(game, num_envs=2, **arguments)
     assert env.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
@@ -203,7 +203,7 @@ def test_vector_env_goes_on_after_the_end_of_a_match(game):
 
 
 @games
-def test_corners_of_the_action_space_are_accepted(game):
+def test_corners_of_action_space_are_accepted(game):
     env = gym.make(game)
     env.reset(seed=1)
     for action in (env.action_space.low, env.action_space.high):
@@ -213,7 +213,7 @@ def test_corners_of_the_action_space_are_accepted(game):
 
 
 @parallel_games
-def test_global_random_generators_are_left_alone(game):
+def test_global_random_generators_are_unchanged(game):
     def state():
         numpy_state = np.random.get_state()  # noqa: NPY002 - the global generator is what must not move
         return pickle.dumps((random.getstate(), numpy_state, torch.get_rng_state().tolist()))
@@ -229,14 +229,14 @@ def test_global_random_generators_are_left_alone(game):
 
 
 @cases
-def test_gymnasium_accepts_it(game, variant):
+def test_gymnasium_checker_passes(game, variant):
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         check_env(gym.make(game, **variant).unwrapped)
 
 
 @parallel_games
-def test_pettingzoo_accepts_it(game):
+def test_pettingzoo_api_test_passes(game):
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         for advice in NOT_FOLLOWED.get(game, ()):
@@ -264,7 +264,7 @@ def test_open_seats_repeat_bit_for_bit(game):
 
 
 @parallel_games
-def test_open_seats_see_what_is_within_bounds_and_theirs_to_keep(game):
+def test_open_seat_observations_are_bounded_and_not_overwritten(game):
     env = PARALLEL[game]()
     obs, _ = env.reset(seed=7)
     kept = []

@@ -1,4 +1,4 @@
-"""Copies of every registered interface, new, reset or in a match, continue like the original and apart from it."""
+"""Copies of every registered interface continue identically and independently."""
 
 import copy
 import pickle
@@ -34,7 +34,7 @@ COPIES = {"deepcopy": copy.deepcopy, "pickle": lambda env: pickle.loads(pickle.d
 
 
 class Counts:
-    """An opponent with a memory: its turn depends on how often it was asked."""
+    """An opponent with memory: its turn depends on the number of calls."""
 
     def __init__(self):
         self.asked = 0
@@ -118,7 +118,7 @@ def native():
 
 
 def learner():
-    """Matches against a bot and a snapshot whose actions are drawn, seen through the mirror."""
+    """Return mirrored matches against a bot and a sampling snapshot."""
     batch = DogfightBatch(8, action_repeat=40, seed=3)
     shape = shape_for(batch.contract, NetworkConfig(hidden=16))
     mirror = Mirror("classic", batch.obs_dim)
@@ -199,7 +199,7 @@ REGISTERED = {
 }
 
 
-def test_every_registered_interface_has_a_case():
+def test_every_registered_interface_has_case():
     found = [
         f"{game.id} {kind}"
         for game in games()
@@ -228,8 +228,8 @@ def start(case, env):
         if moves is not None or case not in SELF_STARTED
     ],
 )
-def test_a_copy_continues_like_the_original_and_apart_from_it(case, moves, way):
-    """`moves` were played before the copy; None: the environment is new, and was not reset."""
+def test_copy_continues_identically_and_independently(case, moves, way):
+    """`moves` were played before copying; None means new and not reset."""
     make, play = CASES[case]
     env = make()
     draw = np.random.default_rng(1)
@@ -255,13 +255,13 @@ def test_a_copy_continues_like_the_original_and_apart_from_it(case, moves, way):
     twin.close()
 
 
-def test_a_copy_of_a_game_that_does_not_repeat_is_refused():
+def test_copy_of_non_reproducible_game_is_rejected():
     batch = make_batch("pettingzoo", "tests.envs.imported.games:Faulty", {"fault": "unrepeatable"}, 2, 5)
     with pytest.raises(InputError, match=r"2 of 2 matches do not repeat .*cannot be copied"):
         copy.deepcopy(batch)
 
 
-def test_an_opponent_that_cannot_be_pickled_says_so_and_cloudpickle_copies_it():
+def test_unpicklable_opponent_is_copied_by_cloudpickle_only():
     env = gym.make("sparring/Dogfight-v1", opponent=lambda obs: np.zeros((len(obs), 3)))
     with pytest.raises((pickle.PicklingError, AttributeError), match="lambda"):
         pickle.dumps(env)

@@ -1,4 +1,4 @@
-"""Every scripted player of a kernel's table has a branch of its own there; otherwise the game does not load."""
+"""Every scripted player in a kernel's table has its own branch; otherwise the game does not load."""
 
 import subprocess
 import sys
@@ -34,7 +34,7 @@ def the_third(bot: int, other: int) -> bool:
     return bot == THIRD and other == FIRST
 
 
-def test_a_bot_that_only_an_else_or_an_order_plays_is_refused():
+def test_bot_without_own_branch_is_rejected():
     with pytest.raises(ConfigError, match=r"bots=c: no branch in .*test_kernel_bots\.last_is_else; add one"):
         check_branches(("a", "b", "c"), last_is_else)
     with pytest.raises(ConfigError, match="bots=b, c: no branch"):
@@ -72,8 +72,8 @@ for _ in TABLES:
 """Load every game with one more name in its table, in processes forked from one that has loaded torch and Warp."""
 
 
-def test_a_name_without_a_branch_keeps_a_game_from_loading():
-    """Second, last but one or last in the table: without the check it flies as another bot or sits still."""
+def test_name_without_branch_prevents_game_from_loading():
+    """Second, last but one or last in the table: unchecked, it flies as another bot or idles."""
     script = f"TABLES = {TABLES}\n{DRIFTER}"
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr

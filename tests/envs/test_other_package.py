@@ -1,4 +1,4 @@
-"""A game of another distribution, docs/examples/hill: found, trained and evaluated by the program."""
+"""A game of another distribution, docs/examples/hill: found, trained and evaluated."""
 
 import json
 import os
@@ -28,7 +28,7 @@ assert main(["eval", "--env", "hill", "--ckpt", "bot:climber", "--games", "3"]) 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """A folder with the package as pip installs it, without a network."""
+    """Return a folder with the package as installed by pip, without network."""
     folder = tmp_path_factory.mktemp("site")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
     environment = os.environ | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"}
@@ -36,7 +36,7 @@ def installed(tmp_path_factory):
     return folder
 
 
-def test_a_game_in_kernels_of_another_distribution_is_trained_resumed_and_evaluated(installed, tmp_path):
+def test_game_of_other_distribution_trains_resumes_and_evaluates(installed, tmp_path):
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(installed), str(ROOT)])}
     command = [sys.executable, "-c", USE, str(tmp_path)]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Observations and actions of every kind of space, held against Gymnasium's own flattening."""
+"""Observations and actions of every kind of space, against Gymnasium's own flattening."""
 
 import gymnasium
 import numpy as np
@@ -39,7 +39,7 @@ ACTIONS = (
 
 
 class Sampled(gymnasium.Env):
-    """Observes random members of a space, which it keeps; episodes of three steps; the reward sums the action."""
+    """Observe recorded random members of a space; episodes of three steps; the reward sums the action."""
 
     def __init__(self, observation, action=None):
         self.observation_space, self.action_space = observation, action or Discrete(2)
@@ -64,7 +64,7 @@ class Sampled(gymnasium.Env):
 
 @pytest.fixture
 def registered():
-    """Register the environment with these spaces under `ID`."""
+    """Register the environment with these spaces as `ID`."""
 
     def register(observation, action=None):
         gymnasium.register(ID, lambda: Sampled(observation, action), disable_env_checker=True, order_enforce=False)
@@ -79,7 +79,7 @@ def make(copies=1):
 
 
 @pytest.mark.parametrize("space", OBSERVATIONS, ids=str)
-def test_observations_are_what_gymnasium_flattens(registered, space):
+def test_observations_match_gymnasium_flatten(registered, space):
     registered(space)
     envs = make()
     seen = envs.envs.envs[0].unwrapped.seen
@@ -97,7 +97,7 @@ def test_observations_are_what_gymnasium_flattens(registered, space):
     assert envs.contract["obs_dim"] == len(expected[0])
 
 
-def test_a_place_on_the_lake_is_one_column():
+def test_discrete_observation_is_one_hot():
     config = GymnasiumRunConfig(env=GymnasiumEnvConfig(id="FrozenLake-v1", num_envs=2))
     envs = GymnasiumEnvs(config, torch.device("cpu"), seed=1)
     for _ in range(20):
@@ -106,7 +106,7 @@ def test_a_place_on_the_lake_is_one_column():
         envs.step(torch.randint(4, (2, 1)).float())
 
 
-def test_bytes_are_scaled_from_their_bounds(registered):
+def test_bytes_are_scaled_from_bounds(registered):
     pixels = Box(np.array([0, 10], np.uint8), np.array([255, 30], np.uint8), dtype=np.uint8)
     registered(Dict(bytes=pixels, wide=Box(-100.0, 100.0, (1,))))
     envs = make()
@@ -124,13 +124,13 @@ def test_bytes_are_scaled_from_their_bounds(registered):
         (Tuple((Sequence(Discrete(2)),)), r"observes Sequence\("),
     ],
 )
-def test_what_a_network_cannot_take_is_refused(registered, space, words):
+def test_unsupported_spaces_are_rejected(registered, space, words):
     registered(space)
     with pytest.raises(ConfigError, match=words):
         make()
 
 
-def test_small_views_are_flattened_and_unsupported_actions_are_refused(registered):
+def test_small_images_are_flattened_and_bad_actions_rejected(registered):
     registered(Box(0, 255, (7, 7, 3), np.uint8))
     assert make().contract["obs_dim"] == 147
     del gymnasium.registry[ID]
@@ -140,7 +140,7 @@ def test_small_views_are_flattened_and_unsupported_actions_are_refused(registere
 
 
 @pytest.mark.parametrize("space", ACTIONS, ids=str)
-def test_sampled_actions_are_members_of_the_space_and_all_of_them_occur(registered, space):
+def test_sampled_actions_cover_space(registered, space):
     registered(Discrete(2), space)
     envs = make(3)
     network = build_network(shape_for(envs.contract, NetworkConfig(hidden=8)), seed=1)
@@ -167,7 +167,7 @@ ACTED = [
 
 
 @pytest.mark.parametrize(("space", "given", "expected"), ACTED)
-def test_numbers_are_scaled_to_bounds_that_do_not_suit_a_new_network(space, given, expected):
+def test_actions_are_scaled_to_unusual_bounds(space, given, expected):
     """[-1, 1] to the bounds: 0 + 1.4 / 2 * 1000 = 700. Bounds like -2..2 and open ones clip."""
     (taken,) = to_actions(space, np.array([given], np.float32), scale=True)
     np.testing.assert_allclose(taken, expected)
@@ -175,13 +175,13 @@ def test_numbers_are_scaled_to_bounds_that_do_not_suit_a_new_network(space, give
     assert bool(to_scale(space).any()) == (space.shape != (1,) or space.dtype == np.uint8)
 
 
-def test_without_scaling_numbers_are_clipped_and_integers_rounded():
+def test_without_scaling_actions_are_clipped_and_integers_rounded():
     assert to_actions(WIDE, np.array([[3.5, 9.0, 0.0, -1.0]]), scale=False).tolist() == [[3.5, 2.0, 5.0, 0.0]]
     (taken,) = to_actions(Box(0, 10, (3,), np.int64), np.array([[3.7, 0.126, 99.0]]), scale=False)
     assert (taken.tolist(), taken.dtype) == ([4, 0, 10], np.int64)
 
 
-def test_a_policy_keeps_the_scaling_it_was_trained_with(registered, tmp_path):
+def test_policy_keeps_scaling_of_its_training(registered, tmp_path):
     registered(Discrete(2), Box(0, 1000, (1,), np.float32))
     scaled = load_checkpoint(train(small(tmp_path, f"env.id={ID}", "max_updates=1")))
     options = ("env.scale_actions=false", "name=clipped")
@@ -199,7 +199,7 @@ def test_a_policy_keeps_the_scaling_it_was_trained_with(registered, tmp_path):
         train(small(tmp_path, f"env.id={ID}", "max_updates=1", "name=d", f"init_from={clipped.path}"))
 
 
-def test_a_continued_run_of_an_earlier_version_still_clips(registered):
+def test_resumed_run_of_earlier_version_still_clips(registered):
     registered(Discrete(2), Box(0, 1000, (1,), np.float32))
     config = GymnasiumRunConfig(env=GymnasiumEnvConfig(id=ID, num_envs=1))
     task = GymnasiumTask(config, torch.device("cpu"), seeds={"env": 1})
@@ -212,7 +212,7 @@ def test_a_continued_run_of_an_earlier_version_still_clips(registered):
     assert "a new run with env.scale_actions=true scales them" in task.env.notes[0]
 
 
-def test_several_choices_have_the_joint_density_of_independent_ones():
+def test_multi_discrete_density_is_product_of_choices():
     network = ActorCritic(4, 0, 0, NetworkConfig(hidden=8), categorical=[2, 5, 3], seed=3)
     with torch.no_grad():
         network.actor[-1].weight.mul_(100.0)
@@ -237,7 +237,7 @@ def small(tmp_path, *options):
     return load(["env=gymnasium", *place, *size, *options])
 
 
-def test_it_trains_to_choose_and_its_policy_is_evaluated(registered, tmp_path):
+def test_multi_discrete_training_learns_and_is_evaluated(registered, tmp_path):
     """The reward is the sum of both choices, 1 + 2 at most, in each of three steps."""
     registered(Dict(place=Discrete(2), other=MultiBinary(1)), MultiDiscrete([2, 3]))
     final = train(small(tmp_path, f"env.id={ID}", "max_updates=1"))
@@ -248,8 +248,8 @@ def test_it_trains_to_choose_and_its_policy_is_evaluated(registered, tmp_path):
     assert (episodes.play(checkpoint, 4, 1)[:, 0] == 9.0).all()
 
 
-def test_a_policy_of_the_equal_columns_is_refused(tmp_path):
-    """Until version 2 the policy saw the number of its place in every column."""
+def test_policy_of_older_observation_version_is_rejected(tmp_path):
+    """Before version 2 the policy saw its place's number in every column."""
     final = train(small(tmp_path, "env.id=FrozenLake-v1", "max_updates=1"))
     checkpoint = load_checkpoint(final)
     assert checkpoint.contract["version"] == 2

@@ -23,7 +23,7 @@ STRAIGHT = np.array([0, 0.5, -1], dtype=np.float32)
 
 @pytest.fixture
 def paces(monkeypatch):
-    """The frames per second that windows wait for, without the waiting."""
+    """Record the frame rates that windows request, without waiting."""
     asked = []
 
     class HurriedClock:
@@ -42,7 +42,7 @@ def shown():
 @pytest.mark.parametrize(
     ("rules", "action_repeat", "fps", "pictures"), [("classic", 10, 60, 5), ("challenge", 5, 72, 3)]
 )
-def test_a_window_shows_every_step_in_real_time(rules, action_repeat, fps, pictures, paces):
+def test_window_shows_every_step_in_real_time(rules, action_repeat, fps, pictures, paces):
     with closing(gym.make(ID, render_mode="human", rules=rules, action_repeat=action_repeat, opponent="ace")) as env:
         env.reset(seed=3)
         assert (env.metadata["render_fps"], paces) == (fps, [fps])
@@ -60,11 +60,11 @@ def test_a_window_shows_every_step_in_real_time(rules, action_repeat, fps, pictu
     assert not pygame.display.get_init()
 
 
-def test_the_rate_of_pictures_is_that_of_the_match():
+def test_frame_rate_matches_match():
     assert [human_fps(ticks) for ticks in (1, 2, 4, 10, 120)] == [120, 60, 60, 60, 60]
 
 
-def test_a_closed_window_ends_the_drawing_only(paces):
+def test_closed_window_ends_drawing_only(paces):
     with closing(gym.make(ID, render_mode="human")) as env:
         env.reset(seed=1)
         pygame.event.post(pygame.event.Event(pygame.QUIT))
@@ -78,13 +78,13 @@ def test_a_closed_window_ends_the_drawing_only(paces):
         env.close()
 
 
-def test_gymnasiums_checker_passes(paces):
+def test_gymnasium_checker_passes(paces):
     with closing(gym.make(ID, render_mode="human")) as env:
         check_env(env.unwrapped)
     assert paces
 
 
-def test_both_games_of_several_agents_open_windows(paces):
+def test_both_multi_agent_games_open_windows(paces):
     with closing(dogfight(render_mode="human")) as env:
         env.reset(seed=1)
         env.step(dict.fromkeys(env.agents, STRAIGHT))
@@ -103,7 +103,7 @@ def test_both_games_of_several_agents_open_windows(paces):
         assert env.render() is None
 
 
-def test_without_pygame_one_line_says_what_to_install(monkeypatch):
+def test_missing_pygame_prints_install_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "pygame", None)
     for make in (lambda: gym.make(ID, render_mode="human"), lambda: diplomacy(render_mode="human")):
         with pytest.raises(DependencyNotInstalled) as raised:
@@ -111,7 +111,7 @@ def test_without_pygame_one_line_says_what_to_install(monkeypatch):
         assert str(raised.value) == 'render_mode="human" needs pygame: `sparring install human`'
 
 
-def test_without_a_screen_one_line_says_what_to_do(monkeypatch):
+def test_missing_screen_gives_one_line_advice(monkeypatch):
     monkeypatch.setenv("SDL_VIDEODRIVER", "none_such")
     with (
         closing(gym.make(ID, render_mode="human")) as env,
@@ -120,6 +120,6 @@ def test_without_a_screen_one_line_says_what_to_do(monkeypatch):
         env.reset(seed=1)
 
 
-def test_many_matches_at_once_have_no_window():
+def test_batch_of_matches_has_no_window():
     with pytest.raises(ValueError, match="unknown render_mode 'human'"):
         gym.make_vec(ID, num_envs=2, render_mode="human")

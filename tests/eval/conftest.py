@@ -1,3 +1,3 @@
-"""Tests of evaluations and of games have stored policies and a browser."""
+"""Stored policies and a browser for tests of evaluations and games."""
 
 from tests.envs.saved_policies import checkpoints, long_steps, make_checkpoint, shared_browser  # noqa: F401

@@ -1,4 +1,4 @@
-"""`sparring.load`, `evaluate` and `record` do what the command lines do, with the same numbers."""
+"""`sparring.load`, `evaluate` and `record` match the command lines."""
 
 import json
 from pathlib import Path
@@ -28,7 +28,7 @@ RELEASED = "released/dogfight_bots_only"
 
 @pytest.fixture(scope="module")
 def observations():
-    """What the released policy observed in a match of the evaluation, and its actions there [T, 59] and [T, 3]."""
+    """Return the released policy's observations [T, 59] and actions [T, 3] in an evaluation match."""
     entrant = load_policy(sparring.load(RELEASED).path, "cpu")
     step, seen, done = entrant.contestant.step, [], []
 
@@ -42,7 +42,7 @@ def observations():
     return seen, done
 
 
-def test_predict_agrees_with_the_actions_of_the_evaluation(observations):
+def test_predict_matches_evaluation_actions(observations):
     policy = sparring.load(RELEASED)
     low, high = policy.action_space.low, policy.action_space.high
     for obs, actions in zip(*observations, strict=True):
@@ -57,7 +57,7 @@ def test_predict_agrees_with_the_actions_of_the_evaluation(observations):
     assert len(observations[0]) > 50
 
 
-def test_a_policy_plays_the_environment():
+def test_policy_plays_environment():
     policy, env = sparring.load(RELEASED), gymnasium.make("sparring/Dogfight-v1", opponent="do_nothing")
     assert policy.observation_space == env.observation_space
     assert policy.action_space == env.action_space
@@ -71,7 +71,7 @@ def test_a_policy_plays_the_environment():
     assert wins == 3
 
 
-def test_the_state_of_a_recurrent_policy_goes_from_call_to_call(make_checkpoint):
+def test_recurrent_state_is_passed_between_calls(make_checkpoint):
     policy = sparring.load(make_checkpoint(memory="lstm", observe_physics=False, obs_dim=46))
     first, second = np.random.default_rng(0).uniform(-1, 1, (2, 4, 46))
     taken, state = policy.predict(first)
@@ -92,7 +92,7 @@ def test_the_state_of_a_recurrent_policy_goes_from_call_to_call(make_checkpoint)
         policy.act(torch.zeros(1, 46))
 
 
-def test_sampled_actions_differ_and_repeat_from_a_seed(observations):
+def test_sampled_actions_vary_and_repeat_by_seed(observations):
     policy, obs = sparring.load(RELEASED), observations[0][0].numpy()
     policy.seed(3)
     first, second = (policy.predict(obs, deterministic=False)[0] for _ in range(2))
@@ -102,7 +102,7 @@ def test_sampled_actions_differ_and_repeat_from_a_seed(observations):
     assert np.array_equal(policy.predict(obs)[0], policy.predict(obs)[0])
 
 
-def test_stable_baselines_evaluates_it():
+def test_sb3_evaluates_policy():
     from stable_baselines3.common.evaluation import evaluate_policy
 
     env = gymnasium.make("sparring/Dogfight-v1", opponent="do_nothing")
@@ -111,7 +111,7 @@ def test_stable_baselines_evaluates_it():
 
 
 @pytest.mark.parametrize("wrong", [np.zeros(58), np.zeros((2, 3, 59)), "text", {"observation": np.zeros(59)}, 1.0])
-def test_a_wrong_observation_is_one_line(wrong):
+def test_wrong_observation_gives_one_line_error(wrong):
     with pytest.raises(PolicyError, match=r"dogfight_bots_only: the observation has .*; sparring/Dogfight-v1 has Box"):
         sparring.load(RELEASED).predict(wrong)
 
@@ -124,21 +124,21 @@ def test_a_wrong_observation_is_one_line(wrong):
         ("tiny", "tiny: is a bot or a language model"),
     ],
 )
-def test_what_does_not_observe_is_not_loaded(name, words):
+def test_players_without_observations_are_not_loaded(name, words):
     with pytest.raises(InputError, match=words):
         sparring.load(name)
 
 
 @pytest.fixture(scope="module")
 def cart(tmp_path_factory):
-    """A run on CartPole, whose observations are normalized."""
+    """Train a run on CartPole with normalized observations."""
     options = {"env.num_envs": 2, "env.normalize_obs": True, "ppo.rollout_steps": 64, "max_updates": 2}
     options |= {"checkpoint_dir": str(tmp_path_factory.mktemp("cart")), "logger.progress": False, "device": "cpu"}
     options |= {"ppo.minibatch_size": 64, "threads": 1}
     return sparring.train("gymnasium", options)
 
 
-def test_a_policy_of_gymnasium_sees_normalized_observations(cart):
+def test_gymnasium_policy_receives_normalized_observations(cart):
     from sparring.agents.policies.checkpoint import load_checkpoint
     from sparring.envs.imported.evaluation.episodes import make_envs
 
@@ -153,7 +153,7 @@ def test_a_policy_of_gymnasium_sees_normalized_observations(cart):
         raw = envs.envs.step(taken)[0]
 
 
-def test_a_policy_of_diplomacy_orders_as_in_its_evaluation(tmp_path):
+def test_diplomacy_policy_orders_as_in_evaluation(tmp_path):
     options = {"env.num_envs": 7, "ppo.rollout_steps": 2, "ppo.minibatch_size": 14, "max_updates": 1, "threads": 1}
     options |= {"checkpoint_dir": str(tmp_path), "logger.progress": False, "device": "cpu", "env.last_year": 1902}
     policy = sparring.load(sparring.train("diplomacy_ppo", options))
@@ -187,7 +187,7 @@ def same_but_command(first, second):
          ["--opponents", "ace", "--games", "2", "--sprt", "elo1=500", "--max-games", "4"]),
     ],
 )  # fmt: skip
-def test_evaluate_gives_the_numbers_of_the_command_line(options, words, make_checkpoint, tmp_path, capsys):
+def test_evaluate_matches_command_line_numbers(options, words, make_checkpoint, tmp_path, capsys):
     make_checkpoint()
     evaluation = sparring.evaluate("pupil", threads=1, **options)
     assert capsys.readouterr() == ("", "")
@@ -199,7 +199,7 @@ def test_evaluate_gives_the_numbers_of_the_command_line(options, words, make_che
     assert evaluation.markdown.splitlines()[0] in capsys.readouterr().out
 
 
-def test_its_command_is_understood_by_the_command_line(tmp_path):
+def test_returned_command_is_accepted_by_command_line(tmp_path):
     import shlex
 
     evaluation = sparring.evaluate("bot:ace", opponents="chaser", games=2, threads=1, require=["mean>=0", "worst>=0"])
@@ -210,7 +210,7 @@ def test_its_command_is_understood_by_the_command_line(tmp_path):
 
 
 @pytest.mark.parametrize("folder", ["run,one", "a=b", "-run", "2_0"])
-def test_a_path_in_a_call_is_never_split_and_never_an_option(make_checkpoint, tmp_path, monkeypatch, folder):
+def test_path_argument_is_never_split_or_read_as_option(make_checkpoint, tmp_path, monkeypatch, folder):
     path = make_checkpoint(f"{folder}/final.pt").relative_to(tmp_path)
     monkeypatch.chdir(tmp_path)
     data = sparring.evaluate(path, opponents=[path, "ace"], games=2, threads=1, device="cpu").data
@@ -223,7 +223,7 @@ def test_a_path_in_a_call_is_never_split_and_never_an_option(make_checkpoint, tm
     assert read_settings([("endpoint.model", "2_0")])["endpoint"]["model"] == "2_0"
 
 
-def test_what_fails_is_returned_and_nothing_is_written_unless_asked(make_checkpoint, tmp_path):
+def test_failures_are_returned_and_files_written_only_on_request(make_checkpoint, tmp_path):
     path = make_checkpoint()
     options = {"opponents": "brawler", "games": 2, "threads": 1, "require": "brawler>=1"}
     evaluation = sparring.evaluate(sparring.load(path), **options)
@@ -234,7 +234,7 @@ def test_what_fails_is_returned_and_nothing_is_written_unless_asked(make_checkpo
     assert {one.name for one in (tmp_path / "there").iterdir()} == {"eval.json", "eval.md"}
 
 
-def test_episodes_and_a_game_of_seven(cart):
+def test_episodes_and_seven_player_game(cart):
     evaluation = sparring.evaluate(cart, episodes=4, threads=1)
     assert evaluation.data["return"]["least"] >= 1
     evaluation = sparring.evaluate(
@@ -252,8 +252,8 @@ def test_episodes_and_a_game_of_seven(cart):
         ("diplomacy", "dumbbot", "random", {"games": 7, "last_year": 1902}),
     ],
 )
-def test_records_have_the_same_keys_in_all_games(env, one, six, options):
-    """Counts that add up, and the interval of SciPy; the unit is a pair of games in the dogfight."""
+def test_records_have_same_keys_in_all_games(env, one, six, options):
+    """Counts add up, and intervals equal SciPy's; the unit is a pair of games in the dogfight."""
     (record,) = sparring.evaluate(f"bot:{one}", env=env, opponents=six, device="cpu", threads=1, **options).data[
         "records"
     ]
@@ -273,12 +273,12 @@ def test_records_have_the_same_keys_in_all_games(env, one, six, options):
         ({"opponents": "aces"}, "did you mean 'ace'"),
     ],
 )
-def test_bad_options_are_those_of_the_command_line(options, words):
+def test_bad_options_match_command_line_errors(options, words):
     with pytest.raises(InputError, match=words):
         sparring.evaluate(RELEASED, **options)
 
 
-def test_replays_are_recorded_by_suffix(cart, tmp_path):
+def test_replay_format_follows_suffix(cart, tmp_path):
     path = sparring.record(RELEASED, tmp_path / "match.html", opponents="ace", threads=1, seed=3)
     assert path.read_text().startswith("<!doctype html>")
     assert "ace" in path.read_text()
@@ -303,7 +303,7 @@ GAMES = {
 
 @pytest.mark.parametrize("game", GAMES)
 def test_every_game_reports_score_and_decided_share(game):
-    """Drawn games: of two players that only flee or move at random, none wins in so short a time."""
+    """The games are drawn: fleeing or random players do not win in so short a time."""
     player, opponent, options = GAMES[game]
     asked = ["score>=0.05", f"win:{opponent}>=0", f"decided:{opponent}>=0.9", "score:worst>=0.9", f"{opponent}>=1"]
     quick = {"device": "cpu", "threads": 1} if game != "chess" else {}

@@ -1,4 +1,4 @@
-"""The commands of `eval/` as functions of `sparring`: the data, files and errors of the command lines."""
+"""The commands of `eval/` as functions of `sparring`: same data, files and errors."""
 
 import inspect
 import json
@@ -29,7 +29,7 @@ class Idle:
         return np.zeros((len(obs), 3))
 
 
-def test_a_python_object_is_exploited(tmp_path, capsys):
+def test_python_object_is_exploited(tmp_path, capsys):
     options = {"steps": 100, "seeds": 1, "start": "cold", "games": 2, "device": "cpu", "threads": 1}
     report = sparring.exploit(Idle, TINY | {"seed": 1}, out=tmp_path / "idle", **options)
     assert capsys.readouterr().out == ""
@@ -44,7 +44,7 @@ def test_a_python_object_is_exploited(tmp_path, capsys):
         sparring.exploit("bot:ace", start="warm")
 
 
-def test_a_payoff_matrix_is_that_of_the_command(make_checkpoint, tmp_path):
+def test_payoff_matrix_matches_command(make_checkpoint, tmp_path):
     folder = make_checkpoint().parent
     report = sparring.payoff("pupil", opponents=["ace", "bot:chaser"], games=2, threads=1, device="cpu")
     assert {path.name for path in folder.iterdir()} == {"final.pt", "manifest.json"}
@@ -72,7 +72,7 @@ def histories(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_curves_returns_numbers_and_draws_a_picture_if_requested(histories, printed, monkeypatch):
+def test_curves_returns_numbers_and_draws_picture_on_request(histories, printed, monkeypatch):
     monkeypatch.chdir(histories)
     report = sparring.curves({"both": ["a", "b"]}, metrics="rollout/win_rate", smooth=1)
     (group,) = report.data["metrics"]["rollout/win_rate"]
@@ -91,7 +91,7 @@ def test_curves_returns_numbers_and_draws_a_picture_if_requested(histories, prin
         sparring.curves("a")
 
 
-def test_seeds_are_summed_up(histories):
+def test_seeds_are_summarized(histories):
     report = sparring.seeds(["a", "b"], resamples=100, out=histories / "both")
     assert report.data["rows"][0]["scores"]["mean"] == pytest.approx(0.6)  # 4 and 8 of 10 games
     assert (histories / "both" / "seeds.md").read_text() == str(report)
@@ -99,7 +99,7 @@ def test_seeds_are_summed_up(histories):
         sparring.seeds(["a"])
 
 
-def test_recorded_runs_answer_as_data(histories, capsys, printed):
+def test_recorded_runs_are_returned_as_data(histories, capsys, printed):
     (histories / "a" / "config.yaml").write_text("seed: 3\n")
     found = sparring.runs("get-metrics", run_id=str(histories / "a"), metrics=["rollout/win_rate", "none"], limit=2)
     assert found["metrics"]["rollout/win_rate"]["y"] == [0.2, 0.4]
@@ -112,7 +112,7 @@ def test_recorded_runs_answer_as_data(histories, capsys, printed):
         sparring.runs("list", limits=3)
 
 
-def test_a_policy_is_exported(make_checkpoint, tmp_path, capsys):
+def test_policy_is_exported(make_checkpoint, tmp_path, capsys):
     policy = sparring.load(make_checkpoint())
     path = sparring.export(policy, tmp_path / "agent.onnx")
     assert capsys.readouterr().out == ""
@@ -124,7 +124,7 @@ def test_a_policy_is_exported(make_checkpoint, tmp_path, capsys):
         sparring.export("bot:ace")
 
 
-def test_a_game_of_diplomacy_is_written(tmp_path, capsys):
+def test_diplomacy_game_is_written(tmp_path, capsys):
     options = {"players": {"FRANCE": "random", "": "dumbbot"}, "last_year": 1901, "seed": 3}
     files = sparring.diplomacy_replay(tmp_path / "game.html", log=tmp_path / "game.txt", **options)
     assert files == (tmp_path / "game.html", tmp_path / "game.txt")
@@ -134,7 +134,7 @@ def test_a_game_of_diplomacy_is_written(tmp_path, capsys):
         sparring.diplomacy_replay(players="dumbbot")
 
 
-def test_play_serves_the_game_of_the_command(tmp_path, monkeypatch):
+def test_play_serves_game_of_command(tmp_path, monkeypatch):
     served = []
     monkeypatch.setattr(server, "serve", lambda hosted, gate, listening: served.append(type(hosted).__name__))
     sparring.play(Idle, port=0, no_browser=True, quiet=True)
@@ -146,7 +146,7 @@ def test_play_serves_the_game_of_the_command(tmp_path, monkeypatch):
         sparring.play("ace", port=70000)
 
 
-def test_every_command_of_the_folder_has_a_function():
+def test_every_eval_command_has_function():
     from tests.test_architecture import ROOT
 
     scripts = {path.stem for path in (ROOT / "eval").glob("*.py") if "check_installed" in path.read_text()}

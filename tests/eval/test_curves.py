@@ -1,4 +1,4 @@
-"""Learning curves: what is read, smoothed, averaged, refused and printed, and what the picture shows."""
+"""Learning curves: reading, smoothing, averaging, rejected input, tables and pictures."""
 
 import io
 import json
@@ -24,7 +24,7 @@ STEPS = 1_000_000
 
 @pytest.fixture
 def make_run(tmp_path, monkeypatch):
-    """A run's folder whose update i has the values[i] of `metric`; Ellipsis leaves it out."""
+    """Write a run whose update i has values[i] of `metric`; Ellipsis omits it."""
     monkeypatch.setattr(players, "CHECKPOINTS", tmp_path)
     monkeypatch.chdir(tmp_path)
 
@@ -45,7 +45,7 @@ def make_run(tmp_path, monkeypatch):
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """The charts that a command would have drawn, which takes longer than all the rest."""
+    """Record the charts a command would draw, since drawing is slow."""
     charts = []
     monkeypatch.setattr(panels, "draw", lambda chart, form: charts.append(chart) or b"")
     return charts
@@ -70,19 +70,19 @@ def bundle(*runs):
     return Bundle(curves, mean(curves))
 
 
-def test_missing_values_are_skipped_without_substitutes(make_run):
+def test_missing_values_are_skipped(make_run):
     make_run("a", [..., 0.5, None, float("nan"), ..., 0.9])
     assert points(read_history("a").curve(WIN)) == {2: 0.5, 6: 0.9}
 
 
-def test_smoothing_is_the_mean_of_the_last_updates_that_have_a_value(make_run):
+def test_smoothing_is_mean_of_last_updates_with_value(make_run):
     make_run("a", [0.1, 0.3, None, 0.9, 0.6, ..., ..., 0.2])
     assert points(read_history("a").curve(WIN, smooth=3)) == pytest.approx(
         {1: 0.1, 2: 0.2, 4: (0.3 + 0.9) / 2, 5: (0.9 + 0.6) / 2, 8: 0.2}
     )
 
 
-def test_the_mean_is_where_all_runs_have_a_value(make_run):
+def test_mean_covers_steps_where_all_runs_have_value(make_run):
     make_run("a", [0.0, 0.2, 0.4, 0.6, 0.8])
     make_run("b", [1.0, 1.0], every=2 * STEPS)
     make_run("c", [0.5, 0.5, None, 0.6])
@@ -92,7 +92,7 @@ def test_the_mean_is_where_all_runs_have_a_value(make_run):
     assert points(mean(curves[:1])) == points(curves[0])
 
 
-def test_runs_whose_updates_are_of_unequal_length_have_a_mean_over_updates(make_run, printed, tmp_path):
+def test_runs_with_unequal_updates_are_averaged_over_updates(make_run, printed, tmp_path):
     make_run("a", [0.0, 0.2, 0.4])
     make_run("b", [1.0, 1.0, None], every=STEPS + 7)
     curves = [read_history(name, by_update=True).curve(WIN) for name in "ab"]
@@ -105,25 +105,25 @@ def test_runs_whose_updates_are_of_unequal_length_have_a_mean_over_updates(make_
     assert out.stat().st_size > 1000
 
 
-def test_a_moment_that_was_logged_twice_counts_as_it_was_last(make_run):
+def test_last_value_of_repeated_step_counts(make_run):
     again = [{"env_steps": 2 * STEPS, WIN: 0.7}, {"env_steps": 2 * STEPS, "event": "old runs had them here"}]
     make_run("a", [0.1, 0.2, 0.3], end="".join(json.dumps(row) + "\n" for row in again))
     assert points(read_history("a").curve(WIN)) == {1: 0.1, 2: 0.7, 3: 0.3}
 
 
-def test_the_line_that_a_live_run_is_writing_is_left_out(make_run):
+def test_partial_line_of_live_run_is_skipped(make_run):
     make_run("a", [0.1, 0.2], end='{"env_steps": 3000000, "rollout/win')
     assert points(read_history("a").curve(WIN)) == {1: 0.1, 2: 0.2}
 
 
 @pytest.mark.parametrize("line", ["", "{", '{"env_steps": 1', "\0", "[" * 100_000, "[1]", "{}", '{"env_steps": 1.5}'])
-def test_a_damaged_line_is_named(line, make_run, error_line):
+def test_damaged_line_is_named(line, make_run, error_line):
     folder = make_run("a", [0.1, 0.2], end=f'{line}\n{{"env_steps": 4000000}}\n')
     err = error_line(main, ["a"])
     assert err.startswith(f"eval/curves.py: {folder / 'metrics.jsonl'}, line 3: is no")
 
 
-def test_phases_and_stages_begin_where_the_rows_say_with_the_names_of_the_events(make_run):
+def test_phases_and_stages_start_at_logged_rows_with_event_names(make_run):
     events = [
         *((0, "about 3 min on this machine"), (0, "phase first, update 0: ace, physics none")),
         *((2 * STEPS, "phase first, update 2: ace, physics none"), (3 * STEPS, "phase then on, update 3: brawler")),
@@ -136,7 +136,7 @@ def test_phases_and_stages_begin_where_the_rows_say_with_the_names_of_the_events
     assert read_history("b").marks() == []
 
 
-def test_groups_are_summed_up_in_a_table_per_metric(make_run, drawn, printed):
+def test_groups_are_summarized_in_table_per_metric(make_run, drawn, printed):
     make_run("a", [0.0, 0.2, 0.4], train__kl_max=[1.0, 2.0, 0.01])
     make_run("b", [0.0, 0.6, 0.8], train__kl_max=[1.0, 2.0, 0.03])
     make_run("c", [0.0, 0.5], train__kl_max=[1.0, 12345.0])
@@ -156,7 +156,7 @@ def test_groups_are_summed_up_in_a_table_per_metric(make_run, drawn, printed):
     assert cells(printed(main, ["all=a,b,c", "--smooth", "1"]), "all") == ["all", "3", "2 to 3", "0.5667", "0.4", "0.8"]
 
 
-def test_runs_without_common_steps_get_a_note_instead_of_a_mean(make_run, capsys):
+def test_runs_without_common_steps_get_note_instead_of_mean(make_run, capsys):
     make_run("a", [0.1, ..., 0.3])
     make_run("b", [..., 0.2, ..., 0.4])
     assert main(["_both=a,b"]) == 0
@@ -169,14 +169,14 @@ def test_runs_without_common_steps_get_a_note_instead_of_a_mean(make_run, capsys
 @pytest.mark.parametrize(
     "metric", ["rollout/win_rate", "rollout/recent_return", "rollout/reward", "benchmark/reward_mean"]
 )
-def test_the_usual_metric_is_one_that_the_runs_have(metric, make_run, drawn, printed):
+def test_default_metric_exists_in_runs(metric, make_run, drawn, printed):
     make_run("a", [1.0, 2.0], metric)
     make_run("b", [1.0, 2.0], metric)
     assert printed(main, ["a", "b"]).startswith(f"## {metric}\n")
     assert [panel.metric for panel in drawn[0].panels] == [metric]
 
 
-def test_the_first_run_is_marked_unless_that_is_not_wanted(make_run, drawn):
+def test_first_run_is_highlighted_unless_disabled(make_run, drawn):
     for name in "ab":
         make_run(name, [0.1, 0.2], curriculum__phase=[0.0, 1.0], curriculum__stage=[0.0, 0.0])
     for more in ([], ["--no-events"]):
@@ -185,7 +185,7 @@ def test_the_first_run_is_marked_unless_that_is_not_wanted(make_run, drawn):
     assert [chart.note.endswith("vertical lines: phases (dotted: stages) of b") for chart in drawn] == [True, False]
 
 
-def test_the_picture_shows_every_run_and_mean(make_run):
+def test_picture_shows_every_run_and_mean(make_run):
     rising, falling = bundle([0.1, 0.2, 0.3], [0.3, 0.4, 0.5]), bundle([0.9, 0.5, 0.1])
     figure = panels._figure(chart(rising, falling))
     lines = figure.axes[0].lines
@@ -198,8 +198,8 @@ def test_the_picture_shows_every_run_and_mean(make_run):
     assert lines[2].get_linewidth() > 2 * lines[0].get_linewidth()
 
 
-def test_a_group_has_the_interval_of_its_mean_as_a_band():
-    """By hand: 0.1, 0.3, 0.5 have the mean 0.3 and the standard error 0.2 / sqrt(3); t of two degrees is 4.3027."""
+def test_group_band_is_interval_of_mean():
+    """By hand: 0.1, 0.3, 0.5 have mean 0.3 and standard error 0.2 / sqrt(3); t with two degrees is 4.3027."""
     three = bundle([0.1, 0.1], [0.3, 0.3], [0.5, 0.5])
     assert three.mean.half == pytest.approx([4.3027 * 0.2 / 3**0.5] * 2, rel=1e-4)
     axes = panels._figure(chart(three)).axes[0]
@@ -209,13 +209,13 @@ def test_a_group_has_the_interval_of_its_mean_as_a_band():
     assert axes.get_ylim() == pytest.approx((0.08, 0.52))  # of the lines
 
 
-def test_a_single_run_has_the_spread_of_its_updates_as_a_band(make_run):
+def test_single_run_band_is_spread_of_updates(make_run):
     make_run("a", [0.1, 0.3, 0.3])
     assert read_history("a").curve(WIN, smooth=1).half is None
     assert mean([read_history("a").curve(WIN, smooth=2)]).half == pytest.approx([0.0, 0.1, 0.0])
 
 
-def test_a_line_is_open_where_nothing_was_measured_for_long():
+def test_line_has_gap_where_values_are_missing():
     steps = np.array([1, 2, 3, 23, 24, 27]) * STEPS
     places, values = open_gaps(Curve(steps, np.arange(6.0)))
     assert np.isnan(places).tolist() == np.isnan(values).tolist() == [False] * 3 + [True] + [False] * 3
@@ -224,7 +224,7 @@ def test_a_line_is_open_where_nothing_was_measured_for_long():
     assert panels._figure(chart(Bundle([one], one))).axes[0].lines[0].get_marker() == "."  # else it would not show
 
 
-def test_phases_are_lines_with_names_and_stages_dotted():
+def test_phases_are_named_lines_and_stages_dotted():
     marks = [PhaseMark(0, True, "first"), PhaseMark(STEPS, False), PhaseMark(2 * STEPS, True, "second")]
     axes = panels._figure(chart(bundle([0.1] * 3), marks=marks)).axes[0]
     assert [(line.get_xdata()[0], line.get_linestyle()) for line in axes.lines[1:]] == [
@@ -233,7 +233,7 @@ def test_phases_are_lines_with_names_and_stages_dotted():
     assert [text.get_text() for text in axes.texts] == ["first", "second"]
 
 
-def test_only_what_is_asked_for_is_logarithmic_and_all_panels_share_their_steps():
+def test_only_requested_axes_are_logarithmic_and_steps_are_shared():
     panel = Panel("train/kl_max", [bundle([0.0, 0.1, 10.0])], log=True)
     figure = panels._figure(CurveChart(["a"], [Panel(WIN, [bundle([0.1, 0.2, 0.3, 0.4])]), panel]))
     assert [axes.get_yscale() for axes in figure.axes] == ["linear", "log"]
@@ -242,7 +242,7 @@ def test_only_what_is_asked_for_is_logarithmic_and_all_panels_share_their_steps(
 
 
 @pytest.mark.parametrize("form", ["png", "svg"])
-def test_the_same_runs_give_the_same_bytes(form, make_run, monkeypatch):
+def test_same_runs_give_same_bytes(form, make_run, monkeypatch):
     make_run("a", [0.1, 0.2, 0.3], curriculum__phase=[0.0, 1.0, 1.0], curriculum__stage=[0.0, 0.0, 1.0])
     make_run("b", [0.3, 0.2, 0.5])
     written = []
@@ -260,7 +260,7 @@ def test_the_same_runs_give_the_same_bytes(form, make_run, monkeypatch):
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_curves"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, make_run, tmp_path, check_row):
+def test_invalid_arguments_print_expected_messages(row, make_run, tmp_path, check_row):
     make_run("a", [0.1, 0.2], train__kl=[0.0, -1.0], train__never=[None, None])
     make_run("b", [0.1, 0.2])
     make_run("other", [0.1], "train/kl")
@@ -269,13 +269,13 @@ def test_wrong_words_have_the_message_of_the_table(row, make_run, tmp_path, chec
     assert not list(tmp_path.glob("*.png"))
 
 
-def test_a_run_may_be_named_by_its_folder(make_run, tmp_path, drawn, printed):
+def test_run_can_be_named_by_folder(make_run, tmp_path, drawn, printed):
     make_run("elsewhere/a", [0.1, 0.2])
     for text in ("elsewhere/a", str(tmp_path / "elsewhere" / "a")):
         assert cells(printed(main, [text]), "a")[1:3] == ["1", "2"]
 
 
-def test_a_missing_package_is_named(make_run, monkeypatch, error_line):
+def test_missing_package_is_named(make_run, monkeypatch, error_line):
     make_run("a", [0.1])
     monkeypatch.delitem(sys.modules, "sparring.eval.analysis.plots.panels")
     monkeypatch.setitem(sys.modules, "matplotlib", None)

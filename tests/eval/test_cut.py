@@ -1,4 +1,4 @@
-"""An evaluation that is cut keeps what is finished; the same command goes on, with the results of an uncut one."""
+"""An interrupted evaluation keeps finished results, and the same command resumes it."""
 
 import json
 
@@ -46,7 +46,7 @@ def result_of(out):
 
 @pytest.fixture
 def cut(monkeypatch):
-    """End the process's command with `error` once it has kept `count` results; `added` are the keys it kept."""
+    """End the command with `error` after it stored `count` results; `added` are their keys."""
     added, add = [], KeptResults.add
 
     def arm(count, error):
@@ -63,7 +63,7 @@ def cut(monkeypatch):
 
 
 @pytest.mark.parametrize("game", ["dogfight", "language", "chess"])
-def test_a_cut_evaluation_goes_on_where_it_was(game, tmp_path, capsys, cut, policy):
+def test_interrupted_evaluation_resumes(game, tmp_path, capsys, cut, policy):
     assert main(words_of(game, tmp_path / "whole", policy)) in (0, 1)
     whole = result_of(tmp_path / "whole")
     words = words_of(game, tmp_path / "cut", policy)
@@ -91,8 +91,8 @@ def test_a_cut_evaluation_goes_on_where_it_was(game, tmp_path, capsys, cut, poli
         ("diplomacy", [("random", None)]),
     ],
 )
-def test_a_cut_evaluation_writes_the_finished_pairs(game, finished, tmp_path, cut, capsys):
-    """Of several regimes those that are complete, since the table compares them."""
+def test_interrupted_evaluation_writes_finished_pairs(game, finished, tmp_path, cut, capsys):
+    """Of several regimes only complete ones, since the table compares them."""
     name, *more = game.split()
     cut(len(finished) + bool(more), KeyboardInterrupt())
     assert main([*words_of(name, tmp_path, ""), *more]) == 130
@@ -104,7 +104,7 @@ def test_a_cut_evaluation_writes_the_finished_pairs(game, finished, tmp_path, cu
 
 
 @pytest.mark.parametrize("game", ["dogfight", "chess"])
-def test_results_of_other_options_are_not_taken(game, tmp_path, cut, policy):
+def test_results_with_other_options_are_not_reused(game, tmp_path, cut, policy):
     added = cut(2, KeyboardInterrupt())
     words = words_of(game, tmp_path, policy)
     assert main(words) == 130
@@ -114,7 +114,7 @@ def test_results_of_other_options_are_not_taken(game, tmp_path, cut, policy):
     assert not set(added[2:]) & set(before)
 
 
-def test_a_damaged_result_is_played_again(tmp_path, cut, policy):
+def test_damaged_result_is_played_again(tmp_path, cut, policy):
     words = words_of("chess", tmp_path / "cut", policy)
     cut(3, InputError("endpoint: it is gone"))
     assert main(words) == 2
@@ -128,7 +128,7 @@ def test_a_damaged_result_is_played_again(tmp_path, cut, policy):
     assert result_of(tmp_path / "cut") == result_of(tmp_path / "whole")
 
 
-def test_a_changed_file_in_the_folder_of_a_model_changes_the_key(tmp_path):
+def test_changed_file_in_model_folder_changes_key(tmp_path):
     (tmp_path / "adapter").mkdir()
     for name in ("config.json", "adapter/weights"):
         (tmp_path / name).write_text("1")
@@ -140,7 +140,7 @@ def test_a_changed_file_in_the_folder_of_a_model_changes_the_key(tmp_path):
     assert command.cell_key({}, [tmp_path]) == keys[-1]
 
 
-def test_games_against_python_code_are_not_kept(tmp_path, cut):
+def test_games_against_python_code_are_not_saved(tmp_path, cut):
     added = cut(1000, KeyboardInterrupt())
     for words in (
         "--env chess --ckpt bot:random --opponents tests.agents.opponents.movers:First --plies 10 --games 2",
@@ -150,8 +150,8 @@ def test_games_against_python_code_are_not_kept(tmp_path, cut):
         assert added == []
 
 
-def test_a_command_does_not_speak_of_what_an_earlier_one_left(tmp_path, capsys):
-    """A call from Python that raised leaves its file on record; the next command line is another one."""
+def test_command_does_not_report_files_of_earlier_one(tmp_path, capsys):
+    """A raising Python call leaves its file on record; the next command line is independent."""
     KeptResults(tmp_path / "earlier.cells.jsonl", int).add("key", 1)
     assert command.run_command("eval/run.py", lambda words: main(["--env", "dogfight"]), []) == 2
     assert "earlier.cells.jsonl" not in capsys.readouterr().err

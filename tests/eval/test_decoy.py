@@ -1,4 +1,4 @@
-"""A package called agents, eval or envs that is installed or lies about must not be taken for ours."""
+"""Installed or nearby packages called agents, eval or envs are not imported in place of ours."""
 
 import os
 import subprocess
@@ -20,25 +20,25 @@ def decoys(tmp_path):
 
 
 def call(script, *arguments, cwd):
-    """Run a script of ours where the decoys are both installed and the working directory."""
+    """Run one of our scripts with the decoys both installed and in the working directory."""
     command = [sys.executable, str(ROOT / "eval" / script), *arguments]
     env = os.environ | {"PYTHONPATH": str(cwd)}
     return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
 
 
-def test_the_decoys_would_be_noticed(decoys):
+def test_decoy_packages_would_be_imported(decoys):
     done = subprocess.run([sys.executable, "-c", "import agents"], cwd=decoys, capture_output=True, check=False)
     assert done.stderr == b"hijacked by agents\n"
 
 
-def test_an_evaluation_runs_on_our_own_packages_from_any_directory(decoys):
-    """Up to the names of its players; what it imports to play is under the package's own name (test_architecture)."""
+def test_evaluation_imports_own_packages_from_any_directory(decoys):
+    """Results are equal except for player names; imports are covered by test_architecture."""
     done = call("run.py", "--ckpt", "bot:brawlr", "--opponents", "chaser", "--games", "2", cwd=decoys)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert "did you mean 'brawler'" in done.stderr
 
 
-def test_every_command_finds_our_own_packages_first():
+def test_every_command_finds_own_packages_first():
     """In the words of the one that is started here, before any import of ours."""
     commands = [path for path in (ROOT / "eval").glob("*.py") if "\ndef main(" in path.read_text()]
     assert len(commands) > 9

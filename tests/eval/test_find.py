@@ -1,4 +1,4 @@
-"""Who is meant by a name: found from any folder, or answered at once with the choices and the nearest match."""
+"""Resolving names: from any folder, or an error with choices and the nearest match."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ def find_opponent(text, game=DOGFIGHT_GAME):
 
 
 def saved(path, seconds=None):
-    """Stands for a policy: nothing is read."""
+    """Stand in for a policy that is not read."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
     if seconds:
@@ -36,7 +36,7 @@ def saved(path, seconds=None):
 
 @pytest.fixture
 def root(tmp_path, monkeypatch):
-    """A repository with two runs and a released policy; the working directory is somewhere else."""
+    """Create a repository with two runs and a released policy, outside the working directory."""
     folder = tmp_path / "repository" / "checkpoints"
     for seconds, run in enumerate(["dark-ghost-quickstart", "calm-raven-quickstart"], start=1):
         saved(folder / run / "final.pt", seconds)
@@ -71,24 +71,24 @@ def test_found_by_name_from_any_folder(root, text, found):
     assert find_checkpoint(text) == find_player(text) == find_opponent(text) == root / found
 
 
-def test_run_comes_before_a_released_policy_of_its_name(root):
+def test_run_precedes_released_policy_of_same_name(root):
     run = saved(root / "dogfight_bots_only" / "final.pt")
     assert find_checkpoint("dogfight_bots_only") == run
 
 
-def test_a_path_from_the_working_directory_comes_first(root, tmp_path):
+def test_path_from_working_directory_takes_precedence(root, tmp_path):
     here = saved(tmp_path / "elsewhere" / "final.pt")
     assert find_checkpoint("final.pt") == here
     assert find_checkpoint(str(here)) == here
 
 
-def test_newest_is_by_time_then_by_name(root):
+def test_newest_is_by_time_then_name(root):
     for run in ("dark-ghost-quickstart", "calm-raven-quickstart"):
         saved(root / run / "final.pt", 9)
     assert find_checkpoint("final.pt").parent.name == "dark-ghost-quickstart"
 
 
-def test_an_unknown_name_gets_choices_and_the_nearest(root):
+def test_unknown_name_lists_choices_and_nearest(root):
     with pytest.raises(UnknownNameError, match="give a path or choose from") as caught:
         find_checkpoint("dark-gost-quickstart")
     message = str(caught.value)
@@ -102,8 +102,8 @@ def of_game(run, env_id):
     (run / "config.yaml").write_text(f"env: {{id: {env_id}}}")
 
 
-def test_each_game_is_offered_its_own(root):
-    """Runs and released policies of another game are not proposed, nor its bots, nor how it is trained."""
+def test_each_game_suggests_its_own_players(root):
+    """Runs, policies, bots and training hints of other games are not suggested."""
     of_game(root / "dark-ghost-quickstart", DOGFIGHT)
     of_game(saved(root / "red-fox-diplomacy" / "final.pt").parent, DIPLOMACY)
     saved(root / "released" / "diplomacy_ppo.pt")
@@ -119,7 +119,7 @@ def test_each_game_is_offered_its_own(root):
     assert lines[DIPLOMACY_GAME] == f"final.pt, calm-raven-quickstart, red-fox-diplomacy, {models}"
 
 
-def test_language_models_are_offered_where_they_may_play(root):
+def test_language_models_are_suggested_where_playable(root):
     of_game(saved(root / "red-fox-diplomacy" / "final.pt").parent, DIPLOMACY)
     of_game(root / "dark-ghost-quickstart", DIPLOMACY)
     for trainer, run in (("grpo", "gray-wolf"), ("clone", "pale-horse")):
@@ -137,7 +137,7 @@ def test_language_models_are_offered_where_they_may_play(root):
     assert policies == f"dark-ghost-quickstart, red-fox-diplomacy, {released}"
 
 
-def test_bots_are_of_their_game(root):
+def test_bots_belong_to_their_game(root):
     for text, line in (("dumbbot", "write bot:dumbbot for the bot"), ("ace", "give a path or choose from final.pt, ")):
         with pytest.raises(UnknownNameError, match=f"no checkpoint '{text}': {line}"):
             find_checkpoint(text, DIPLOMACY_GAME)
@@ -145,7 +145,7 @@ def test_bots_are_of_their_game(root):
         find_opponent("ace", DIPLOMACY_GAME)
 
 
-def test_without_any_policy_of_a_game_its_own_run_is_named(empty):
+def test_without_policies_game_suggests_its_own_run(empty):
     for game, run in ((DOGFIGHT_GAME, "quickstart"), (DIPLOMACY_GAME, "diplomacy_ppo")):
         with pytest.raises(
             UnknownNameError,
@@ -156,13 +156,13 @@ def test_without_any_policy_of_a_game_its_own_run_is_named(empty):
 
 
 @pytest.mark.parametrize("text", ["x" * 300, "a\0b"])
-def test_a_name_no_file_can_have_is_answered_like_any_other(empty, text):
+def test_impossible_file_name_is_handled_like_unknown_name(empty, text):
     for look in (find_player, find_opponent, find_checkpoint, find_run):
         with pytest.raises(UnknownNameError, match="no checkpoint"):
             look(text)
 
 
-def test_final_pt_before_any_run_has_saved_one_says_so(empty):
+def test_final_pt_before_first_save_is_explained(empty):
     saved(empty / "released" / "good.pt")
     with pytest.raises(UnknownNameError) as caught:
         find_checkpoint("final.pt", DOGFIGHT_GAME)
@@ -171,7 +171,7 @@ def test_final_pt_before_any_run_has_saved_one_says_so(empty):
 
 
 @pytest.mark.parametrize("text", ["dark-ghost", "dark-ghost/final.pt", "dark-ghost/step_8192"])
-def test_a_run_without_the_file_offers_those_it_has(empty, text):
+def test_run_without_file_lists_existing_files(empty, text):
     for name in ("best", "pre_brawler", "step_4096"):
         saved(empty / "dark-ghost" / f"{name}.pt")
     (empty / "dark-ghost" / "config.yaml").touch()
@@ -181,7 +181,7 @@ def test_a_run_without_the_file_offers_those_it_has(empty, text):
     assert str(caught.value).startswith(f"no checkpoint '{text}': choose from {choices}; did you mean 'dark-ghost/")
 
 
-def test_bots_are_players_by_their_prefix_and_opponents_by_their_names(root):
+def test_bots_are_players_by_prefix_and_opponents_by_name(root):
     assert find_player("bot:ace") == find_opponent("bot:ace") == find_opponent("ace") == "ace"
     with pytest.raises(UnknownNameError, match="no checkpoint 'ace': write bot:ace for the bot"):
         find_player("ace")
@@ -189,7 +189,7 @@ def test_bots_are_players_by_their_prefix_and_opponents_by_their_names(root):
         find_opponent("brawlr")
 
 
-def test_a_run_is_its_folder_or_that_of_a_checkpoint_in_it(root):
+def test_run_is_its_folder_or_folder_of_its_checkpoint(root):
     for text in ("dark-ghost-quickstart", str(root / "dark-ghost-quickstart"), "dark-ghost-quickstart/final.pt"):
         assert find_run(text) == root / "dark-ghost-quickstart"
     assert find_run("final.pt").name == "calm-raven-quickstart"
@@ -198,7 +198,7 @@ def test_a_run_is_its_folder_or_that_of_a_checkpoint_in_it(root):
         find_run("empty")
 
 
-def test_a_policy_has_a_short_name_in_tables(root, tmp_path):
+def test_policy_has_short_name_in_tables(root, tmp_path):
     names = {"final.pt": "calm", "step_5.pt": "calm/step_5", "pool/snapshot_000003.pt": "calm/pool/snapshot_000003"}
     assert {file: display_name(root / "calm" / file) for file in names} == names
     assert display_name("ace") == "ace"
@@ -210,7 +210,7 @@ def test_a_policy_has_a_short_name_in_tables(root, tmp_path):
         assert display_name(path) == str(path)
 
 
-def test_a_name_that_does_not_exist_is_answered_before_torch_loads():
+def test_unknown_name_is_reported_before_importing_torch():
     code = "import sys\n"
     for command, arguments in COMMANDS.items():
         code += f"from sparring.eval.{command} import main\nprint(main({arguments}))\n"
@@ -225,7 +225,7 @@ def test_a_name_that_does_not_exist_is_answered_before_torch_loads():
     assert "did you mean 'brawler'" in opponent
 
 
-def test_a_released_policy_keeps_its_name_where_only_the_package_is_installed(tmp_path, monkeypatch):
+def test_released_policy_keeps_name_in_installed_package(tmp_path, monkeypatch):
     monkeypatch.setattr(players, "SHIPPED", tmp_path / "package" / "checkpoints")
     saved(tmp_path / "package" / "checkpoints" / "released" / "dogfight_strong.pt")
     monkeypatch.setattr(players, "CHECKPOINTS", tmp_path / "home" / "checkpoints")
@@ -233,5 +233,5 @@ def test_a_released_policy_keeps_its_name_where_only_the_package_is_installed(tm
 
 
 @pytest.mark.parametrize("game", games(), ids=lambda game: game.name)
-def test_every_game_opens_its_players_in_one_place(game):
+def test_every_game_opens_players_in_one_place(game):
     assert load(game.open_player)(f"bot:{game.bots[0]}")

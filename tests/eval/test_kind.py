@@ -1,4 +1,4 @@
-"""Which game a command line is about, and policies of another game refused by the dogfight's commands at once."""
+"""Detecting the game of a command line, and rejecting policies of other games."""
 
 import subprocess
 import sys
@@ -27,14 +27,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run_of(folder, env_id):
-    """A run's folder with a configuration and a file that stands for its policy: it is not read."""
+    """Create a run folder with a configuration and an unread policy file."""
     folder.mkdir()
     (folder / "config.yaml").write_text(yaml.safe_dump(to_plain(from_plain({"env": {"id": env_id}}))))
     (folder / "final.pt").touch()
     return folder / "final.pt"
 
 
-def test_by_the_configuration_beside_it(tmp_path):
+def test_game_follows_neighbouring_configuration(tmp_path):
     check_game(dogfight.GAME, "ace", run_of(tmp_path / "one", DOGFIGHT))
     other, third = run_of(tmp_path / "other", DIPLOMACY), run_of(tmp_path / "third", "CartPole-v1")
     hint = "; its games are played by eval/run.py --env diplomacy --ckpt$"
@@ -45,13 +45,13 @@ def test_by_the_configuration_beside_it(tmp_path):
 
 
 @pytest.mark.parametrize("text", [None, "", "- 1", "env: 3", "{", "env: {num_envs: 4}"])
-def test_without_a_configuration_that_says_so_its_own_file_decides(tmp_path, text):
+def test_game_follows_policy_file_without_configuration(tmp_path, text):
     if text is not None:
         (tmp_path / "config.yaml").write_text(text)
     check_game(dogfight.GAME, tmp_path / "final.pt")
 
 
-def test_by_its_own_file(tmp_path):
+def test_game_follows_policy_file(tmp_path):
     network = OrderNetwork(NetworkConfig(hidden=8, blocks=1), seed=1)
     sizes = {"obs_dim": network.shape["obs_dim"], "continuous": 0, "binary": 0}
     contract = {"id": DIPLOMACY, "version": 1, "last_year": 1910, **sizes}
@@ -60,7 +60,7 @@ def test_by_its_own_file(tmp_path):
         load_policy(tmp_path / "alone.pt", torch.device("cpu"))
 
 
-def test_the_commands_say_so_without_torch(tmp_path):
+def test_commands_report_game_without_torch(tmp_path):
     path = run_of(tmp_path / "run", "CartPole-v1")
     code = "import sys; sys.modules['torch'] = None; from sparring.eval import payoff\n"
     code += "print(payoff.main(sys.argv[1:]))"
@@ -100,7 +100,7 @@ def test_the_commands_say_so_without_torch(tmp_path):
         ("--ckpt bare.pt", "diplomacy"),
     ],
 )
-def test_the_game_is_that_of_the_player(tmp_path, monkeypatch, arguments, env):
+def test_game_follows_player(tmp_path, monkeypatch, arguments, env):
     monkeypatch.setattr(players, "CHECKPOINTS", tmp_path)
     for run, env_id in (("dumb-fox", DIPLOMACY), ("old-hawk", DOGFIGHT_V0), ("cart", "CartPole-v1")):
         run_of(tmp_path / run, env_id)
@@ -112,7 +112,7 @@ def test_the_game_is_that_of_the_player(tmp_path, monkeypatch, arguments, env):
     assert env_of(arguments.split()) == env
 
 
-def test_a_python_object_plays_the_game_of_its_opponents_the_dogfight_by_default(monkeypatch):
+def test_object_plays_game_of_opponents_or_dogfight(monkeypatch):
     monkeypatch.setattr(opponents, "_registered", {"registered-one": object()})
     for player in ("registered-one", "my_bots:Mine"):
         assert env_of(["--ckpt", player]) == "dogfight"
@@ -120,7 +120,7 @@ def test_a_python_object_plays_the_game_of_its_opponents_the_dogfight_by_default
         assert env_of(["--ckpt", player, "--opponents", "dumbbot"]) == "diplomacy"
 
 
-def test_a_name_of_no_game_is_answered_with_the_runs_of_all(tmp_path, monkeypatch):
+def test_unknown_name_lists_runs_of_all_games(tmp_path, monkeypatch):
     monkeypatch.setattr(players, "CHECKPOINTS", tmp_path)
     run_of(tmp_path / "dumb-fox", DIPLOMACY)
     with pytest.raises(InputError, match="did you mean 'dumb-fox'"):

@@ -1,4 +1,4 @@
-"""Policies of an old version of the environment: refused unless asked for, and then named in the table."""
+"""Policies of old environment versions: rejected unless requested, then named in the table."""
 
 import json
 
@@ -20,13 +20,13 @@ NOTE = f"veteran was trained in {DOGFIGHT_V0}, whose bots differed"
 
 @pytest.fixture
 def veteran(make_checkpoint):
-    """An old policy, in a run's folder whose configuration says so."""
+    """Return an old policy in a run folder whose configuration says so."""
     path = make_checkpoint("veteran/final.pt", **OLD)
     (path.parent / "config.yaml").write_text(f"env: {{id: {DOGFIGHT_V0}}}")
     return path
 
 
-def test_an_old_policy_plays_with_env_version_and_the_results_note_it(veteran, capsys):
+def test_old_policy_plays_with_env_version_and_note(veteran, capsys):
     assert main(["--ckpt", "veteran", "--opponents", "ace", "--env-version", "0", *QUICK]) == 0
     assert f"\n\nNote: {NOTE}.\n\n" in capsys.readouterr().out
     assert f"Note: {NOTE}." in (veteran.parent / "eval.md").read_text()
@@ -34,7 +34,7 @@ def test_an_old_policy_plays_with_env_version_and_the_results_note_it(veteran, c
     assert (content["env"], content["notes"]) == (ENV_ID, [NOTE])
 
 
-def test_an_old_policy_is_an_opponent_without_env_version(veteran, make_checkpoint, tmp_path):
+def test_old_policy_can_be_opponent_without_env_version(veteran, make_checkpoint, tmp_path):
     make_checkpoint()
     for more in ([], ["--ladder"], ["--sprt", "--max-games", "2"]):
         main(["--ckpt", "pupil", "--opponents", "veteran", "--quiet", "--out", str(tmp_path), *more, *QUICK])
@@ -43,25 +43,25 @@ def test_an_old_policy_is_an_opponent_without_env_version(veteran, make_checkpoi
         assert f"Note: {NOTE}." in (tmp_path / f"{name}.md").read_text()
 
 
-def test_a_ladder_requires_env_version_for_an_old_evaluated_policy(veteran, error_line):
+def test_ladder_requires_env_version_for_old_policy(veteran, error_line):
     arguments = ["--ladder", "--ckpt", "veteran", "--opponents", "ace,chaser", "--quiet", *QUICK]
     assert "--env-version 0" in error_line(main, arguments)
 
 
-def test_todays_policies_have_no_note(make_checkpoint, printed):
+def test_current_policies_have_no_note(make_checkpoint, printed):
     path = make_checkpoint()
     assert "Note" not in printed(main, ["--ckpt", "pupil", "--opponents", "ace", "--env-version", "0", *QUICK])
     assert json.loads((path.parent / "eval.json").read_text())["notes"] == []
 
 
-def test_a_run_against_its_past_requires_env_version(veteran, error_line):
+def test_run_history_requires_env_version(veteran, error_line):
     arguments = ["--ckpt", "veteran", "--opponents", "ace", *QUICK]
     assert "--env-version 0" in error_line(payoff.main, [*arguments, "--quiet"])
     assert payoff.main([*arguments, "--env-version", "0"]) == 0
     assert f"Note: {NOTE}." in (veteran.parent / "payoff.md").read_text()
 
 
-def test_an_agent_exported_from_an_old_policy_is_old(veteran, error_line):
+def test_agent_exported_from_old_policy_is_old(veteran, error_line):
     checkpoint = load_checkpoint(veteran)
     agent = veteran.with_suffix(".onnx")
     agent.write_bytes(build(checkpoint.network, checkpoint.contract))
@@ -72,6 +72,6 @@ def test_an_agent_exported_from_an_old_policy_is_old(veteran, error_line):
     assert notes == [NOTE.replace("veteran", "veteran/final.onnx")]
 
 
-def test_other_versions_do_not_exist(error_line):
+def test_unknown_versions_are_rejected(error_line):
     line = error_line(main, ["--ckpt", "bot:ace", "--env-version", "2"])
     assert "unknown --env-version '2': choose from 0, 1" in line

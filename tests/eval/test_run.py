@@ -1,4 +1,4 @@
-"""The command line of evaluation: what it prints and writes, its exit codes, and bad input in one line."""
+"""The evaluation command: output, files, exit codes, and one-line errors."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def run(*arguments):
     return main([*arguments, *QUICK])
 
 
-def test_a_policy_is_evaluated_and_the_results_lie_beside_it(make_checkpoint, capsys):
+def test_policy_is_evaluated_and_results_are_saved_beside_it(make_checkpoint, capsys):
     path = make_checkpoint()
     assert run("--ckpt", "pupil", "--opponents", "ace", "brawler") == 0
     out, err = capsys.readouterr()
@@ -47,7 +47,7 @@ def test_a_policy_is_evaluated_and_the_results_lie_beside_it(make_checkpoint, ca
 
 
 @pytest.mark.parametrize("kind", ["eval", "sprt"])
-def test_checkpoints_of_one_run_keep_their_results_apart(make_checkpoint, kind):
+def test_checkpoints_of_one_run_keep_results_separate(make_checkpoint, kind):
     folder = make_checkpoint().parent
     make_checkpoint("pupil/step_4096.pt", seed=2)
     options = ["--opponents", "ace", *(["--sprt", "--max-games", "2"] if kind == "sprt" else []), "--quiet"]
@@ -57,7 +57,7 @@ def test_checkpoints_of_one_run_keep_their_results_apart(make_checkpoint, kind):
     assert written == {f"{kind}.json", f"{kind}.md", f"{kind}.step_4096.json", f"{kind}.step_4096.md"}
 
 
-def test_results_of_a_released_policy_do_not_dirty_the_repository():
+def test_released_policy_results_stay_out_of_repository():
     root = SCRIPT.parents[1]
     names = ["eval.dogfight_bots_only.json", "eval.md", "sprt.x.md", "x.onnx", "x.pt", "manifest.json"]
     paths = [f"checkpoints/released/{name}" for name in names]
@@ -65,7 +65,7 @@ def test_results_of_a_released_policy_do_not_dirty_the_repository():
     assert done.stdout.split() == paths[:4]
 
 
-def test_the_same_command_writes_the_same_bytes(make_checkpoint, tmp_path):
+def test_same_command_writes_same_bytes(make_checkpoint, tmp_path):
     make_checkpoint()
     written = []
     for _ in range(2):
@@ -90,7 +90,7 @@ def test_stochastic_applies_to_every_policy(arguments, deterministic, make_check
     assert seen == [deterministic, deterministic]
 
 
-def test_threads_do_not_spin_while_they_wait(checkpoints, monkeypatch):
+def test_waiting_threads_do_not_spin(checkpoints, monkeypatch):
     monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")  # So that the variable is put back afterwards.
     arguments = ["--ckpt", "bot:brawler", "--opponents", "chaser", "--quiet"]
     assert run(*arguments) == 0
@@ -100,7 +100,7 @@ def test_threads_do_not_spin_while_they_wait(checkpoints, monkeypatch):
     assert os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
 
 
-def test_a_checkpoint_can_be_the_opponent(make_checkpoint, tmp_path, capsys):
+def test_checkpoint_can_be_opponent(make_checkpoint, tmp_path, capsys):
     make_checkpoint()
     make_checkpoint("pupil/step_5.pt", seed=2)
     assert run("--ckpt", "pupil", "--opponents", "pupil/step_5.pt", "--out", str(tmp_path / "new")) == 0
@@ -108,14 +108,14 @@ def test_a_checkpoint_can_be_the_opponent(make_checkpoint, tmp_path, capsys):
     assert (tmp_path / "new" / "eval.json").is_file()
 
 
-def test_evaluating_a_bot_writes_no_file_without_out(checkpoints, tmp_path, monkeypatch, capsys):
+def test_evaluating_bot_writes_no_file_without_out(checkpoints, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert run("--ckpt", "bot:brawler", "--opponents", "chaser", "--quiet") == 0
     assert capsys.readouterr() == ("", "")
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoints"]
 
 
-def test_a_failed_requirement_is_named_and_sets_the_exit_code(checkpoints, capsys):
+def test_failed_requirement_is_named_and_sets_exit_code(checkpoints, capsys):
     required = ["--require", "do_nothing>=0.01", "--require", "brawler@none>=1", "--require", "worst>=0"]
     assert run("--ckpt", "bot:do_nothing", "--opponents", "do_nothing,brawler", *required, "--quiet") == 1
     lines = capsys.readouterr().err.splitlines()
@@ -132,7 +132,7 @@ def test_replay_and_gif_are_written(checkpoints, tmp_path):
     assert picture.read_bytes().startswith(b"GIF89a")
 
 
-def test_the_ladder_is_printed_and_written_to_out(checkpoints, tmp_path, capsys):
+def test_ladder_is_printed_and_written_to_out(checkpoints, tmp_path, capsys):
     assert run("--ladder", "--opponents", "ace", "brawler", "--ckpt", "bot:chaser", "--out", str(tmp_path)) == 0
     out = capsys.readouterr().out
     assert (tmp_path / "ladder.md").read_text() in out
@@ -143,7 +143,7 @@ def test_the_ladder_is_printed_and_written_to_out(checkpoints, tmp_path, capsys)
     assert {rating["player"] for rating in content["ratings"]["none"]} == {"ace", "brawler", "chaser"}
 
 
-def test_every_regime_of_a_ladder_is_rated_from_the_anchor(checkpoints, capsys):
+def test_every_regime_of_ladder_is_rated_from_anchor(checkpoints, capsys):
     regimes = ["--regimes", "none", "knife_fight", "--anchor", "chaser=500"]
     assert run("--ladder", "--opponents", "ace", "chaser", *regimes) == 0
     out = " ".join(capsys.readouterr().out.split())
@@ -152,7 +152,7 @@ def test_every_regime_of_a_ladder_is_rated_from_the_anchor(checkpoints, capsys):
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_run"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, make_checkpoint, check_row):
+def test_invalid_arguments_print_expected_messages(row, make_checkpoint, check_row):
     make_checkpoint()
     check_row(main, row)
 
@@ -172,12 +172,12 @@ def test_slow_stages_are_announced_unless_quiet(options, shown, checkpoints, mon
     assert err.startswith(f"{status.LOADING}\n{status.COMPILING}\n") if shown else err == ""
 
 
-def test_an_unknown_name_creates_no_folder(checkpoints, tmp_path):
+def test_unknown_name_creates_no_folder(checkpoints, tmp_path):
     assert run("--ckpt", "bot:ace", "--opponents", "brawlr", "--out", str(tmp_path / "new")) == 2
     assert not (tmp_path / "new").exists()
 
 
-def test_a_damaged_checkpoint_is_named_as_such(make_checkpoint, error_line):
+def test_damaged_checkpoint_is_named(make_checkpoint, error_line):
     path = make_checkpoint()
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
@@ -185,7 +185,7 @@ def test_a_damaged_checkpoint_is_named_as_such(make_checkpoint, error_line):
     assert "is damaged" in error_line(main, ["--ckpt", "pupil", *QUICK])
 
 
-def test_the_defaults_of_an_evaluation():
+def test_evaluation_defaults():
     options = parse(EvaluationOptions, ["--ckpt", "final.pt"])
     assert (options.games, options.regimes, options.opponents) == (400, ("none",), BOTS + HELD_OUT)
     assert parse(EvaluationOptions, ["--ladder"]).opponents == BOTS
@@ -193,8 +193,8 @@ def test_the_defaults_of_an_evaluation():
     assert parse(EvaluationOptions, ["--ckpt", "x", "--opponents", "held_out,ace"]).opponents == (*HELD_OUT, "ace")
 
 
-def test_policies_of_the_held_out_set_that_cannot_play_are_left_out_and_named(make_checkpoint, tmp_path, capsys):
-    """Under challenge rules the released policies cannot; a member of the set does not play itself."""
+def test_unplayable_held_out_policies_are_skipped_and_named(make_checkpoint, tmp_path, capsys):
+    """Released policies cannot play under challenge rules, and a member of the set does not meet itself."""
     make_checkpoint(rules="challenge", obs_dim=224)
     require = ["--require", "held_out:mean>=0", "--require", "released/dogfight_strong_dr>=0"]
     arguments = ["--ckpt", "pupil", "--opponents", "ace", "held_out", *require, "--out", str(tmp_path)]
@@ -216,21 +216,21 @@ def test_policies_of_the_held_out_set_that_cannot_play_are_left_out_and_named(ma
     assert len(dogfight.open_players(named, own, [own], "cpu").opponents) == 1  # by its own name it does
 
 
-def test_all_regimes_are_the_levels_and_the_eight():
+def test_all_regimes_are_levels_and_eight_regimes():
     assert parse(EvaluationOptions, ["--ckpt", "x", "--regimes", "all"]).regimes == tuple(PHYSICS)
     assert len(PHYSICS) == 11
     assert parse(EvaluationOptions, ["--ckpt", "x", "--regimes", "full,none", "full"]).regimes == ("full", "none")
 
 
 @pytest.mark.parametrize("module", [run_module, payoff, seeds, export], ids=lambda module: module.__name__)
-def test_help_fits_a_wide_terminal(module, monkeypatch, capsys):
+def test_help_fits_wide_terminal(module, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "120")
     with pytest.raises(SystemExit):
         module.main(["--help"])
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 120
 
 
-def test_a_sequential_test_answers_with_its_exit_code(tmp_path, capsys):
+def test_sequential_test_sets_exit_code(tmp_path, capsys):
     options = ["--games", "20", "--max-games", "60", "--threads", "1", "--quiet", "--out", str(tmp_path)]
     assert main(["--ckpt", "bot:ace", "--opponents", "do_nothing", "--sprt", "elo1=50", *options]) == 0
     result = json.loads((tmp_path / "sprt.json").read_text())
@@ -242,7 +242,7 @@ def test_a_sequential_test_answers_with_its_exit_code(tmp_path, capsys):
     assert "undecided: the games ran out" in capsys.readouterr().err
 
 
-def test_the_bar_of_a_sequential_test_promises_no_end(checkpoints, capsys):
+def test_sequential_test_progress_has_no_end(checkpoints, capsys):
     options = ["--games", "20", "--max-games", "100000", "--threads", "1", "--device", "cpu"]
     assert main(["--ckpt", "bot:ace", "--opponents", "do_nothing", "--sprt", "elo1=50", *options]) == 0
     bar = capsys.readouterr().err.split("\r")[-1]
@@ -251,7 +251,7 @@ def test_the_bar_of_a_sequential_test_promises_no_end(checkpoints, capsys):
     assert "<" not in bar  # before the time that is left
 
 
-def test_an_evaluation_numbers_earlier_results_and_names_its_run(make_checkpoint, capsys):
+def test_evaluation_numbers_earlier_results_and_names_run(make_checkpoint, capsys):
     folder = make_checkpoint().parent
     played = []
     for games in ("4", "2", "2", "4", "2", "6"):
@@ -267,13 +267,13 @@ def test_an_evaluation_numbers_earlier_results_and_names_its_run(make_checkpoint
     assert said == [f"{folder / 'eval.json'}: the earlier results are now in eval-000{n}.json" for n in (1, 2)]
 
 
-def test_results_that_are_a_fifo_are_replaced_and_not_waited_for(tmp_path):
+def test_fifo_results_are_replaced_without_waiting(tmp_path):
     os.mkfifo(tmp_path / "eval.json")
     publish_results(tmp_path, "eval", "table", '{"games": 2}')
     assert (tmp_path / "eval.json").read_text().rstrip() == '{"games": 2}'
 
 
-def test_the_error_names_a_file_that_is_not_a_policy(tmp_path, error_line):
+def test_error_names_file_that_is_not_policy(tmp_path, error_line):
     (tmp_path / "README.md").write_text("# Read me")
     line = error_line(main, ["--ckpt", str(tmp_path / "README.md")])
     assert "README.md: not a policy (.pt, .onnx, .zip); give one" in line

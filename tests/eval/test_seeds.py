@@ -1,4 +1,4 @@
-"""Several runs as one result: what is read, refused, printed and written."""
+"""Several runs as one result: reading, rejecting, printing and writing."""
 
 import json
 
@@ -37,7 +37,7 @@ def row(text, first):
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
-def test_three_seeds_are_summed_up(make_results, printed):
+def test_three_seeds_are_summarized(make_results, printed):
     for name, wins in {"a": (10, 4), "b": (10, 6), "c": (10, 8)}.items():
         make_results(name, wins)
     out = printed(main, ["a", "b", "c"])
@@ -50,7 +50,7 @@ def test_three_seeds_are_summed_up(make_results, printed):
     assert (overall[3], *overall[5:]) == ("85.0", "80.0", "40.0")  # Of 4, 6, 8, 10, 10, 10 one is cut at either end.
 
 
-def test_the_same_files_give_the_same_bytes(make_results, tmp_path, capsys):
+def test_same_files_give_same_bytes(make_results, tmp_path, capsys):
     for name, wins in {"a": (10, 4), "b": (9, 6)}.items():
         make_results(name, wins)
     written = []
@@ -74,7 +74,7 @@ def test_two_groups_are_compared(make_results, printed):
     assert row(out, "overall")[-2] == "68.8"
 
 
-def test_several_regimes_get_a_table_each_and_one_over_all(make_results, printed):
+def test_several_regimes_get_own_tables_and_summary(make_results, printed):
     for name, wins in {"a": (10, 9, 5, 5), "b": (10, 8, 5, 5)}.items():
         make_results(name, wins, regimes=("none", "full"))
     out = printed(main, ["a", "b"])
@@ -104,14 +104,14 @@ def test_several_regimes_get_a_table_each_and_one_over_all(make_results, printed
         ({"records": 3}, ["b/eval.json: records=3: must be a valid list"]),
     ],
 )
-def test_what_cannot_be_compared_is_one_line(changes, parts, make_results, error_line):
+def test_incomparable_results_give_one_line_error(changes, parts, make_results, error_line):
     make_results("a", (10, 4))
     make_results("b", (10, 4), **changes)
     err = error_line(main, ["a", "b"])
     assert [part for part in parts if part not in err] == []
 
 
-def test_records_with_and_without_a_regime_are_refused(make_results, tmp_path, error_line):
+def test_records_with_and_without_regime_are_rejected(make_results, tmp_path, error_line):
     for name in ("a", "b"):
         make_results(name, (10, 4))
     path = tmp_path / "b" / "eval.json"
@@ -120,14 +120,14 @@ def test_records_with_and_without_a_regime_are_refused(make_results, tmp_path, e
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_seeds"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, make_results, check_row):
+def test_invalid_arguments_print_expected_messages(row, make_results, check_row):
     make_results("a", (10, 4))
     make_results("b", (10, 4))
     check_row(main, row)
 
 
-def test_mean_returns_are_summed_up_where_there_are_no_opponents(make_results, tmp_path, printed):
-    """Of four runs the lowest and the highest are cut: (90 + 110) / 2. Of the pairs two are better, one is equal."""
+def test_mean_returns_are_summarized_without_opponents(make_results, tmp_path, printed):
+    """Of four runs the lowest and highest are trimmed: (90 + 110) / 2. Of the pairs two are better, one equal."""
     for name, mean in {"a": 20.0, "b": 90.0, "c": 110.0, "d": 500.0, "e": 10.0, "f": 90.0}.items():
         make_results(name, (10, 4), kind="episodes", **EPISODES | {"return": {"mean": mean}})
     out = printed(main, ["a", "b", "c", "d", "--out", str(tmp_path / "new")])
@@ -148,7 +148,7 @@ def test_mean_returns_are_summed_up_where_there_are_no_opponents(make_results, t
         *("{id: sparring/AirCombat-v1}", "{package: openspiel, id: leduc_poker}"),
     ],
 )
-def test_the_error_for_a_run_without_results_names_the_command_that_makes_them(env, make_results, tmp_path, error_line):
+def test_missing_results_error_names_command(env, make_results, tmp_path, error_line):
     make_results("a", (10, 4))
     (tmp_path / "wolf").mkdir()
     (tmp_path / "wolf" / "config.yaml").write_text(f"env: {env}")
@@ -173,8 +173,8 @@ def test_the_error_for_a_run_without_results_names_the_command_that_makes_them(e
         ),
     ],
 )
-def test_every_game_is_summed_up_without_regimes(changes, words, make_results, tmp_path, printed):
-    """Wins of 10 games: 10, 4 and 6, 8; four scores of which one is cut at either end: (0.6 + 0.8) / 2."""
+def test_every_game_is_summarized_without_regimes(changes, words, make_results, tmp_path, printed):
+    """Wins of 10 games: 10, 4 and 6, 8; of four scores one is trimmed at either end: (0.6 + 0.8) / 2."""
     for name, wins in {"a": (10, 4), "b": (6, 8)}.items():
         make_results(name, wins, **changes)
         path = tmp_path / name / "eval.json"
@@ -190,8 +190,8 @@ def test_every_game_is_summed_up_without_regimes(changes, words, make_results, t
     assert (overall[3], overall[5], overall[6]) == ("70.0", "70.0", "40.0")
 
 
-def test_a_game_of_many_seats_has_its_own_score(make_results, tmp_path, printed, error_line):
-    """Of seven powers the share of squares, not (wins + draws / 2) / games."""
+def test_many_seat_game_has_own_score(make_results, tmp_path, printed, error_line):
+    """With seven powers it is the share of squares, not (wins + draws / 2) / games."""
     for name, share in {"a": 0.25, "b": 0.15}.items():
         make_results(name, (1, 2), kind="diplomacy", schema_version=2, last_year=1905)
         path = tmp_path / name / "eval.json"
@@ -204,7 +204,7 @@ def test_a_game_of_many_seats_has_its_own_score(make_results, tmp_path, printed,
     assert "records: 1.5 is not a share in [0, 1]" in error_line(main, ["a", "b"])
 
 
-def test_seeds_sum_up_each_regime(tmp_path, printed):
+def test_seeds_are_summarized_per_regime(tmp_path, printed):
     for seed in ("0", "1"):
         words = ["--opponents", "turning", "--regimes", "none,low_start", "--seed", "0", "--out", str(tmp_path / seed)]
         assert evaluate([*AIR_COMBAT, *words]) == 0

@@ -1,4 +1,4 @@
-"""Paths that no file can have are refused in one line with the key and the value, wherever a user gives one."""
+"""Impossible paths are rejected in one line with key and value, wherever a user gives one."""
 
 import pytest
 
@@ -34,7 +34,7 @@ WRONG = {"a\0b": "holds the character NUL, which no path can; remove it", "a\ud8
 
 @pytest.mark.parametrize("name", [*CALLS, *TEXTS])
 @pytest.mark.parametrize("text", WRONG)
-def test_a_path_that_no_file_can_have_is_named(name, text):
+def test_impossible_path_is_named(name, text):
     with pytest.raises(ConfigError) as caught:
         (CALLS | TEXTS)[name](text)
     shown = str(caught.value)
@@ -43,19 +43,19 @@ def test_a_path_that_no_file_can_have_is_named(name, text):
 
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("text", ["x" * 256, "/tmp/" + "é" * 128, "y/" * 2049])
-def test_a_path_that_is_too_long_is_refused(name, text):
+def test_overlong_path_is_rejected(name, text):
     with pytest.raises(ConfigError, match=rf"^{name.strip()}='.*is too long for a path: at most 255 bytes a name"):
         CALLS[name](text)
 
 
 @pytest.mark.parametrize("option", ["against", "init_from"])
-def test_a_name_that_is_too_long_for_a_file_names_no_opponent(option, tmp_path):
+def test_overlong_name_is_rejected_as_opponent(option, tmp_path):
     with pytest.raises(InputError, match=f"{option}=xxx.*(choose from|is neither)"):
         sparring.train("quickstart", {option: "x" * 300, "checkpoint_dir": tmp_path, "name": "a"})
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_path_of_the_longest_name_is_taken(tmp_path):
+def test_longest_valid_path_is_accepted(tmp_path):
     path = user_path("out", str(tmp_path / ("é" * 127)))
     path.write_text("")
     assert path.exists()

@@ -1,4 +1,4 @@
-"""The part that all readers have, and the digests of files."""
+"""The part shared by all readers, and file digests."""
 
 from __future__ import annotations
 

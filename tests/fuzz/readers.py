@@ -1,4 +1,4 @@
-"""What is read, how a changed file is put in its place with the hashes beside it, and the readers of the project.
+"""Readers of the project, and how a mutated file is put in place with matching hashes.
 
 A hostile file can come with matching hashes, so they are always right here: the types alone protect.
 """

@@ -1,4 +1,4 @@
-"""Changed files of every kind: read as they are now, or refused in one line; never a traceback, much memory or time.
+"""Mutated files of every kind: read as they are, or rejected in one line, within memory and time limits.
 
 `python -m tests.fuzz FOLDER CASES READER` repeats one reader's cases, `material.make(FOLDER)` having made the files.
 """
@@ -27,7 +27,7 @@ def material(tmp_path_factory):
 
 
 def fuzz(material, cases, *readers):
-    """In a process of its own, whose memory and time are limited."""
+    """Fuzz in a separate process with limited memory and time."""
     code, said = victims.listen(_main, [str(material), str(cases), *readers])
     assert code == 0, said[-8000:]
     assert said.count(f": {cases} cases, ") == len(readers)
@@ -38,11 +38,11 @@ def _main(arguments):
     sys.exit(import_module("tests.fuzz.__main__").main(arguments))
 
 
-def test_a_few_changes_of_every_file(material):
+def test_few_mutations_of_every_file(material):
     fuzz(material, CASES, *READERS)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("reader", READERS)
-def test_many_changes_of_every_file(material, reader):
+def test_many_mutations_of_every_file(material, reader):
     fuzz(material, MANY, reader)

@@ -1,4 +1,4 @@
-"""Text of strangers' files reaches terminals and pages escaped: escapes of terminals, HTML, and turned directions."""
+"""Text from untrusted files is escaped in terminals and pages: escape codes, HTML, and bidi controls."""
 
 import json
 import sqlite3
@@ -93,7 +93,7 @@ def wandb_offline(root):
 
 @pytest.fixture
 def printed(capsys):
-    """Run a command and return what it prints, refused or not."""
+    """Run a command and return its output, whether it fails or not."""
 
     def run(main, *words):
         with pytest.MonkeyPatch.context() as patch:
@@ -107,12 +107,12 @@ def printed(capsys):
 
 
 def assert_inert(output):
-    """Nothing that a terminal obeys."""
+    """Check that a text contains no terminal control."""
     assert [char for char in output if not (char.isprintable() or char == "\n")] == [], output
 
 
 def assert_page(page):
-    """No element or attribute of a text."""
+    """Check that a text adds no element or attribute to a page."""
     assert not [piece for piece in ("<script>owned", "<img src=x", "<!--<script") if piece in page]
     assert not set("\x1b\x07\x9b\u202e\u2066") & set(page)
 
@@ -121,7 +121,7 @@ def assert_page(page):
     "write",
     [run_folder, wandb_offline, *(pytest.param(write, marks=pytest.mark.slow) for write in (tensorboard, trackio))],
 )
-def test_names_of_a_stored_run(tmp_path, printed, write):
+def test_stored_run_names_are_escaped(tmp_path, printed, write):
     name, where, out = write(tmp_path), ["--dir", tmp_path], tmp_path / "out"
     page, note, picture = (out / f"a.{ending}" for ending in ("html", "md", "svg"))
     commands = [["list"], ["health"], ["search", "--config", f"{ALL}={ALL}"], ["compare", name, "missing"]]
@@ -144,7 +144,7 @@ def test_names_of_a_stored_run(tmp_path, printed, write):
         ElementTree.parse(path)
 
 
-def test_names_of_players_in_a_saved_game_of_diplomacy(tmp_path, printed):
+def test_saved_diplomacy_player_names_are_escaped(tmp_path, printed):
     game, page, log = (tmp_path / name for name in ("game.json", "game.html", "game.txt"))
     players = dict(zip(POWERS, TEXTS.values(), strict=False))
     state = {"units": {"ENGLAND": ["A FIN"]}, "centres": {"RUSSIA": ["STP"]}}
@@ -166,7 +166,7 @@ def test_names_of_players_in_a_saved_game_of_diplomacy(tmp_path, printed):
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-def test_headers_of_a_pgn(tmp_path, printed, text):
+def test_pgn_headers_are_escaped(tmp_path, printed, text):
     quoted = text.replace("\\", "\\\\").replace('"', '\\"')
     path = tmp_path / "game.pgn"
     for header in ("White", "Result", "Variant", "FEN", "Termination", "Event", text):
@@ -180,7 +180,7 @@ def test_headers_of_a_pgn(tmp_path, printed, text):
 
 @pytest.fixture
 def zoo(tmp_path, monkeypatch):
-    """A folder of runs with a run, and a zoo with a policy."""
+    """Create a runs folder with a run, and a zoo with a policy."""
     for module in (players, cards.files):
         monkeypatch.setattr(module, "CHECKPOINTS", tmp_path / "checkpoints")
     content = torch.load(POLICY, weights_only=True)
@@ -192,7 +192,7 @@ def zoo(tmp_path, monkeypatch):
     return tmp_path / "checkpoints"
 
 
-def test_hostile_texts_of_a_card_stay_text(zoo, printed):
+def test_hostile_card_text_stays_text(zoo, printed):
     keys = ("trained by", "machine", "file", "licence", "win %", "held out", "best response", "strongest attack")
     for text in TEXTS.values():
         rows = "".join(f"| {key} | {text} `{text}` |\n" for key in keys)

@@ -1,4 +1,4 @@
-"""A checkout is run with its own packages, however they are named and whatever else is installed."""
+"""A checkout runs with its own packages, whatever else is installed."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ package-dir = {{ "sparring" = "{root}", "sparring.envs" = "envs", "sparring.agen
 
 
 def make(folder, pyproject):
-    """A project whose packages say where they are."""
+    """Create a project whose packages report their location."""
     for room in ROOMS:
         (folder / room).mkdir(parents=True)
         (folder / room / "__init__.py").write_text("")
@@ -39,7 +39,7 @@ def run(checkout, code):
 
 
 @pytest.mark.parametrize("root", [".", "main"])
-def test_packages_of_one_name_that_a_table_maps_to_folders(tmp_path, root):
+def test_packages_with_same_name_mapped_to_folders(tmp_path, root):
     checkout = Checkout.at(make(tmp_path / "files", MAPPED.format(root=root)), tmp_path / "imports")
     checkout.check()
     assert checkout.games == "sparring.envs"
@@ -47,8 +47,8 @@ def test_packages_of_one_name_that_a_table_maps_to_folders(tmp_path, root):
     assert run(checkout, code) == f"the root {tmp_path / 'files' / 'agents'}"
 
 
-def test_what_is_installed_is_not_found(tmp_path):
-    """The project's own installation is made useless: a room that this checkout lacks is not taken from elsewhere."""
+def test_installed_packages_are_not_found(tmp_path):
+    """The project's own installation is disabled: packages missing in this checkout are not found elsewhere."""
     checkout = Checkout.at(make(tmp_path / "files", ""), tmp_path / "imports")
     code = (
         "from importlib.util import find_spec as find; "
@@ -57,7 +57,7 @@ def test_what_is_installed_is_not_found(tmp_path):
     assert run(checkout, code) == f"{tmp_path / 'files' / 'curriculum' / 'place.py'} None None False"
 
 
-def test_packages_from_another_checkout_are_refused(tmp_path):
+def test_packages_from_other_checkout_are_rejected(tmp_path):
     files = make(tmp_path / "files", "")
     elsewhere = make(tmp_path / "elsewhere", "")
     (files / "envs").rename(tmp_path / "gone")
@@ -66,7 +66,7 @@ def test_packages_from_another_checkout_are_refused(tmp_path):
         Checkout.at(files, tmp_path / "imports").check()
 
 
-def test_the_keys_of_a_configuration_are_asked_for(tmp_path):
+def test_configuration_keys_are_requested(tmp_path):
     keys = Checkout.at(ROOT, tmp_path / "imports").config_keys
     assert {"ppo", "ppo.clip", "self_play.deal_every", "env.reward.win"} <= keys
     assert "ppo.clipping" not in keys
@@ -77,7 +77,7 @@ def git(folder, *arguments):
     subprocess.run(["git", "-C", str(folder), *identity, *arguments], check=True, capture_output=True)
 
 
-def test_a_commit_and_the_working_tree_are_copied(tmp_path):
+def test_commit_and_working_tree_are_copied(tmp_path):
     project = tmp_path / "project"
     project.mkdir()
     git(tmp_path, "init", "-q", "project")
@@ -102,7 +102,7 @@ def texts(folder):
 
 
 @pytest.mark.parametrize("what", MODULES)
-def test_every_module_of_the_simulators_is_where_the_recorder_looks(what, tmp_path):
+def test_every_simulator_module_is_at_recorded_path(what, tmp_path):
     games = Checkout.at(ROOT, tmp_path / "imports").games
     assert any((ROOT / "envs" / name.replace(".", "/")).with_suffix(".py").exists() for name in MODULES[what])
     assert find(games, what).__name__.startswith(games)

@@ -1,4 +1,4 @@
-"""Equal recordings pass, and a planted difference of any kind is found and named."""
+"""Equal recordings pass, and planted differences of any kind are found and named."""
 
 import json
 
@@ -21,7 +21,7 @@ def write_json(path, content):
 
 
 def write_run(folder, name, *, seconds):
-    """A run as small as can be; what a clock or a path decides depends on `seconds` and `folder`."""
+    """Write a minimal run; values from clock or path depend on `seconds` and `folder`."""
     run = folder / PART / name
     config = {"name": name, "checkpoint_dir": str(folder), "ppo": {"clip": 0.2}}
     state = {
@@ -52,7 +52,7 @@ def write_recording(folder, *, seconds):
 
 @pytest.fixture
 def pair(tmp_path):
-    """Two recordings of the same, at other times and places."""
+    """Return two recordings of the same run at other times and places."""
     for name, seconds in (("base", 7.5), ("head", 31.25)):
         write_recording(tmp_path / name, seconds=seconds)
     return tmp_path / "base", tmp_path / "head"
@@ -62,7 +62,7 @@ def compare(pair, renames=None, **options):
     return report(*map(Recording, pair), renames or Renames(), **options)
 
 
-def test_equal_recordings_pass_although_times_and_places_differ(pair, capsys):
+def test_equal_recordings_pass_with_other_times_and_paths(pair, capsys):
     assert compare(pair) == 0
     assert "equal, 14 files" in capsys.readouterr().out
 
@@ -80,7 +80,7 @@ def change_tensor(file, change):
 
 
 def both_runs(folder, name, change):
-    """Change a file of both runs, so that they still agree with each other."""
+    """Change a file of both runs, so they stay consistent."""
     for run in ("whole", "cut"):
         change(folder / PART / run / name)
 
@@ -112,7 +112,7 @@ PLANTED = {
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_a_planted_difference_is_found_and_named(name, pair, capsys):
+def test_planted_difference_is_found_and_named(name, pair, capsys):
     file, change, expected = PLANTED[name]
     both_runs(pair[1], file, change)
     assert compare(pair) == 1
@@ -121,7 +121,7 @@ def test_a_planted_difference_is_found_and_named(name, pair, capsys):
     assert " of whole and cut" not in out  # the runs agree with each other
 
 
-def test_a_resumed_run_that_went_another_way_is_found_in_either_recording(pair, capsys):
+def test_diverging_resumed_run_is_found_in_either_recording(pair, capsys):
     for folder in pair:
         change_tensor(folder / PART / "cut" / STATE, lambda state: state["learner"]["weight"].zero_())
     assert compare(pair) == 1
@@ -131,19 +131,19 @@ def test_a_resumed_run_that_went_another_way_is_found_in_either_recording(pair, 
 
 
 @pytest.mark.parametrize(("messages", "wrong"), [(True, 1), (False, 0)])
-def test_wording_counts_unless_it_is_ignored(messages, wrong, pair):
+def test_wording_counts_unless_ignored(messages, wrong, pair):
     both_runs(pair[1], "events.jsonl", lambda file: replace_text(file, "2 updates", "two updates"))
     assert compare(pair, messages=messages) == wrong
 
 
-def test_a_failed_part_does_not_count_as_equal(pair, capsys):
+def test_failed_part_does_not_count_as_equal(pair, capsys):
     for folder in pair:
         replace_text(folder / FILE, '"failed": ""', '"failed": "python train.py: exit code 2: no such option"')
     assert compare(pair) == 1
     assert "first: python train.py: exit code 2: no such option" in capsys.readouterr().out
 
 
-def test_a_missing_part_does_not_count_as_equal(pair, capsys):
+def test_missing_part_does_not_count_as_equal(pair, capsys):
     replace_text(pair[1] / FILE, PART, "another")
     assert compare(pair) == 2
     assert "is not in the second recording" in capsys.readouterr().out
@@ -152,7 +152,7 @@ def test_a_missing_part_does_not_count_as_equal(pair, capsys):
 
 
 def rename_key(file):
-    """`ppo.clip` becomes `ppo.clipping.ratio`, and there is a new `ppo.rate`."""
+    """Rename `ppo.clip` to `ppo.clipping.ratio`, and add `ppo.rate`."""
     new = {"clipping": {"ratio": 0.2}, "rate": 1}
     if file.suffix == ".yaml":
         file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | {"ppo": new}))
@@ -160,7 +160,7 @@ def rename_key(file):
         change_tensor(file, lambda content: content["training"]["config"].update(ppo=new))
 
 
-def test_only_declared_renames_of_config_keys_are_ignored(pair, capsys):
+def test_only_declared_config_key_renames_are_ignored(pair, capsys):
     for file in ("config.yaml", "final.pt"):
         both_runs(pair[1], file, rename_key)
     assert compare(pair) == 1
@@ -173,7 +173,7 @@ def test_only_declared_renames_of_config_keys_are_ignored(pair, capsys):
     assert compare(pair, Renames({"ppo": "ppo", "ppo.clip": "ppo.clipping.ratio"}, added=("ppo.rate",))) == 1
 
 
-def test_options_are_spelled_as_a_checkout_knows_them():
+def test_options_are_spelled_for_each_checkout():
     renames = Renames({"env.rules": "env.dogfight.rules", "grpo.old": None, "clone": "cloning"})
     old, new = {"env.rules", "grpo.old", "clone.bot"}, {"env.dogfight.rules", "cloning.bot"}
     for option, spelled in {
@@ -187,7 +187,7 @@ def test_options_are_spelled_as_a_checkout_knows_them():
         assert renames.option(option, lambda: old) == option
 
 
-def test_parts_are_selected_by_the_beginning_of_their_name():
+def test_parts_are_selected_by_prefix():
     assert [part.name for part in select(["grpo"])] == [part.name for part in PARTS if part.name.startswith("grpo_")]
     assert [part.name for part in select(["ppo_challenge"])] == ["ppo_challenge"]
     assert select([]) == list(PARTS)

@@ -1,4 +1,4 @@
-"""The list of planted faults fits the code as it is, and trials tell caught from survived."""
+"""Planted faults match the current code, and trials separate caught from survived."""
 
 import ast
 import shutil
@@ -22,7 +22,7 @@ ROOMS = ("agents", "curriculum", "envs", "eval")
 
 @pytest.mark.parametrize("area", sorted({fault.area for fault in FAULTS}))
 def test_every_fault_can_be_planted(area):
-    """Its old text occurs once, what comes of it is Python, and its tests exist."""
+    """Its old text occurs once, the result is valid Python, and its tests exist."""
     for fault in [fault for fault in FAULTS if fault.area == area]:
         assert fault.file.split("/")[0] in ROOMS, fault.name
         ast.parse(fault.changed(ROOT))
@@ -32,7 +32,7 @@ def test_every_fault_can_be_planted(area):
             assert not name or f"def {name}(" in (ROOT / file).read_text(), f"{fault.name}: {test} does not exist"
 
 
-def test_there_are_enough_and_each_is_another():
+def test_there_are_enough_distinct_faults():
     assert len(FAULTS) >= LEAST
     assert len({fault.name for fault in FAULTS}) == len(FAULTS)
     assert len({(fault.file, fault.old, fault.new) for fault in FAULTS}) == len(FAULTS)
@@ -47,7 +47,7 @@ TOY = Fault(area="toy", what="minus", file="toy/sum.py", old="a + b", new="a - b
 
 @pytest.fixture
 def toy(tmp_path):
-    """A tree with one module and its test, and the server of trials."""
+    """Create a tree with one module and its test, and a trial server."""
     (tmp_path / "toy").mkdir()
     (tmp_path / "toy/sum.py").write_text("def add(a, b):\n    assert a < 100\n    return a + b\n")
     shutil.copytree(ROOT / "tests/mutation", tmp_path / "tests/mutation", ignore=shutil.ignore_patterns("__pycache__"))
@@ -65,19 +65,19 @@ def toy(tmp_path):
         ({"file": "toy/product.py"}, "toy/product.py does not exist"),
     ],
 )
-def test_a_fault_that_no_longer_fits_is_named(toy, change, words):
+def test_outdated_fault_is_named(toy, change, words):
     with pytest.raises(FaultError, match="toy: minus: ") as raised:
         replace(TOY, **change).plant(toy)
     assert words in str(raised.value)
 
 
-def test_an_entry_with_an_unknown_key_is_named(tmp_path):
+def test_entry_with_unknown_key_is_named(tmp_path):
     (tmp_path / "toy.toml").write_text('[[fault]]\nwhat = "minus"\nfile = "a"\nold = "b"\nnew = "c"\ntest = ["d"]\n')
     with pytest.raises(FaultError, match=r"toy\.toml: minus: test is missing or unknown"):
         read_faults(tmp_path)
 
 
-def test_trials_tell_caught_from_survived_and_leave_the_tree_as_it_was(toy, monkeypatch):
+def test_trials_separate_caught_from_survived_and_restore_tree(toy, monkeypatch):
     faults = {
         CAUGHT: TOY,
         SURVIVED: replace(TOY, old="a < 100", new="a < 101"),
@@ -101,14 +101,14 @@ def test_trials_tell_caught_from_survived_and_leave_the_tree_as_it_was(toy, monk
 
 
 def checkout_of(toy):
-    """The tree as something to run; an import of the project in it finds nothing."""
+    """Return the tree as something to run; project imports find nothing in it."""
     imports = toy / "imports"
     imports.mkdir()
     (imports / "sitecustomize.py").write_text(NO_FINDER)
     return Checkout(toy, imports, {})
 
 
-def test_faults_that_were_caught_are_not_repeated_until_their_file_changes(toy):
+def test_caught_faults_are_not_repeated_until_file_changes(toy):
     file, result = toy / "results.jsonl", TrialResult(TOY, CAUGHT, 1.5, "tests/test_toy.py::test_sum")
     assert stored(file, [TOY], toy) == []
     store(file, result, toy)
@@ -119,7 +119,7 @@ def test_faults_that_were_caught_are_not_repeated_until_their_file_changes(toy):
     assert stored(file, [TOY], toy) == []
 
 
-def test_the_page_counts_and_names_survivors():
+def test_page_counts_and_names_survivors():
     same = replace(TOY, what="same", equivalent="Addition commutes.")
     results = [TrialResult(TOY, CAUGHT, 1.0), TrialResult(TOY, SLOW, 9.0), TrialResult(same, SURVIVED, 1.0)]
     text = page(results, command="make mutation", commit="abc", machine="m", seconds=120.0, factor=10.0, listed=4)

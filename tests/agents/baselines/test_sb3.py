@@ -1,4 +1,4 @@
-"""Stable-Baselines3 trains on our matches, its policies become networks of ours, and its files cannot run code."""
+"""Stable-Baselines3 as a baseline: training on our matches, converting its policies, rejecting unsafe files."""
 
 import signal
 import tempfile
@@ -36,7 +36,7 @@ def trained(tmp_path_factory):
     return train(bots_only(root)).parent
 
 
-def test_it_trains_under_the_same_schedule_and_leaves_a_checkpoint_like_any_other(trained):
+def test_follows_schedule_and_saves_checkpoint(trained):
     rows = metrics(trained.parent)
     assert [row["env_steps"] for row in rows] == [128, 256]
     assert "curriculum/ace/share" in rows[1]
@@ -46,7 +46,7 @@ def test_it_trains_under_the_same_schedule_and_leaves_a_checkpoint_like_any_othe
     assert checkpoint.training["update"] == 2
 
 
-def test_every_update_is_timed_and_its_policy_kept_where_that_is_due(tmp_path):
+def test_times_every_update_and_saves_due_policies(tmp_path):
     folder = train(bots_only(tmp_path, checkpoint_every=1)).parent
     assert all(row["time/steps_per_second"] > 0 for row in metrics(tmp_path))
     assert all(row["rollout/reward"] != 0 for row in metrics(tmp_path))
@@ -57,7 +57,7 @@ def test_every_update_is_timed_and_its_policy_kept_where_that_is_due(tmp_path):
     assert any(not torch.equal(final[key], value) for key, value in first.network.state_dict().items())
 
 
-def test_callbacks_see_its_updates_and_stop_it(tmp_path):
+def test_callbacks_see_updates_and_can_stop_training(tmp_path):
     calls = []
 
     class StopFirst(Callback):
@@ -74,7 +74,7 @@ def test_callbacks_see_its_updates_and_stop_it(tmp_path):
     assert len(metrics(tmp_path)) == 1
 
 
-def test_an_exception_of_a_callback_ends_it_with_its_policy_saved(tmp_path):
+def test_callback_exception_saves_policy_and_stops(tmp_path):
     class Fails(Callback):
         def on_update(self, run, metrics):
             raise RuntimeError("of the callback")
@@ -85,8 +85,8 @@ def test_an_exception_of_a_callback_ends_it_with_its_policy_saved(tmp_path):
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 128 + signal.SIGTERM), (signal.SIGINT, 130)])
-def test_a_signal_finishes_the_update_and_saves_the_policy(tmp_path, monkeypatch, capfd, number, code):
-    """The code does not ask a scheduler to start the run again, which would be refused."""
+def test_signal_finishes_update_and_saves_policy(tmp_path, monkeypatch, capfd, number, code):
+    """The exit code must not ask the scheduler for a restart, because this baseline cannot resume."""
     steps = []
 
     def signalled(env, step=sb3.LearnerVecEnv.step_wait):
@@ -110,7 +110,7 @@ def test_a_signal_finishes_the_update_and_saves_the_policy(tmp_path, monkeypatch
         train(bots_only(tmp_path))
 
 
-def test_a_full_disk_at_its_end_is_one_line_that_promises_no_resuming(tmp_path, monkeypatch):
+def test_full_disk_at_end_gives_one_line_without_resume_hint(tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
@@ -134,7 +134,7 @@ def test_events_happen_before_their_update(tmp_path):
     assert (load_checkpoint(before / "final.pt").network.log_std + 1.5).abs().min() > 0.1
 
 
-def test_a_run_cut_short_says_how_far_it_came_and_leaves_nothing_outside(tmp_path, monkeypatch):
+def test_truncated_run_reports_progress_and_keeps_folder_clean(tmp_path, monkeypatch):
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
@@ -142,7 +142,7 @@ def test_a_run_cut_short_says_how_far_it_came_and_leaves_nothing_outside(tmp_pat
     assert list(temporary.iterdir()) == []
 
 
-def test_what_it_cannot_have_is_refused(tmp_path):
+def test_unsupported_options_are_rejected(tmp_path):
     with pytest.raises(ConfigError, match=r"phases\.1\.scripted_end=1\.0: trainer=sb3 has no self-play"):
         train(config(tmp_path, trainer="sb3"))
     with pytest.raises(ConfigError, match=r"network\.blocks=2: trainer=sb3 knows plain layers only"):
@@ -160,7 +160,7 @@ def vec_env():
     batch.close()
 
 
-def test_step_reports_the_end_of_a_match_in_the_form_of_sb3(vec_env):
+def test_step_reports_match_end_in_sb3_format(vec_env):
     first = vec_env.reset()
     for step in range(2):
         obs, reward, done, infos = vec_env.step(np.zeros((6, 3), dtype=np.float32))
@@ -183,7 +183,7 @@ def model(activation=torch.nn.ReLU, layers=(16, 16)):
 
 
 @pytest.mark.parametrize(("activation", "name"), [(torch.nn.ReLU, "relu"), (torch.nn.Tanh, "tanh")])
-def test_a_converted_policy_is_the_same_function(activation, name):
+def test_converted_policy_computes_same_function(activation, name):
     policy = model(activation).policy
     obs = torch.randn(50, 59)
     network = to_actor_critic(policy.state_dict(), name)
@@ -193,7 +193,7 @@ def test_a_converted_policy_is_the_same_function(activation, name):
     torch.testing.assert_close(network.evaluate(obs, actions)[0], log_prob)
 
 
-def test_a_zip_plays_in_the_evaluation(tmp_path):
+def test_zip_plays_in_evaluation(tmp_path):
     saved = model(torch.nn.Tanh)
     saved.save(tmp_path / "model.zip")
     entrant = load_policy(tmp_path / "model.zip", "cpu")
@@ -210,14 +210,14 @@ def test_a_zip_plays_in_the_evaluation(tmp_path):
         ({"layers": (16, 8)}, "its layers are not all of one width"),
     ],
 )
-def test_what_we_cannot_play_is_refused_with_the_reason(tmp_path, options, words):
+def test_unplayable_zip_is_rejected_with_reason(tmp_path, options, words):
     model(**options).save(tmp_path / "model.zip")
     with pytest.raises(SB3Error, match=words):
         read_zip(tmp_path / "model.zip")
 
 
-def test_an_existing_run_is_left_unchanged(trained):
-    """There are no states to go on from; the run restarted over its own metrics."""
+def test_existing_run_is_left_unchanged(trained):
+    """A baseline run has no resumable states; starting it again used to overwrite its metrics."""
     before = {path.name: path.read_bytes() for path in trained.iterdir() if path.is_file()}
     with pytest.raises(
         ConfigError, match="name=small: was started, and trainer=sb3 cannot resume; choose another name"

@@ -1,4 +1,4 @@
-"""Every game that Stable-Baselines3 can play is a `VecEnv` in one line, with the numbers of its own interface."""
+"""`VecEnv` for Stable-Baselines3: every supported game, compared with its native interface."""
 
 import gymnasium
 import numpy as np
@@ -21,7 +21,7 @@ from tests.agents.opponents import powers
         ("CartPole-v1", {}),
     ],
 )
-def test_stable_baselines_trains_on_it(name, options, tmp_path):
+def test_sb3_trains_on_env(name, options, tmp_path):
     threads = {"threads": 1} if name != "CartPole-v1" else {}
     env = sparring.sb3_env(name, 7, **threads, **options)
     model = PPO("MlpPolicy", VecMonitor(env), n_steps=8, batch_size=56, n_epochs=1, device="cpu", seed=0)
@@ -32,7 +32,7 @@ def test_stable_baselines_trains_on_it(name, options, tmp_path):
     env.close()
 
 
-def test_it_steps_as_the_vector_interface_does():
+def test_steps_like_vector_interface():
     ours = sparring.sb3_env("dogfight", 4, seed=9, opponent="brawler", action_repeat=120, threads=1)
     theirs = gymnasium.make_vec("sparring/Dogfight-v1", 4, opponent="brawler", action_repeat=120, threads=1)
     first, _ = theirs.reset(seed=9)
@@ -55,7 +55,7 @@ def test_it_steps_as_the_vector_interface_does():
     theirs.close()
 
 
-def test_a_truncated_episode_of_gymnasium_says_so():
+def test_gymnasium_truncation_is_reported():
     env = sparring.sb3_env("Pendulum-v1", 2)
     env.reset()
     for _ in range(200):
@@ -67,7 +67,7 @@ def test_a_truncated_episode_of_gymnasium_says_so():
 
 
 class Reused(gymnasium.Env):
-    """Observes its step in one array that it reuses; its infos are of all kinds and lengths."""
+    """Return every observation in one reused array; infos have all kinds and lengths."""
 
     observation_space = gymnasium.spaces.Box(0, 10, (1,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)
@@ -86,7 +86,7 @@ class Reused(gymnasium.Env):
         return self.now, 1.0, False, bool(self.now[0] == 3), infos
 
 
-def test_infos_and_the_last_observation_arrive_as_the_environment_gave_them():
+def test_infos_and_final_observation_are_passed_through():
     gymnasium.register("test/Reused-v0", Reused, disable_env_checker=True)
     env = sparring.sb3_env("test/Reused-v0", 2)
     del gymnasium.registry["test/Reused-v0"]
@@ -101,7 +101,7 @@ def test_infos_and_the_last_observation_arrive_as_the_environment_gave_them():
         assert (info["terminal_observation"].tolist(), info["TimeLimit.truncated"]) == ([3.0], True)
 
 
-def test_a_policy_saved_by_stable_baselines_is_evaluated_by_its_path(tmp_path):
+def test_saved_sb3_policy_is_evaluated_by_path(tmp_path):
     env = sparring.sb3_env("dogfight", 4, threads=1)
     PPO("MlpPolicy", env, n_steps=8, batch_size=32, device="cpu").save(tmp_path / "model.zip")
     obs = env.reset()
@@ -121,6 +121,6 @@ def test_a_policy_saved_by_stable_baselines_is_evaluated_by_its_path(tmp_path):
         ("diplomacy", {"opponent": "ace"}, "^opponent=ace: choose from"),
     ],
 )
-def test_bad_input_is_one_line(name, options, words):
+def test_bad_input_gives_one_line_error(name, options, words):
     with pytest.raises(InputError, match=words):
         sparring.sb3_env(name, 7, **options)

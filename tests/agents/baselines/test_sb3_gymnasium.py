@@ -1,4 +1,4 @@
-"""SB3 on Gymnasium's environments: the same observations and actions, and a policy that our evaluation plays."""
+"""SB3 on Gymnasium environments: same observations and actions, and policies that our evaluation plays."""
 
 import gymnasium
 import pytest
@@ -17,7 +17,7 @@ ID = "test/Switches-v0"
 
 
 class Switches(gymnasium.Env):
-    """Rewards every switch that is on and both choices that are high; observes one of three places."""
+    """Reward each switch that is on and both high choices; observe one of three places."""
 
     def __init__(self, space=None):
         self.observation_space, self.action_space = Discrete(3), space or MultiDiscrete([2, 3])
@@ -46,14 +46,14 @@ def small(tmp_path, *options):
     return load([*place, *size, "trainer=sb3", *options])
 
 
-def test_it_learns_several_choices_from_one_hot_places(tmp_path):
-    """At best 1 + 2 a step; by chance 1.5."""
+def test_learns_multi_discrete_from_one_hot_observations(tmp_path):
+    """The best return is 1 + 2 per step, random play gets 1.5."""
     checkpoint = load_checkpoint(train(small(tmp_path, "env=gymnasium", f"env.id={ID}", "phases.0.updates=25")))
     assert (checkpoint.contract["obs_dim"], checkpoint.contract["categorical"]) == (3, [2, 3])
     assert (play(checkpoint, 4, 1)[:, 0] == 15.0).all()
 
 
-def test_its_gaussian_policies_are_evaluated_with_the_statistics_of_training(tmp_path):
+def test_gaussian_policy_is_evaluated_with_training_statistics(tmp_path):
     options = ["+run=gymnasium_continuous", "network.gsde=true", "network.log_std_init=-2", "phases.0.updates=1"]
     checkpoint = load_checkpoint(train(small(tmp_path, *options)))
     assert checkpoint.network.log_std.shape == (16, 1)
@@ -62,7 +62,7 @@ def test_its_gaussian_policies_are_evaluated_with_the_statistics_of_training(tmp
 
 
 @pytest.mark.parametrize("space", [Discrete(4), MultiDiscrete([2, 3]), MultiBinary(3), Box(-1.0, 1.0, (2,))], ids=str)
-def test_converted_policies_have_the_densities_of_sb3(space):
+def test_converted_policy_densities_match_sb3(space):
     env = Switches(space)
     model = PPO("MlpPolicy", env, n_steps=8, batch_size=8, device="cpu", seed=1)
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""A run in several processes on this machine, told of each other as torchrun does, forked from a loaded one."""
+"""Run training in several local processes connected like torchrun's, forked from a preloaded process."""
 
 import os
 import socket
@@ -11,7 +11,7 @@ from tests.agents.faults import victims
 
 
 class Member(NamedTuple):
-    """One process of the run, and the file that holds what it writes."""
+    """One process of the run, and its output file."""
 
     process: BaseProcess
     said: Path
@@ -39,7 +39,7 @@ def _train(environment, config):
 
 
 def end(members, timeout=600):
-    """Wait for all; return exit code and text of each."""
+    """Wait for all processes; return the exit code and output of each."""
     for process, _ in members:
         process.join(timeout)
         process.kill()

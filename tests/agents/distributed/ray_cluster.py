@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @contextmanager
 def two_nodes():
-    """Yield the address and a function that kills the node which is not the head."""
+    """Yield the cluster's address and a function that kills the worker node."""
     import ray
     from ray.cluster_utils import Cluster
 
@@ -29,7 +29,7 @@ def two_nodes():
 
 
 def wait_for_one_node():
-    """The cluster notices a while later; the test has a limit."""
+    """Wait until the cluster notices the lost node; the test has a limit."""
     import ray
 
     while sum(node["Alive"] for node in ray.nodes()) > 1:
@@ -37,7 +37,7 @@ def wait_for_one_node():
 
 
 def call_apart(module, name, *arguments):
-    """Call a function in a process of its own: the nodes speak by this machine's address, which other tests may not."""
+    """Call a function in its own process: nodes use the machine's address, which other tests may not reach."""
     pytest.importorskip("ray")
     call = f"{name}({', '.join(repr(str(argument)) for argument in arguments)})"
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))

@@ -1,4 +1,4 @@
-"""GRPO in two processes: the numbers of one, with a whole or a divided model; resumed by one; a process may be lost."""
+"""GRPO in two processes: same numbers as in one, sharded models, resuming in one, losing a process."""
 
 import os
 import pickle
@@ -36,7 +36,7 @@ RATE = ("grpo.learning_rate=1e-3", "grpo.target_kl=0", "grpo.kl_beta=0.1")
 
 
 def learned(options, given, processes=ALONE, *, divided=False):
-    """Metrics and state after two steps of a learner on `given` samples, all processes the same."""
+    """Return metrics and state after two learner steps on `given` samples, with identical processes."""
     config = small_config(*RATE, *options)
     adapters = Adapters(llama(word_tokenizer()), LoraShape.of(config.model), seed=3)
     base = base_identity(adapters.model)
@@ -74,7 +74,7 @@ def _learn_in_two(environment, given, folder):
 
 @pytest.fixture(scope="module")
 def in_two(tmp_path_factory):
-    """What each of two processes has learned, by rank."""
+    """Return what each of two processes has learned, by rank."""
     folder = tmp_path_factory.mktemp("two")
     members = start(None, 2, folder, body=_learn_in_two, arguments=(samples(), folder))
     ended = end(members)
@@ -84,7 +84,7 @@ def in_two(tmp_path_factory):
 
 @pytest.mark.parametrize("divided", [False, True])
 @pytest.mark.parametrize("name", LEARN)
-def test_two_processes_learn_what_one_does(in_two, name, divided):
+def test_two_processes_match_one_process(in_two, name, divided):
     one, two, other = learned(LEARN[name], samples()), in_two[0][name, divided], in_two[1][name, divided]
     compare(two["state"], one["state"])
     for found, expected in zip(two["metrics"], one["metrics"], strict=True):
@@ -112,8 +112,8 @@ def _train_in_process(environment, config):
     train(config)
 
 
-def test_a_run_is_the_same_in_two_processes_and_goes_on_in_one(toy, tmp_path, monkeypatch, capsys):
-    """Batches of older weights, a checkpoint that joins the league, and unfinished plans in the state."""
+def test_run_matches_in_two_processes_and_resumes_in_one(toy, tmp_path, monkeypatch, capsys):
+    """Covers batches of older weights, a checkpoint joining the league, and unfinished plans in the state."""
     options, (one, two) = ("grpo.buffer_depth=1", "grpo.steps=3"), (tmp_path / name for name in ("one", "two"))
     config = tiny_run(toy, two, *options, "max_updates=2")
     ended = succeed(start(config, 2, tmp_path, body=_train_in_process))
@@ -128,9 +128,7 @@ def test_a_run_is_the_same_in_two_processes_and_goes_on_in_one(toy, tmp_path, mo
 
 
 @pytest.mark.slow
-def test_a_killed_process_of_a_divided_model_ends_the_run_with_a_state_to_go_on_from(
-    toy, tmp_path, monkeypatch, capsys
-):
+def test_killed_sharded_process_leaves_resumable_state(toy, tmp_path, monkeypatch, capsys):
     options = ("grpo.buffer_depth=1", "grpo.steps=1000", "league.checkpoint_every=1000")
     members = start(tiny_run(toy, tmp_path, *options, "grpo.shard_model=true"), 2, tmp_path, body=_train_in_process)
     log = tmp_path / "small" / "metrics.jsonl"
@@ -150,7 +148,7 @@ def test_a_killed_process_of_a_divided_model_ends_the_run_with_a_state_to_go_on_
     assert "option changed: grpo.shard_model was True and is False" in said
 
 
-def test_what_needs_another_number_of_processes_is_refused():
+def test_wrong_number_of_processes_is_rejected():
     overfit = replace(small_config(), overfit=OverfitConfig(enabled=True))
     with pytest.raises(ConfigError, match=r"overfit\.enabled=true: is measured in one process; start it without torch"):
         GRPOTrainer(overfit, Processes(0, 2))
@@ -159,7 +157,7 @@ def test_what_needs_another_number_of_processes_is_refused():
 
 
 class Told(Processes):
-    """A process that hears of the others what is planted."""
+    """A process that receives planted messages from the others."""
 
     def __init__(self, rank, planted):
         super().__init__(rank, 2)
@@ -172,14 +170,14 @@ class Told(Processes):
         return max(number, self.planted)
 
 
-def test_a_folder_that_a_machine_does_not_see_is_refused(tmp_path):
+def test_folder_not_visible_to_all_machines_is_rejected(tmp_path):
     trainer = SimpleNamespace(config=small_config(f"checkpoint_dir={tmp_path}"), processes=Told(0, 1))
     trainer.session = SimpleNamespace(folder=SimpleNamespace(path=tmp_path))
     with pytest.raises(ConfigError, match=r"process 1 does not see .*; give a folder that all machines share"):
         GRPOTrainer._check_folder(trainer)
 
 
-def test_what_a_player_refuses_ends_every_process_and_its_alerts_come_with_a_batch():
+def test_player_error_stops_all_processes_and_keeps_alerts():
     played = SimpleNamespace(alerts=["a game failed"])
     players = SimpleNamespace(submit=lambda task: None, next=lambda: played, restarts=0)
 
@@ -197,7 +195,7 @@ def test_what_a_player_refuses_ends_every_process_and_its_alerts_come_with_a_bat
     assert own.tasks == tasks[1:]  # so that a state has it
 
 
-def test_only_an_exchange_that_fails_means_a_lost_process():
+def test_only_failed_exchange_reports_lost_process():
     with pytest.raises(ProcessLostError, match="Connection closed by peer"), watching_exchanges():
         raise RuntimeError("[/gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:9")
     with pytest.raises(RuntimeError, match="out of memory"), watching_exchanges():

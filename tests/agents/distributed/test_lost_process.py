@@ -1,4 +1,4 @@
-"""One of two processes is killed or asked to stop: the run ends at once, saved, and goes on in one process."""
+"""One of two processes is killed or signalled: the run saves, stops, and resumes in one process."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def endless(folder, **options):
 
 @pytest.fixture
 def two(tmp_path):
-    """Two processes in the middle of a long run."""
+    """Start two processes in the middle of a long run."""
     members = start(endless(tmp_path), 2, tmp_path)
     rows = tmp_path / "small" / "metrics.jsonl"
     while not rows.exists() or rows.read_text().count("\n") < 3:
@@ -38,7 +38,7 @@ def final(root):
     return load_checkpoint(root / "small" / "final.pt").training
 
 
-def test_a_killed_process_ends_the_run_with_a_checkpoint_to_go_on_from(two, tmp_path, capsys):
+def test_killed_process_leaves_resumable_checkpoint(two, tmp_path, capsys):
     two[1].process.kill()
     (code, out), (killed, _) = end(two)
     assert (code, killed) == (75, -signal.SIGKILL)
@@ -54,7 +54,7 @@ def test_a_killed_process_ends_the_run_with_a_checkpoint_to_go_on_from(two, tmp_
     assert len(metrics(tmp_path)) == final(tmp_path)["update"] == updates + 1
 
 
-def test_if_the_first_is_killed_another_saves_the_policy(two, tmp_path):
+def test_surviving_process_saves_policy_if_first_is_killed(two, tmp_path):
     two[0].process.kill()
     (killed, _), (code, out) = end(two)
     assert (killed, code) == (-signal.SIGKILL, 75)
@@ -62,7 +62,7 @@ def test_if_the_first_is_killed_another_saves_the_policy(two, tmp_path):
     assert final(tmp_path)["update"] >= 2
 
 
-def test_a_signal_to_any_process_stops_all_after_the_same_update(two, tmp_path):
+def test_signal_to_any_process_stops_all_after_same_update(two, tmp_path):
     os.kill(two[1].process.pid, signal.SIGTERM)
     (first, out), (second, _) = end(two)
     assert (first, second) == (75, 75)

@@ -1,4 +1,4 @@
-"""Rollouts of GRPO and runs of a sweep on a Ray cluster: the numbers of this machine, also if a node is lost."""
+"""GRPO rollouts and sweeps on a Ray cluster: same results as locally, also after losing a node."""
 
 import os
 from pathlib import Path
@@ -17,7 +17,7 @@ from tests.agents.language.grpo.small_runs import in_process, rows
 
 
 def play_and_lose_a_node(toy, folder):
-    """Three steps here, and on two nodes, of which one is killed after the first step."""
+    """Play three steps locally and on two nodes, one of which is killed after the first step."""
     places = [f"model.name={toy}", f"checkpoint_dir={folder}", "threads=1", "grpo.steps=3", "grpo.buffer_depth=2"]
     options = [*places, "league.checkpoint_every=1", "league.cold_start_steps=1", "grpo.learning_rate=1e-2"]
     learn, new_players, learned = GRPOLearner.learn, GRPOTrainer._new_players, []
@@ -46,12 +46,12 @@ def play_and_lose_a_node(toy, folder):
 
 
 @pytest.mark.slow
-def test_rollouts_on_a_cluster_are_those_of_this_machine_and_a_node_may_die(toy, tmp_path):
+def test_cluster_rollouts_match_local_and_survive_node_loss(toy, tmp_path):
     call_apart("tests.agents.distributed.test_on_ray", "play_and_lose_a_node", toy, tmp_path)
 
 
 def sweep_on_two_nodes(folder):
-    """Two runs here, one after the other, and on two nodes."""
+    """Train two runs locally, one after the other, and on two nodes."""
     tiny = ["threads=1", "max_updates=1", "env.num_envs=2", "ppo.rollout_steps=8", "ppo.minibatch_size=16"]
 
     def finals(name, *where):
@@ -69,5 +69,5 @@ def sweep_on_two_nodes(folder):
 
 
 @pytest.mark.slow
-def test_a_sweep_on_a_cluster_trains_what_this_machine_does(tmp_path):
+def test_cluster_sweep_matches_local_sweep(tmp_path):
     call_apart("tests.agents.distributed.test_on_ray", "sweep_on_two_nodes", tmp_path)

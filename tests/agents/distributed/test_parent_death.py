@@ -1,4 +1,4 @@
-"""A worker ends with the process that started it, however that ends."""
+"""A worker exits when its parent process ends, for whatever reason."""
 
 import os
 import signal
@@ -40,7 +40,7 @@ def ends(pid, seconds=20.0):
     return not is_running(pid)
 
 
-def test_a_busy_child_ends_with_its_killed_parent():
+def test_busy_child_exits_when_parent_is_killed():
     parent = subprocess.Popen([sys.executable, "-c", PARENT, CHILD], stdout=subprocess.PIPE)
     child = int(parent.stdout.readline())
     try:
@@ -53,7 +53,7 @@ def test_a_busy_child_ends_with_its_killed_parent():
             os.kill(child, signal.SIGKILL)
 
 
-def test_a_child_whose_parent_has_ended_already_ends_at_once():
+def test_child_of_dead_parent_exits_immediately():
     child = subprocess.Popen([sys.executable, "-c", CHILD, "1"], stdout=subprocess.PIPE)
     assert child.communicate(timeout=60)[0] == b""
     assert child.returncode == -signal.SIGKILL

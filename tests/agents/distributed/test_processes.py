@@ -1,4 +1,4 @@
-"""Processes share matches and random numbers; generators come back on another device; two halves run in parallel."""
+"""Distributed processes: sharded matches and random numbers, generator states, two halves in parallel."""
 
 import copy
 import json
@@ -45,7 +45,7 @@ def content(root, update):
 
 
 def compare(found, expected, key=""):
-    """Two states alike: tensors to 5e-6, numbers to 1e-6, text exactly; not the logs' sizes, nor hashes of files."""
+    """Compare two states: tensors to 5e-6, numbers to 1e-6, text exactly; ignore log sizes and file hashes."""
     if isinstance(expected, dict):
         assert found.keys() == expected.keys(), key
         for name in expected.keys() - {"bytes", "sha256"}:
@@ -63,7 +63,7 @@ def compare(found, expected, key=""):
 
 
 def without_bytes(state):
-    """The matches as the simulator keeps them are bytes, of floats as well; those are compared as what is observed."""
+    """Drop raw simulator bytes, which contain floats; the observed values are compared instead."""
     state = copy.copy(state)
     if "duel" in state:
         batch = {name: value for name, value in state["duel"]["batch"].items() if name != "arrays"}
@@ -87,7 +87,7 @@ def one(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory):
-    """Five updates of it in two processes: a curriculum, an event, snapshots, and self-play against them."""
+    """Run five updates in two processes: a curriculum, an event, snapshots, and self-play."""
     root = tmp_path_factory.mktemp("two")
     ended = succeed(start(long(root, max_updates=5), 2, root))
     assert "done after 5 updates" in ended[0][1]
@@ -95,13 +95,13 @@ def two(tmp_path_factory):
     return root
 
 
-def test_two_processes_are_where_one_is(one, two):
+def test_two_processes_match_one(one, two):
     compare(without_bytes(content(two, 5)), without_bytes(content(one, 5)))
     for found, expected in zip(untimed(metrics(two)), untimed(metrics(one)), strict=False):
         assert found == pytest.approx(expected, rel=1e-5, abs=1e-6)
 
 
-def test_one_process_continues_what_two_began(one, two, capsys):
+def test_one_process_resumes_state_of_two(one, two, capsys):
     train(long(two))
     assert "inexact resume: processes was 2 and is 1" in capsys.readouterr().out
     compare(without_bytes(content(two, 8)), without_bytes(content(one, 8)))
@@ -120,8 +120,8 @@ if "RANK" in os.environ and os.path.isdir("/proc/self/task"):
 """
 
 
-def test_torchrun_needs_nothing_else_and_no_thread_of_the_connection_remains(tmp_path):
-    """A thread of gloo that lives on can abort the process while its interpreter ends."""
+def test_torchrun_works_and_leaves_no_connection_thread(tmp_path):
+    """A surviving gloo thread can abort the process at interpreter exit."""
     sizes = ["env.num_envs=8", "ppo.rollout_steps=4", "ppo.minibatch_size=32", "max_updates=1", "device=cpu"]
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     command = [*torchrun, "train.py", "+run=quickstart", *sizes, "logger.progress=false", f"checkpoint_dir={tmp_path}"]
@@ -140,7 +140,7 @@ def test_torchrun_needs_nothing_else_and_no_thread_of_the_connection_remains(tmp
 
 
 def cart_poles(root):
-    """Normalized by statistics that both processes share, with episodes that end within the rollout."""
+    """Observations are normalized by shared statistics, and episodes end within the rollout."""
     env = GymnasiumEnvConfig(id="CartPole-v1", num_envs=4, normalize_obs=True, normalize_reward=True)
     ppo = PPOConfig(rollout_steps=32, epochs=2, minibatch_size=48, precision="fp32")
     small, names = (
@@ -151,7 +151,7 @@ def cart_poles(root):
     return GymnasiumRunConfig(**shared, env=env, ppo=ppo, phases=[PhaseConfig("all", 3)])
 
 
-def test_environments_of_gymnasiums_share_their_statistics(tmp_path):
+def test_gymnasium_envs_share_statistics(tmp_path):
     succeed(start(cart_poles(tmp_path / "two"), 2, tmp_path))
     train(cart_poles(tmp_path / "one"))
     found, expected = (content(tmp_path / name, 3) for name in ("two", "one"))
@@ -172,8 +172,8 @@ POKER = [
 ]
 
 
-def test_games_whose_seats_decide_in_turn_are_shared(tmp_path):
-    """A random player, snapshots and the policy itself, by two processes, which continue what one began."""
+def test_turn_based_games_are_split_between_processes(tmp_path):
+    """Two processes resume what one started, against a random player, snapshots and the policy itself."""
     pytest.importorskip("pyspiel")
     one, two = ([*POKER, f"checkpoint_dir={tmp_path / name}"] for name in ("one", "two"))
     train(load([*two, "max_updates=1"]))
@@ -195,14 +195,14 @@ def test_games_whose_seats_decide_in_turn_are_shared(tmp_path):
         ),
     ],
 )
-def test_what_several_processes_cannot_learn_is_refused(option, text):
+def test_options_unsupported_by_several_processes_are_rejected(option, text):
     pytest.importorskip("pyspiel")
     config = load(["env=openspiel", "env.id=kuhn_poker", "ppo.minibatch_size=64", option])
     with pytest.raises(ConfigError, match=text):
         ImportedTask(config, torch.device("cpu"), 1, seeds=dict.fromkeys(SEEDS, 0), processes=Processes(1, 2))
 
 
-def test_matches_are_shared_evenly_or_refused_with_a_number_that_works():
+def test_uneven_matches_are_rejected_with_valid_number():
     assert [Processes(rank, 4).share(12) for rank in (0, 3)] == [Shard(0, 3, 12), Shard(9, 3, 12)]
     assert ALONE.share(7).whole
     with pytest.raises(ConfigError, match=r"env\.num_envs=9: must be a multiple of 4, the processes; use 8 or 12"):
@@ -211,7 +211,7 @@ def test_matches_are_shared_evenly_or_refused_with_a_number_that_works():
         Processes(0, 4).share(2)
 
 
-def test_an_environment_that_is_not_complete_is_refused(tmp_path, monkeypatch):
+def test_incomplete_distributed_environment_is_rejected(tmp_path, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", "0")
     monkeypatch.delenv("MASTER_ADDR", raising=False)
@@ -223,7 +223,7 @@ def test_an_environment_that_is_not_complete_is_refused(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", [torch.randn, torch.rand])
-def test_the_shares_of_the_noise_are_the_noise_of_one(kind):
+def test_noise_shards_equal_noise_of_one_process(kind):
     whole = draw(kind, torch.Size((6, 2)), torch.Generator().manual_seed(3), torch.device("cpu"))
     for first in (0, 2, 4):
         noise = ShardedGenerator.of(Shard(first, 2, 6), torch.Generator().manual_seed(3))
@@ -232,8 +232,8 @@ def test_the_shares_of_the_noise_are_the_noise_of_one(kind):
     assert isinstance(ShardedGenerator.of(Shard(0, 6, 6), torch.Generator()), torch.Generator)
 
 
-def test_the_minibatches_of_the_shares_are_those_of_one():
-    """T = 5 steps of N = 6 matches: obs says which sample it is; advantages and means come out as over all of them."""
+def test_minibatch_shards_equal_minibatches_of_one_process():
+    """T = 5 steps of N = 6 matches: obs identifies the sample, and advantages and means cover all samples."""
     generator = torch.Generator().manual_seed(0)
     advantage, value, returns = torch.randn(3, 30, generator=generator)
     every = Samples(torch.arange(30.0), returns, returns, value, advantage, returns)
@@ -256,7 +256,7 @@ def test_the_minibatches_of_the_shares_are_those_of_one():
         assert {part.size for part in parts} == {len(whole.obs)}
 
 
-def test_a_state_names_the_processes_and_holds_all_matches(two):
+def test_state_names_processes_and_holds_all_matches(two):
     manifest = json.loads((two / "small" / "state" / "update_000005" / "manifest.json").read_text())
     assert (manifest["summary"]["processes"], manifest["summary"]["num_envs"]) == (2, 8)
     assert content(two, 5)["duel"]["batch"]["match_id"].tolist() == list(range(8))
@@ -269,17 +269,17 @@ def pair(request):
     pair.close()
 
 
-def test_both_results_in_order(pair):
+def test_both_results_are_returned_in_order(pair):
     assert pair.both(lambda: "policy", lambda: "value") == ("policy", "value")
 
 
-def test_side_by_side_means_at_the_same_time():
+def test_both_halves_run_concurrently():
     pair, barrier = ParallelHalves(parallel=True), threading.Barrier(2)
     pair.both(lambda: barrier.wait(10), lambda: barrier.wait(10))  # alone, either would wait in vain
     pair.close()
 
 
-def test_the_thread_uses_as_many_torch_threads_as_its_maker():
+def test_thread_uses_torch_threads_of_its_creator():
     pair = ParallelHalves(parallel=True)
     assert len(set(pair.both(torch.get_num_threads, torch.get_num_threads))) == 1
     pair.close()
@@ -289,7 +289,7 @@ def fail():
     raise FloatingPointError("broken")
 
 
-def test_errors_come_out_once_both_have_ended(pair):
+def test_errors_are_raised_after_both_halves_end(pair):
     for first, second in ((fail, bool), (bool, fail)):
         with pytest.raises(FloatingPointError, match="broken"):
             pair.both(first, second)
@@ -300,7 +300,7 @@ def draws(generator):
     return torch.rand(5, generator=generator).tolist()
 
 
-def test_a_state_of_its_own_kind_is_taken_over():
+def test_generator_state_of_same_device_is_restored():
     generator = torch.Generator().manual_seed(3)
     state, wanted = generator.get_state(), draws(generator)
     other = torch.Generator().manual_seed(4)
@@ -308,7 +308,7 @@ def test_a_state_of_its_own_kind_is_taken_over():
     assert draws(other) == wanted
 
 
-def test_a_state_of_another_kind_seeds_it():
+def test_generator_state_of_other_device_is_used_as_seed():
     ours, same, unlike = (torch.Generator() for _ in range(3))
     restore_generator(ours, torch.arange(16, dtype=torch.uint8), "shuffle")
     restore_generator(same, torch.arange(16, dtype=torch.uint8), "shuffle")

@@ -1,4 +1,4 @@
-"""Tasks of an executor: the same results from any number of processes, deaths made good, Ray with a node that dies."""
+"""Executor tasks: same results with any number of processes, worker deaths, Ray with a lost node."""
 
 import os
 import pickle
@@ -22,7 +22,7 @@ def square(number):
 
 
 def fragile(task):
-    """Die at the first attempt at an odd number, which leaves a file."""
+    """Exit at the first attempt at an odd number, leaving a file behind."""
     number, folder = task
     mark = folder / str(number)
     if number % 2 and not mark.exists():
@@ -43,19 +43,19 @@ def pids(number):
     return os.getpid()
 
 
-def test_one_worker_does_all_here_in_order():
+def test_one_worker_runs_tasks_locally_in_order():
     assert list(run_tasks(square, [3, 1, 2], Executor())) == [(3, 9), (1, 1), (2, 4)]
     assert [pid for _, pid in run_tasks(pids, [1], Executor())] == [os.getpid()]
     assert list(run_tasks(square, [], Executor(device.RAY))) == []  # nothing is started
 
 
-def test_several_give_the_same_whatever_dies(tmp_path):
+def test_several_workers_match_one_despite_deaths(tmp_path):
     given = [(number, tmp_path) for number in range(3)]
     assert sorted(result for _, result in run_tasks(fragile, given, SEVERAL)) == [0, 1, 4]
     assert (tmp_path / "1").exists()  # it died once
 
 
-def test_what_a_task_refuses_and_what_kills_every_worker_ends_it(monkeypatch):
+def test_task_error_or_death_of_all_workers_stops(monkeypatch):
     monkeypatch.setattr(pools, "MOST_DEATHS", 1)
     with pytest.raises(InputError, match="number=1: is refused"):
         list(run_tasks(refuses, [1], SEVERAL))
@@ -73,7 +73,7 @@ def test_cores_are_divided_among_local_workers(monkeypatch):
     assert os.environ["OMP_NUM_THREADS"] == "3"
 
 
-def test_ray_is_asked_for_only_where_it_is_used(monkeypatch):
+def test_ray_is_required_only_where_used(monkeypatch):
     def missing(name):
         raise ModuleNotFoundError(name)
 
@@ -82,12 +82,12 @@ def test_ray_is_asked_for_only_where_it_is_used(monkeypatch):
         list(run_tasks(square, [1], Executor(device.RAY)))
 
 
-def test_a_node_with_another_version_is_refused():
+def test_node_with_other_version_is_rejected():
     with pytest.raises(InputError, match=r"a node has Sparring .*, the driver 0\.0; install one on all"):
         pools._on_node("0.0", 1, pools._packed(square, 3))
 
 
-def test_a_task_that_cannot_be_sent_to_a_process_is_refused():
+def test_unpicklable_task_is_rejected():
     with pytest.raises(InputError, match=r"a task cannot be sent to another process \(.*\); leave out workers"):
         list(run_tasks(square, [lambda: 0], SEVERAL))
     with pytest.raises(
@@ -98,14 +98,14 @@ def test_a_task_that_cannot_be_sent_to_a_process_is_refused():
 
 
 def count(number, bar):
-    """Count in two halves, as a task that moves the bar, and fail at 3."""
+    """Count in two halves, as a task with a progress bar, and fail at 3."""
     bar.update(5)
     if number == 3:
         raise KeyboardInterrupt
     return number * number
 
 
-def test_results_are_in_the_order_of_the_tasks(packed_tasks, capsys):
+def test_results_follow_task_order(packed_tasks, capsys):
     for executor in (Executor(), SEVERAL):
         results = finish_tasks(count, [4, 1, 2], executor, sizes=[10, 10, 20], label=lambda number: f"task {number}")
         assert results == [16, 1, 4]
@@ -115,8 +115,8 @@ def test_results_are_in_the_order_of_the_tasks(packed_tasks, capsys):
     assert packed_tasks == [(SEVERAL, 3)]
 
 
-def test_results_are_buffered_until_all_tasks_are_finished(tmp_path):
-    """Cut at the third task; the next call does the third and fourth, and a line that was cut off again."""
+def test_results_are_buffered_until_all_tasks_finish(tmp_path):
+    """Interrupted at the third task; the next call runs the third and fourth, and one whose line was truncated."""
     file, played = tmp_path / "cells.jsonl", []
 
     def watched(number, bar):
@@ -153,14 +153,14 @@ def slow_square(number):
         ("head", "executor address head: must be auto, HOST:PORT or ray://HOST:PORT"),
     ],
 )
-def test_an_address_without_a_cluster_is_refused_at_once(monkeypatch, address, message):
+def test_address_without_cluster_is_rejected_immediately(monkeypatch, address, message):
     monkeypatch.setattr(pools, "import_module", lambda name: SimpleNamespace(is_initialized=lambda: False))
     with pytest.raises(InputError, match=message):
         list(run_tasks(square, [1], Executor(device.RAY, address)))
 
 
 def lose_a_node():
-    """Eight tasks on a cluster of two nodes, of which one is killed after the second result."""
+    """Run eight tasks on two nodes, one of which is killed after the second result."""
     with two_nodes() as (address, lose):
         results = {}
         for number, result in run_tasks(slow_square, range(8), Executor(device.RAY, address)):
@@ -172,5 +172,5 @@ def lose_a_node():
 
 
 @pytest.mark.slow
-def test_a_cluster_loses_a_node_and_nothing_else():
+def test_cluster_survives_node_loss():
     call_apart("tests.agents.distributed.test_tasks", "lose_a_node")

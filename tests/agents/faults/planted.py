@@ -1,4 +1,4 @@
-"""What is done to victims: saving over and over, and whole small runs with a fault at a chosen place.
+"""Code that victim processes run: repeated saves, and small runs with a fault planted at a chosen place.
 
 Every function here is called in a process of its own (`victims.start`) and changes the code it meets as it likes.
 """
@@ -29,7 +29,7 @@ CONTRACT |= {"binary": 1, "action_repeat": 10, "mirror": False}
 
 
 def policy(update):
-    """A network whose every weight says after which update it was saved."""
+    """Return a network whose weights all encode the update after which it was saved."""
     network = ActorCritic(4, 2, 1, NetworkConfig(hidden=4, log_std_max=5.0))
     with torch.no_grad():
         for parameter in network.parameters():
@@ -38,7 +38,7 @@ def policy(update):
 
 
 def save(folder, update, keep):
-    """What a run saves after an update: a snapshot, a policy, a state; at its end the state of that update again."""
+    """Save what a run saves after an update: a snapshot, a policy and a state; at the end the last state again."""
     network, shape = policy(update), policy(0).shape
     Pool(folder / "pool", 3, shape=shape).add(update, network.state_dict())
     save_checkpoint(folder / "final.pt", network, contract=CONTRACT, training={"update": update})
@@ -48,7 +48,7 @@ def save(folder, update, keep):
 
 
 def save_and_die(folder, update, keep, at):
-    """Save once, and be killed just before the operation on files that is number `at`, counted from 0."""
+    """Save once, and exit just before file operation number `at`, counted from 0."""
     count = itertools.count()
 
     def die(event, arguments):
@@ -63,19 +63,19 @@ def save_and_die(folder, update, keep, at):
 
 
 def run(config):
-    """As the command line runs it: exit codes and messages for a person."""
+    """Run like the command line: exit codes and messages for a person."""
     train.load = lambda arguments: config
     sys.exit(train.main(["seed=1"]))
 
 
 def run_telling(root, sender, **options):
-    """The long small run, telling each update when its row is written."""
+    """Run the long small run, reporting each update when its row is written."""
     _after(PPOTrainer, "advance", lambda *_: sender.send(True))
     run(long(root, **options))
 
 
 def run_signalled(root, place, numbers, **options):
-    """The long small run, which gets these signals at a place of its sixth update."""
+    """Run the long small run, sending these signals at a place in its sixth update."""
     arm = {"now": False}
 
     def strike():
@@ -100,13 +100,13 @@ def run_signalled(root, place, numbers, **options):
 
 
 def run_on_a_full_disk(root, full_after, **options):
-    """The long small run; after so many updates no file can grow beyond a few bytes."""
+    """Run the long small run; after that many updates files cannot grow beyond a few bytes."""
     _once(full_after, lambda session: resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY)))
     run(long(root, **options))
 
 
 def run_without_folder(root, after, how, **options):
-    """The long small run; after so many updates its folder is gone, a file, or one that cannot be entered."""
+    """Run the long small run; after that many updates its folder is missing, a file, or not accessible."""
 
     def lose(session):
         session.folder.path.rename(root / "elsewhere")
@@ -124,7 +124,7 @@ def run_without_folder(root, after, how, **options):
 
 
 def run_with_secrets(root, secret, mode):
-    """The long small run, logged by Weights & Biases, started by a program that was given secrets."""
+    """Run the long small run with W&B logging, started by a program with secrets in its environment."""
     names = ("WANDB_API_KEY", "SPARRING_TOKEN", "AWS_SECRET_ACCESS_KEY", "HTTPS_PROXY")
     os.environ.update({name: f"{secret}{index:027d}" for index, name in enumerate(names)})
     sys.argv = ["launcher.py", f"--token={secret}"]

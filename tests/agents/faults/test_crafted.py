@@ -1,4 +1,4 @@
-"""Files made to run code when they are opened: it never runs, and the error names the file.
+"""Malicious files never run code, and the error names the file.
 
 A crafted file comes with the right SHA-256 beside it, so that only the reader protects.
 """
@@ -24,7 +24,7 @@ from tests.agents.policies.sb3_data import data_of
 
 
 class Call:
-    """Pickled, it is the call of a function."""
+    """An object whose pickle calls a function."""
 
     def __init__(self, function, *arguments):
         self.call = function, arguments
@@ -34,7 +34,7 @@ class Call:
 
 
 def in_archive(data):
-    """`data` as the one pickle of a file that torch would open."""
+    """Wrap `data` as the only pickle of a file that torch opens."""
     buffer = io.BytesIO()
     torch.save({"w": torch.zeros(2)}, buffer)
     crafted = io.BytesIO()
@@ -51,7 +51,7 @@ def saved(content):
 
 
 def payloads(canary):
-    """Ways to ask for a file `canary` to be made."""
+    """Return several ways to create a file `canary` on loading."""
     system, touch = Call(os.system, f"touch {canary}"), Call(open, str(canary), "w")
     protocol_0 = f"cposix\nsystem\n(S'touch {canary}'\ntR.".encode()
     named = f"c__builtin__\neval\n(S'open({str(canary)!r}, \"w\")'\ntR.".encode()
@@ -126,7 +126,7 @@ READERS = {
 
 
 @pytest.mark.parametrize("file", READERS)
-def test_code_in_a_file_never_runs(tmp_path, file):
+def test_code_in_file_never_runs(tmp_path, file):
     read, error = READERS[file]
     for kind, data in payloads(tmp_path / "canary").items():
         if (file, kind) == ("state.pt", "nothing inside") or (file, kind) == ("state.pt", "after the end"):
@@ -138,8 +138,8 @@ def test_code_in_a_file_never_runs(tmp_path, file):
         assert not (tmp_path / "canary").exists(), kind
 
 
-def test_the_payloads_would_do_it(tmp_path):
-    """Opened without care, those that hold a call make the canary: or nothing above shows anything."""
+def test_payloads_run_when_unpickled_unsafely(tmp_path):
+    """Without this, the tests above would prove nothing."""
     canary = tmp_path / "canary"
     for kind in ("beside the weights", "as a weight", "instead of everything", "written by hand"):
         torch.load(io.BytesIO(payloads(canary)[kind]), weights_only=False)
@@ -147,8 +147,8 @@ def test_the_payloads_would_do_it(tmp_path):
         canary.unlink()
 
 
-def test_every_value_of_a_zip_that_is_a_pickle_is_left_alone(tmp_path):
-    """Stable-Baselines3 would unpickle each of them on loading."""
+def test_pickled_zip_values_are_never_unpickled(tmp_path):
+    """Stable-Baselines3 unpickles each of them on loading."""
     canary = tmp_path / "canary"
     call = pickletools.optimize(pickle.dumps(Call(open, str(canary), "w")))
     serialized = {":type:": "<class 'dict'>", ":serialized:": base64.b64encode(call).decode()}

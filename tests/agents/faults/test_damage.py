@@ -1,4 +1,4 @@
-"""Files cut short and flipped bit by bit, of every kind a run leaves: named by an error, or the content is the same.
+"""Truncated and bit-flipped files of every kind: rejected by name, or read with unchanged content.
 
 A listed file is checked as a whole, so a sample of places would do; the others depend on what is checked inside them,
 and their samples are larger. A seed of its own for every kind of file makes a failure come again.
@@ -21,7 +21,7 @@ from tests.agents.ppo.small_run import config
 
 
 def damaged(data, samples, name):
-    """Many wrong versions of `data`: one bit flipped, cut short, a stretch of zeros, a stretch twice, a tail."""
+    """Return many damaged versions of `data`: a flipped bit, truncation, zeros, a repeated stretch, extra bytes."""
     rng = random.Random(name)
     for _ in range(samples):
         at = rng.randrange(len(data))
@@ -35,7 +35,7 @@ def damaged(data, samples, name):
 
 
 def plain(value):
-    """The content exactly: tensors by type, shape and bits."""
+    """Return the exact content: tensors by type, shape and bits."""
     if isinstance(value, torch.Tensor):
         flat = value.detach().contiguous().view(-1).view(torch.uint8) if value.numel() else value
         return str(value.dtype), tuple(value.shape), flat.tolist()
@@ -63,7 +63,7 @@ def check(file, read, expected, error, samples=100):
     assert noticed > samples / 4, "what was done to the file was hardly ever noticed"
 
 
-def test_a_file_of_tensors_of_all_kinds():
+def test_damaged_tensor_file_of_any_kind_is_detected():
     content = {"a": torch.arange(5), "b": [torch.ones(2, dtype=torch.float64), None, 2**70], "c": {"d": "text"}}
     whole, expected = pack(content), plain(unpack(pack(content)))
     for data in damaged(whole, 300, "tensors"):
@@ -86,13 +86,13 @@ def state(path):
 
 
 @pytest.mark.parametrize("name", ["state.pt", "manifest.json"])
-def test_a_damaged_training_state_is_refused_or_reads_as_before(states, name):
+def test_damaged_training_state_is_rejected_or_unchanged(states, name):
     path = states.paths()[0]
     check(path / name, lambda: state(path), state(path), StateError)
 
 
-def test_a_run_does_not_depend_on_what_index_and_league_say(tmp_path):
-    """A state holds both; what the files have instead is overwritten."""
+def test_run_ignores_pool_index_and_league_files(tmp_path):
+    """A state contains both; the content of these files is overwritten."""
     train(config(tmp_path, max_updates=3, checkpoint_every=1))
     files = [tmp_path / "small" / name for name in ("pool/index.json", "league.json")]
     before = [file.read_text() for file in files]
@@ -120,13 +120,13 @@ def test_a_run_does_not_depend_on_what_index_and_league_say(tmp_path):
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory):
-    """A run with one update done."""
+    """Return a run with one update done."""
     root = tmp_path_factory.mktemp("started")
     train(config(root, max_updates=1))
     return root
 
 
-def test_a_run_is_not_continued_with_another_configuration(started, tmp_path):
+def test_run_is_not_resumed_with_other_configuration(started, tmp_path):
     shutil.copytree(started / "small", tmp_path / "small")
     stored, state = tmp_path / "small" / "config.yaml", tmp_path / "small" / "state" / "update_000001"
     stored.write_text(stored.read_text().replace("learning_rate: 0.0003", "learning_rate: 0.0007"))
@@ -138,8 +138,8 @@ def test_a_run_is_not_continued_with_another_configuration(started, tmp_path):
     train(load(["resume=small", f"checkpoint_dir={tmp_path}", "max_updates=2"]))
 
 
-def test_a_truncated_opponent_name_is_refused_with_the_file_to_restore(started, tmp_path):
-    """It could be the name of a Python object, which the script that began the run registers."""
+def test_truncated_opponent_name_is_rejected_with_file_to_restore(started, tmp_path):
+    """A truncated name could be a Python object registered by the script that started the run."""
     shutil.copytree(started / "small", tmp_path / "small")
     stored = tmp_path / "small" / "config.yaml"
     text = stored.read_text()
@@ -149,8 +149,8 @@ def test_a_truncated_opponent_name_is_refused_with_the_file_to_restore(started, 
         load(["resume=small", f"checkpoint_dir={tmp_path}"])
 
 
-def test_a_shortened_or_missing_configuration_is_named_not_the_options_that_differ(started, tmp_path):
-    """Half of the file is a configuration, too, whose other options would have their defaults."""
+def test_truncated_configuration_is_named_instead_of_differences(started, tmp_path):
+    """Half a configuration file is still a valid configuration with default values."""
     shutil.copytree(started / "small", tmp_path / "small")
     stored = tmp_path / "small" / "config.yaml"
     text, now = stored.read_text(), load(["resume=small", f"checkpoint_dir={started}"])
@@ -165,8 +165,8 @@ def test_a_shortened_or_missing_configuration_is_named_not_the_options_that_diff
         train(now)
 
 
-def test_every_state_says_how_many_matches_it_holds_and_a_flipped_digit_is_noticed(started, tmp_path):
-    """With another number of matches they would restart, and the run would continue differently without a message."""
+def test_flipped_digit_in_number_of_matches_is_detected(started, tmp_path):
+    """With another number of matches they would restart, and the run would silently differ."""
     shutil.copytree(started / "small", tmp_path / "small")
     manifest = tmp_path / "small" / "state" / "update_000001" / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"num_envs": 8', '"num_envs": 9'))

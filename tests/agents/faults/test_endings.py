@@ -1,4 +1,4 @@
-"""Start and end of a run on a bad disk: one line at the start, the last training state whatever fails at the end."""
+"""Start and end of a run on a failing disk: one-line errors and a saved last state."""
 
 import errno
 import json
@@ -31,7 +31,7 @@ def events(root):
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory):
-    """A run with two updates done of three."""
+    """Return a run with two of three updates done."""
     root = tmp_path_factory.mktemp("started")
     train(config(root, max_updates=2))
     return root
@@ -44,7 +44,7 @@ def half(started, tmp_path):
 
 
 def content(path):
-    """Weights and summary of a policy; its configuration names the folder."""
+    """Return weights and summary of a policy; its configuration names the folder."""
     policy = load_checkpoint(path)
     weights = {name: value.tolist() for name, value in policy.network.state_dict().items()}
     return weights, policy.training | {"config": None}
@@ -54,7 +54,7 @@ def content(path):
 
 
 @pytest.mark.parametrize("name", ["small", ""])
-def test_a_configuration_that_cannot_be_written_is_one_line_and_leaves_no_folder(tmp_path, monkeypatch, capsys, name):
+def test_unwritable_configuration_gives_one_line_and_no_folder(tmp_path, monkeypatch, capsys, name):
     small = config(tmp_path, name=name)
     monkeypatch.setattr(command, "load", lambda arguments: small)
     with monkeypatch.context() as patch:
@@ -67,7 +67,7 @@ def test_a_configuration_that_cannot_be_written_is_one_line_and_leaves_no_folder
     train(config(tmp_path, max_updates=1))  # the name is free
 
 
-def test_a_folder_that_cannot_be_created_is_an_error_of_one_line(tmp_path, monkeypatch):
+def test_uncreatable_folder_gives_one_line_error(tmp_path, monkeypatch):
     monkeypatch.setattr(folder, "_make", full)
     with pytest.raises(
         InputError, match=r"no folder can be made in it \(No space left on device\); free space or give"
@@ -75,7 +75,7 @@ def test_a_folder_that_cannot_be_created_is_an_error_of_one_line(tmp_path, monke
         train(config(tmp_path))
 
 
-def test_a_pool_that_is_a_file_is_refused_by_name_at_the_start(tmp_path):
+def test_pool_that_is_a_file_is_rejected_by_name(tmp_path):
     train(config(tmp_path, max_updates=1))
     shutil.rmtree(tmp_path / "small" / "pool")
     (tmp_path / "small" / "pool").write_text("")
@@ -86,7 +86,7 @@ def test_a_pool_that_is_a_file_is_refused_by_name_at_the_start(tmp_path):
 # ---- the manifest of policies
 
 
-def test_a_damaged_manifest_is_rebuilt_from_the_state_at_the_start(half):
+def test_damaged_manifest_is_rebuilt_from_state_at_start(half):
     manifest = half / "small" / "manifest.json"
     before = json.loads(manifest.read_text())
     manifest.write_text("[")
@@ -96,7 +96,7 @@ def test_a_damaged_manifest_is_rebuilt_from_the_state_at_the_start(half):
     assert "manifest.json: is damaged; it is kept as manifest.json.damaged and rebuilt with " in events(half)
 
 
-def test_a_manifest_damaged_during_the_run_does_not_end_it(half, monkeypatch):
+def test_manifest_damaged_during_run_does_not_stop_training(half, monkeypatch):
     evaluate = PPOTrainer.evaluate
 
     def harm(trainer):
@@ -114,7 +114,7 @@ def test_a_manifest_damaged_during_the_run_does_not_end_it(half, monkeypatch):
 
 
 @pytest.mark.parametrize("error", [OSError(5, "Input/output error"), RuntimeError("x")])
-def test_the_last_state_is_saved_where_the_last_policy_is_not(half, monkeypatch, error):
+def test_final_state_is_saved_without_final_policy(half, monkeypatch, error):
     def fail(trainer, path, **_):
         raise error
 
@@ -127,7 +127,7 @@ def test_the_last_state_is_saved_where_the_last_policy_is_not(half, monkeypatch,
     assert content(train(config(half, checkpoint_every=100))) == content(train(config(half / "other")))
 
 
-def test_the_last_state_is_there_where_a_log_cannot_be_closed(half, monkeypatch):
+def test_final_state_is_saved_if_log_cannot_close(half, monkeypatch):
     def fail(sink):
         raise RuntimeError("a fault of the uploader")
 
@@ -136,7 +136,7 @@ def test_the_last_state_is_there_where_a_log_cannot_be_closed(half, monkeypatch)
     assert last_state(half).summary["update"] == 3
 
 
-def test_files_that_cannot_be_removed_do_not_make_a_state_look_unsaved(half, monkeypatch):
+def test_undeletable_files_do_not_make_state_look_unsaved(half, monkeypatch):
     monkeypatch.setattr(PPOTrainer, "_sweep", full)
     train(config(half))
     said = events(half)
@@ -145,7 +145,7 @@ def test_files_that_cannot_be_removed_do_not_make_a_state_look_unsaved(half, mon
     assert last_state(half).summary["update"] == 3
 
 
-def test_a_last_state_that_cannot_be_saved_is_an_error_and_the_policy_is_there(half, monkeypatch):
+def test_unsaved_final_state_is_error_but_policy_is_saved(half, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(StateFolder, "publish", full)
         with pytest.raises(

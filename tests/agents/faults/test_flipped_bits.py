@@ -1,4 +1,4 @@
-"""A bit of a listed file flips while a run rests: resuming it notices."""
+"""Resuming detects a flipped bit in any listed file of a run."""
 
 import json
 from hashlib import sha256
@@ -56,7 +56,7 @@ def refusal(root):
     return ""
 
 
-def test_a_damaged_snapshot_is_written_again_or_refused_and_a_removed_one_leaves(rested):
+def test_damaged_snapshot_is_rewritten_rejected_or_evicted(rested):
     game, root, listed = rested
     pool, refused = root / "x" / "pool", []
     assert len(listed) > 1
@@ -86,7 +86,7 @@ def test_a_damaged_snapshot_is_written_again_or_refused_and_a_removed_one_leaves
 
 
 @pytest.mark.parametrize("name", ["best.pt", "final.pt"])
-def test_a_damaged_policy_is_named_on_resume(tmp_path, name):
+def test_damaged_policy_is_named_on_resume(tmp_path, name):
     sparring.train(overrides=[*GAMES["kuhn_poker"], *LEAST, "evaluation.every=1", "evaluation.games=2", "name=x",
                               f"checkpoint_dir={tmp_path}"])  # fmt: skip
     path = tmp_path / "x" / name

@@ -1,4 +1,4 @@
-"""Killed at any moment: what was saved before is there and whole, and a run goes on as if nothing had happened."""
+"""Kills at any moment: saved files stay valid and the run resumes identically."""
 
 import itertools
 import random
@@ -20,13 +20,13 @@ KILLS, KEEP = 4, 2
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder in which update 1 was saved."""
+    """Return a folder in which update 1 was saved."""
     planted.save(tmp_path, 1, KEEP)
     return tmp_path
 
 
 def check(folder, keep):
-    """Everything listed loads and is what it says; returns the updates of the newest of each kind."""
+    """Check that every listed file loads; return the newest update of each kind."""
     states = StateFolder(folder / "state", keep, alert=pytest.fail)
     for found in [*map(read_state, states.paths()), states.latest()]:
         update = found.summary["update"]
@@ -42,7 +42,7 @@ def check(folder, keep):
 
 
 def clean(folder, keep):
-    """What a run does when it opens the folder again; afterwards nothing half done is left."""
+    """Open the folder like a run does; no partial file is left afterwards."""
     RunFolder(folder).clean()
     states = StateFolder(folder / "state", keep, alert=pytest.fail)
     states.clean()
@@ -51,8 +51,8 @@ def clean(folder, keep):
 
 
 @pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.slow)])
-def test_a_kill_before_an_operation_on_files_leaves_what_was_saved(tmp_path, step):
-    """With one state kept there is no other to fall back to, so that not even a moment may be without it."""
+def test_kill_before_file_operation_keeps_saved_state(tmp_path, step):
+    """With one state kept there is no fallback, so a valid state must exist at every moment."""
     keep = 1
     (tmp_path / "whole").mkdir()
     planted.save(tmp_path / "whole", 1, keep)
@@ -71,7 +71,7 @@ def test_a_kill_before_an_operation_on_files_leaves_what_was_saved(tmp_path, ste
     assert at > 40
 
 
-def test_a_run_killed_repeatedly_continues_bit_for_bit(undisturbed, tmp_path):
+def test_repeatedly_killed_run_resumes_bit_for_bit(undisturbed, tmp_path):
     root, rng, kills = tmp_path / "killed", random.Random(1), 0
     while True:
         process, receiver = victims.start_telling(planted.run_telling, root, out=tmp_path / "said", checkpoint_every=1)

@@ -1,4 +1,4 @@
-"""Logs harmed between two sessions of a run: an alert names the file and what is wrong, and training goes on."""
+"""Logs damaged between two sessions: an alert names the file and the damage, and training continues."""
 
 import importlib.util
 import json
@@ -45,7 +45,7 @@ DAMAGES = {
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """A run that was never cut."""
+    """Return an uninterrupted run."""
     root = tmp_path_factory.mktemp("whole")
     train(config(root))
     return root
@@ -53,7 +53,7 @@ def whole(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory):
-    """A run with two updates done of three."""
+    """Return a run with two of three updates done."""
     root = tmp_path_factory.mktemp("started")
     train(config(root, max_updates=2))
     return root
@@ -65,7 +65,7 @@ def alerts(root):
 
 
 @pytest.mark.parametrize(("name", "damage"), [*((METRICS, damage) for damage in DAMAGES), (EVENTS, truncate)])
-def test_every_damage_is_an_alert_and_the_run_goes_on(whole, started, tmp_path, capsys, name, damage):
+def test_every_log_damage_raises_alert_and_training_continues(whole, started, tmp_path, capsys, name, damage):
     shutil.copytree(started / "small", tmp_path / "small")
     file = tmp_path / "small" / name
     damage(file)
@@ -78,7 +78,7 @@ def test_every_damage_is_an_alert_and_the_run_goes_on(whole, started, tmp_path, 
     assert untimed(metrics(tmp_path))[-1] == untimed(metrics(whole))[-1]
 
 
-def test_lines_after_the_last_state_are_removed_without_an_alert(whole, started, tmp_path):
+def test_lines_after_last_state_are_removed_without_alert(whole, started, tmp_path):
     shutil.copytree(started / "small", tmp_path / "small")
     for name in (METRICS, EVENTS):
         with (tmp_path / "small" / name).open("a") as file:
@@ -89,8 +89,8 @@ def test_lines_after_the_last_state_are_removed_without_an_alert(whole, started,
     assert untimed(metrics(tmp_path)) == untimed(metrics(whole))
 
 
-def test_the_alert_comes_once(started, tmp_path):
-    """The next state holds the hash of the file as it is."""
+def test_alert_is_raised_once(started, tmp_path):
+    """The next state stores the hash of the current file."""
     shutil.copytree(started / "small", tmp_path / "small")
     change_a_byte(tmp_path / "small" / METRICS)
     train(config(tmp_path))
@@ -102,7 +102,7 @@ def open_log(folder, state=None, hashes=None):
     return open_logger(LoggerConfig(), folder, "dark-ghost", {}, state, hashes)
 
 
-def test_a_log_that_is_a_folder_is_refused_by_name(tmp_path):
+def test_log_that_is_a_folder_is_rejected_by_name(tmp_path):
     (tmp_path / METRICS).mkdir()
     with pytest.raises(LoggerError, match=r"metrics\.jsonl: cannot be opened \(is a folder, and must be a"):
         open_log(tmp_path)
@@ -113,7 +113,7 @@ SPELLINGS = (SECRET, SECRET.upper(), SECRET[::-1], SECRET.encode().hex())
 
 
 @pytest.mark.parametrize("mode", ["off", "offline"])
-def test_no_secret_is_in_any_file_of_a_run(tmp_path, mode):
+def test_run_files_contain_no_secret(tmp_path, mode):
     if mode == "offline" and importlib.util.find_spec("wandb") is None:
         pytest.skip("Weights & Biases is not installed")
     code = victims.finish(planted.run_with_secrets, tmp_path, SECRET, mode, out=tmp_path / "said")

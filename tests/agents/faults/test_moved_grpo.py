@@ -1,4 +1,4 @@
-"""A run's folder can be moved or copied: no path in it leads out of it, and a copy reads its own adapters."""
+"""A run folder can be moved or copied: it stores no absolute path, and a copy reads its own adapters."""
 
 import json
 import shutil
@@ -31,7 +31,7 @@ def whole(toy, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def started(toy, tmp_path_factory):
-    """The folder of the same run after two of its steps, with unfinished plans that meet checkpoints."""
+    """Return the run's folder after two steps, with unfinished plans against checkpoints."""
     return run(toy, tmp_path_factory.mktemp("started"), "small", *OPTIONS, "max_updates=2").parent
 
 
@@ -47,7 +47,7 @@ def texts(value):
     return [value] if isinstance(value, str) else []
 
 
-def test_no_path_in_a_state_plan_league_or_manifest_is_absolute(started):
+def test_run_files_contain_no_absolute_path(started):
     found = newest(started)
     stored = texts(found.content) + texts(found.summary)
     for name in ("league.json", "manifest.json"):
@@ -57,7 +57,7 @@ def test_no_path_in_a_state_plan_league_or_manifest_is_absolute(started):
     assert [text for text in stored if text.startswith("/") or str(started.parent) in text] == []
 
 
-def test_a_moved_run_resumes_as_if_it_had_stayed(toy, started, whole, tmp_path):
+def test_moved_run_resumes_identically(toy, started, whole, tmp_path):
     shutil.copytree(started, tmp_path / "away" / "other")
     hidden = started.with_name("hidden")
     started.rename(hidden)
@@ -71,7 +71,7 @@ def test_a_moved_run_resumes_as_if_it_had_stayed(toy, started, whole, tmp_path):
     assert '"alert"' not in events(moved)
 
 
-def test_an_old_state_with_absolute_paths_is_continued_where_its_files_lie_now(toy, started, whole, tmp_path):
+def test_old_state_with_absolute_paths_resumes_after_move(toy, started, whole, tmp_path):
     shutil.copytree(started, tmp_path / "small")
     states = StateFolder(tmp_path / "small" / "state", 3, alert=pytest.fail)
     found = states.latest()
@@ -81,7 +81,7 @@ def test_an_old_state_with_absolute_paths_is_continued_where_its_files_lie_now(t
     assert rows(run(toy, tmp_path, "small", *OPTIONS)) == rows(whole)
 
 
-def test_an_heir_is_moved_without_the_run_that_it_inherits_from(toy, started, tmp_path):
+def test_inheriting_run_moves_without_its_source(toy, started, tmp_path):
     shutil.copytree(started, tmp_path / "source")
     options = (*OPTIONS, "league.inherit=source", "grpo.steps=2")
     heir = run(toy, tmp_path, "heir", *options, "max_updates=1").parent
@@ -95,7 +95,7 @@ def test_an_heir_is_moved_without_the_run_that_it_inherits_from(toy, started, tm
         assert load_adapter(final.parent / agent.path).weights
 
 
-def test_a_run_whose_first_adapter_is_gone_goes_on_from_its_state(toy, started, tmp_path):
+def test_run_without_first_adapter_resumes_from_state(toy, started, tmp_path):
     shutil.copy(started / "final.pt", tmp_path / "first.pt")
     options = ("grpo.steps=2", f"model.adapter={tmp_path / 'first.pt'}")
     run(toy, tmp_path, "mine", *options, "max_updates=1")
@@ -103,8 +103,8 @@ def test_a_run_whose_first_adapter_is_gone_goes_on_from_its_state(toy, started, 
     assert len(rows(run(toy, tmp_path, "mine", *options))) == 2
 
 
-def test_checkpoints_that_are_lost_leave_the_league_and_unfinished_plans(toy, started, tmp_path, capsys):
-    """Before, every game against them failed, and a step of such games alone ended the run, again at each start."""
+def test_lost_checkpoints_leave_league_and_pending_plans(toy, started, tmp_path, capsys):
+    """Without this, every game against them failed, and a step of such games ended the run at each start."""
     shutil.copytree(started, tmp_path / "small")
     damaged, missing = (tmp_path / "small" / f"step_00000{step}.pt" for step in (1, 2))
     plans = [job["plan"] for job in newest(started).content["tasks"]]

@@ -1,4 +1,4 @@
-"""A disk that is full or gone: training goes on as long as it can, says so, and nothing saved before is harmed."""
+"""A full or missing disk: training continues as long as possible, reports it, and keeps saved files."""
 
 import json
 
@@ -12,7 +12,7 @@ from tests.agents.ppo.small_run import long, metrics, state_of, untimed
 
 
 def check(root, last):
-    """Every state and every policy in the folder loads; the newest state is of update `last`."""
+    """Check that every state and policy in the folder loads and the newest state is of update `last`."""
     states = StateFolder(root / "small" / "state", 3, alert=pytest.fail)
     assert states.latest().summary["update"] == last
     policies = [load_checkpoint(path) for path in (root / "small").glob("*.pt")]
@@ -21,7 +21,7 @@ def check(root, last):
 
 
 @pytest.mark.parametrize("full_after", [1, 5])
-def test_a_run_on_a_full_disk_ends_with_one_line(undisturbed, tmp_path, full_after):
+def test_run_on_full_disk_ends_with_one_line(undisturbed, tmp_path, full_after):
     code, text = victims.listen(planted.run_on_a_full_disk, tmp_path, full_after, checkpoint_every=2)
     assert code == 2, text
     assert text.splitlines()[-1].startswith("train.py: "), text
@@ -42,8 +42,8 @@ def test_a_run_on_a_full_disk_ends_with_one_line(undisturbed, tmp_path, full_aft
 
 
 @pytest.mark.parametrize("how", ["a file", "another one"])
-def test_a_folder_that_vanishes(undisturbed, tmp_path, how):
-    """Also one whose folders for states and snapshots cannot be written, which not even root can."""
+def test_vanished_folder_ends_run_with_one_line(undisturbed, tmp_path, how):
+    """Also covers unwritable folders for states and snapshots, which not even root can write."""
     code, text = victims.listen(planted.run_without_folder, tmp_path, 5, how, checkpoint_every=2)
     assert "alert: no training state is saved" in text, text
     assert "alert: no snapshot is taken" in text

@@ -1,4 +1,4 @@
-"""A number that is not finite, put anywhere: the policy that comes out is finite, or the run ends and says why.
+"""A non-finite number at any place: the policy stays finite, or the run stops with a report.
 
 One update gets it, at the place where it would arise; what is done about it must be counted under `guard/`. What each
 rung of the guard does, and the places of samples and of the simulator, are tested in `test_guard`.
@@ -75,7 +75,7 @@ def spoil(monkeypatch, seam, value, *, always=False):
 
 
 def ends_well(root):
-    """Train; whether there is a finite policy. Without one there must be a report."""
+    """Train, and return whether the policy is finite; otherwise there must be a report."""
     try:
         train(config(root, checkpoint_every=1))
     except LearningFailed:
@@ -94,7 +94,7 @@ INFINITE = ("an action", "a second moment")
 @pytest.mark.parametrize(
     ("seam", "value"), [*((seam, math.nan) for seam in SEAMS), *((seam, math.inf) for seam in INFINITE)]
 )
-def test_one_number_that_is_not_finite(tmp_path, monkeypatch, seam, value):
+def test_one_non_finite_number_keeps_policy_finite_or_stops(tmp_path, monkeypatch, seam, value):
     harmless = seam == "a last observation"  # read only where a match ran out of time
     spoil(monkeypatch, seam, value)
     assert ends_well(tmp_path) or "moment" in seam
@@ -103,7 +103,7 @@ def test_one_number_that_is_not_finite(tmp_path, monkeypatch, seam, value):
 
 
 @pytest.mark.parametrize("seam", ["a gradient of the critic", "a weight"])
-def test_a_lasting_fault_ends_the_run_with_a_report(tmp_path, monkeypatch, seam):
+def test_persistent_non_finite_values_end_run_with_report(tmp_path, monkeypatch, seam):
     spoil(monkeypatch, seam, math.nan, always=True)
     assert not ends_well(tmp_path)
     assert load_checkpoint(tmp_path / "small" / "step_128.pt").network.log_std.isfinite().all()

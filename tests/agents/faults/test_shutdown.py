@@ -1,4 +1,4 @@
-"""Asked to stop at any place: exit codes, what is saved, and a run that goes on bit for bit afterwards.
+"""Signals at any point of a run: exit codes, saved files, and bit-for-bit resuming.
 
 Real signals in a process of its own, delivered while it collects, learns, checks and saves.
 """
@@ -19,12 +19,12 @@ PLACES = ["rollout", "check", "save of a policy", "save of a state"]
 
 
 def signalled(root, place, *numbers):
-    """Exit code and words of a run that saves after every second update and is struck in its sixth."""
+    """Return exit code and output of a run that saves every second update and is signalled in its sixth."""
     return victims.listen(planted.run_signalled, root, place, numbers, checkpoint_every=2)
 
 
 def newest(root):
-    """The update of the newest state; league.json is that state's."""
+    """Return the update of the newest state, whose league is in league.json."""
     state = StateFolder(root / "small" / "state", 3, alert=pytest.fail).latest()
     assert json.loads((root / "small" / "league.json").read_text()) == state.content["league"]["league"]
     return state.summary["update"]
@@ -41,7 +41,7 @@ def goes_on(root, undisturbed):
 
 
 @pytest.mark.parametrize("place", ["check", "save of a policy"])
-def test_one_signal_finishes_the_update_and_saves(undisturbed, tmp_path, place):
+def test_first_signal_finishes_update_and_saves(undisturbed, tmp_path, place):
     number, code = ((TERM, 75), (INT, 130))[PLACES.index(place) % 2]
     ended, said = signalled(tmp_path, place, number)
     assert ended == code
@@ -53,7 +53,7 @@ def test_one_signal_finishes_the_update_and_saves(undisturbed, tmp_path, place):
 
 
 @pytest.mark.parametrize("place", ["rollout", "save of a state"])
-def test_a_second_signal_saves_nothing_more(undisturbed, tmp_path, place):
+def test_second_signal_saves_nothing_more(undisturbed, tmp_path, place):
     first, second, code = ((TERM, INT, 130), (INT, TERM, 75))[PLACES.index(place) % 2]
     found, said = signalled(tmp_path, place, first, second)
     assert found == code

@@ -1,4 +1,4 @@
-"""SIGTERM while a run starts, or just after: exit code 75 at any moment, and no traceback; Ctrl-C in the imports."""
+"""SIGTERM during or just after startup: exit code 75 and no traceback. Ctrl-C during imports."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ def command(root):
 
 
 @pytest.mark.parametrize("seconds", [0.3, 2.0])
-def test_sigterm_during_the_start_exits_with_75(tmp_path, seconds):
+def test_sigterm_during_start_exits_with_75(tmp_path, seconds):
     process = subprocess.Popen(command(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     time.sleep(seconds)
     process.send_signal(signal.SIGTERM)
@@ -29,7 +29,7 @@ def test_sigterm_during_the_start_exits_with_75(tmp_path, seconds):
 
 
 @pytest.mark.slow
-def test_a_signal_after_the_end_leaves_0_or_asks_for_a_start_that_has_nothing_to_do(tmp_path):
+def test_signal_after_end_exits_with_0_or_requests_noop_start(tmp_path):
     run = [*command(tmp_path), "max_updates=1"]
     process = subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert process.stdout is not None
@@ -50,7 +50,7 @@ except BaseException:
 """
 
 
-def test_a_library_that_is_being_imported_cannot_swallow_it(tmp_path):
+def test_library_import_cannot_swallow_sigterm(tmp_path):
     swallows = SWALLOWS.format(number=int(signal.SIGINT))
     (tmp_path / "yaml.py").write_text(swallows, encoding="utf-8")  # train.py's first import
     paths = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
@@ -76,14 +76,14 @@ sys.exit(train.main())
 """A call of native code that does not end, in which Python runs no handler, as in Warp's compiler."""
 
 
-def test_ctrl_c_ends_a_start_that_compiles(tmp_path):
+def test_ctrl_c_stops_start_during_compilation(tmp_path):
     code, said = interrupted(tmp_path, COMPILES, "compiling")
     assert code == 130
     assert said.strip().endswith("stopped by Ctrl-C; the same command starts or continues the run")
 
 
 def interrupted(root, script, at):
-    """Return exit code and messages of a run's start that gets SIGINT when it prints the line `at`."""
+    """Return exit code and messages of a starting run that gets SIGINT when it prints the line `at`."""
     run = [sys.executable, "-c", script, *command(root)[2:], "threads=1", "device=cpu"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": ROOT}
     # Tests that a shell runs in the background ignore SIGINT, and so would the run.
@@ -97,7 +97,7 @@ def interrupted(root, script, at):
     return process.returncode, said
 
 
-def test_a_library_called_by_the_start_cannot_swallow_it():
+def test_library_called_at_start_cannot_swallow_sigterm():
     lines = indent(SWALLOWS.format(number=int(signal.SIGTERM)), "    ")
     code = f"from sparring.agents.run.signals import stopping_at_once\nwith stopping_at_once():{lines}"
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)

@@ -1,4 +1,4 @@
-"""Processes to be harmed: forked from one that has torch, Warp and the trainer loaded already.
+"""Processes to be killed or broken, forked from one that has already loaded torch, Warp and the trainer.
 
 So a hundred of them cost seconds, and no test process is ever forked, whatever threads it has.
 """
@@ -17,7 +17,7 @@ WARM = ("tests.agents.faults.warm", "tests.agents.language.grpo.warm_models")
 
 @cache
 def context():
-    """The context of processes that are forked from the loaded one, which it starts."""
+    """Return the context that forks from the preloaded process, which it starts."""
     loaded = multiprocessing.get_context("forkserver")
     loaded.set_forkserver_preload(["__main__", *WARM])
     with _environment(PYTHONPATH=str(ROOT), OMP_NUM_THREADS="1"):
@@ -37,21 +37,21 @@ def _environment(**values):
 
 
 def start(body, *arguments, out=os.devnull, **options):
-    """Begin a process that calls `body`, which must be a module's function, and says everything into the file `out`."""
+    """Start a process that calls `body`, a module-level function, with all output in the file `out`."""
     process = context().Process(target=_live, args=(str(out), body, arguments, options), daemon=True)
     process.start()
     return process
 
 
 def finish(body, *arguments, out=os.devnull, **options):
-    """The exit code of a process that calls `body`; negative for the signal it died of."""
+    """Return the exit code of a process that calls `body`; negative for a signal."""
     process = start(body, *arguments, out=out, **options)
     process.join()
     return process.exitcode
 
 
 def listen(body, *arguments, **options):
-    """Exit code and all the words of a process that calls `body`; they need no disk on their way."""
+    """Return exit code and output of a process that calls `body`; the output does not go through the disk."""
     process, receiver = start_telling(_speak, body, arguments, options)
     with os.fdopen(os.dup(receiver.fileno()), encoding="utf-8") as words:
         said = words.read()
@@ -60,7 +60,7 @@ def listen(body, *arguments, **options):
 
 
 def start_telling(body, *arguments, out=os.devnull, **options):
-    """As `start`, for a `body` that takes one more, an end of a pipe; the other comes back with the process."""
+    """Like `start`, for a `body` that also takes one end of a pipe; the other end is returned with the process."""
     receiver, sender = context().Pipe(duplex=False)
     process = start(body, *arguments, sender, out=out, **options)
     sender.close()  # from now on the victim's alone, so that its death ends the pipe
@@ -68,7 +68,7 @@ def start_telling(body, *arguments, out=os.devnull, **options):
 
 
 def told(receiver):
-    """Wait for what the victim tells next; None once it is dead and everything it told is heard."""
+    """Wait for the victim's next message; return None when it is dead and all messages are read."""
     try:
         return receiver.recv()
     except EOFError:

@@ -1,4 +1,4 @@
-"""Loaded once, by the process that the victims are forked from: all that takes long, done before the first fork."""
+"""Slow imports that the parent of the victim processes does once, before the first fork."""
 
 import contextlib
 import io

@@ -27,7 +27,7 @@ GOLDEN = Path(__file__).resolve().parent
 
 
 def config() -> DogfightRunConfig:
-    """The run that is recorded; its folder is a relative one, which no machine has to have."""
+    """Return the recorded run's configuration, with a relative folder that no machine needs to have."""
     return small_run.config(
         "checkpoints",
         max_updates=2,
@@ -40,7 +40,7 @@ def config() -> DogfightRunConfig:
 
 
 def main() -> None:
-    """Train, and keep what the run goes on from."""
+    """Train, and keep what the run resumes from."""
     with tempfile.TemporaryDirectory() as folder:
         session.ROOT = Path(folder)
         left_out = shutil.ignore_patterns("events.*", "lock")

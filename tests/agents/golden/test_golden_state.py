@@ -1,4 +1,4 @@
-"""A run that earlier code has left is continued by today's; one of a format that is not read is refused, not lost.
+"""Runs written by earlier code resume; a run in an unsupported format is rejected and kept.
 
 tests/agents/golden holds a run of the present format of training states, written by the code of its time
 (`record_golden_state.py`). What another machine computes may differ in the last digits, so nothing here compares
@@ -22,7 +22,7 @@ LATER, EARLIER = FORMAT_VERSION + 1, FORMAT_VERSION - 1
 
 @pytest.fixture
 def recorded(tmp_path):
-    """A copy of the recorded run, as one finds it under checkpoints/."""
+    """Return a copy of the recorded run as a user would find it under checkpoints/."""
     shutil.copytree(GOLDEN / f"state_{FORMAT_VERSION}", tmp_path / "small")
     return RunFolder(tmp_path / "small")
 
@@ -32,7 +32,7 @@ def resume(folder, *options):
 
 
 def shapes(value, key=""):
-    """What a state holds, by path, without the numbers; lists, whose length is a matter of results, are not opened."""
+    """Return the structure of a state by path, without numbers; lists of variable length are not opened."""
     if isinstance(value, torch.Tensor):
         return {key: (str(value.dtype), *value.shape)}
     if isinstance(value, dict):
@@ -40,7 +40,7 @@ def shapes(value, key=""):
     return {key: type(value).__name__}
 
 
-def test_it_is_whole_and_says_what_it_is(recorded):
+def test_golden_state_is_complete_and_described(recorded):
     state = read_state(recorded.state / "update_000002")
     expected = {"run": "small", "update": 2, "env_steps": 64, "phase": "transition", "num_envs": 4, "processes": 1}
     assert expected.items() <= state.summary.items()
@@ -50,13 +50,13 @@ def test_it_is_whole_and_says_what_it_is(recorded):
     assert state.content["position"] == {"update": 2, "clock": 2, "since": 2}
 
 
-def test_it_is_small_and_names_no_folder_of_the_machine_it_comes_from(recorded):
+def test_golden_state_is_small_and_names_no_local_folder(recorded):
     files = contents(recorded).values()
     assert sum(map(len, files)) < 150_000
     assert not any(folder in data for data in files for folder in (b"/tmp", b"/home", b"/root", b"/var"))
 
 
-def test_the_run_goes_on_where_it_was(recorded, capsys):
+def test_golden_run_resumes_where_it_stopped(recorded, capsys):
     assert resume(recorded, "max_updates=3", "device=cpu", "threads=1") == 0
     said = capsys.readouterr().out
     assert "resumed after update 2 from update_000002" in said
@@ -68,8 +68,8 @@ def test_the_run_goes_on_where_it_was(recorded, capsys):
     assert (final["update"], final["phase"], final["interrupted"]) == (3, "selfplay", False)
 
 
-def test_todays_code_writes_the_format_that_was_recorded(recorded):
-    """If not: raise FORMAT_VERSION, record a run of the new format, and read or refuse this one."""
+def test_current_code_writes_recorded_format(recorded):
+    """If this fails: raise FORMAT_VERSION, record a run of the new format, and read or reject this one."""
     before = read_state(recorded.state / "update_000002").content
     shutil.rmtree(recorded.state)  # without one the run starts from the first update
     assert resume(recorded, "device=cpu", "threads=1") == 0
@@ -88,8 +88,8 @@ ANSWERS = {
 
 @pytest.mark.parametrize("version", ANSWERS)
 @pytest.mark.parametrize("others", [True, False])
-def test_another_format_is_refused_and_the_run_is_left_as_it_is(recorded, capsys, version, others):
-    """Whatever else its manifest holds or lacks."""
+def test_other_format_is_rejected_and_run_left_unchanged(recorded, capsys, version, others):
+    """This holds for any other content of its manifest."""
     manifest = recorded.state / "update_000002" / MANIFEST
     plain = json.loads(manifest.read_text()) | {"format_version": version, "new": 1}
     manifest.write_text(json.dumps(plain if others else {key: plain[key] for key in ("format", "format_version")}))

@@ -1,4 +1,4 @@
-"""Endpoints and requests for tests, with waits between tries that are over at once."""
+"""Endpoints and requests for tests, without waiting between retries."""
 
 import time
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ PATIENT = {"timeout_seconds": 30.0, "total_seconds": 60.0, "concurrency": 4}
 
 @contextmanager
 def endpoint(server, *, temperature=0.8, tokenizer=None, **options):
-    """A backend that asks `server`; closed at the end."""
+    """Return a backend connected to `server`, closed at the end."""
     config = EndpointConfig(**{"url": server.url, **PATIENT, **options})
     backend = EndpointBackend(config, DIPLOMACY_TEXT, temperature=temperature, tokenizer=tokenizer, first_wait=0.01)
     try:
@@ -29,7 +29,7 @@ def endpoint(server, *, temperature=0.8, tokenizer=None, **options):
 
 @contextmanager
 def client(server, **options):
-    """A client without a key, asked by `client.ask("/completions", BODY, seconds)`."""
+    """Return a client without a key; call `client.ask("/completions", BODY, seconds)`."""
     yield Client(server.url, Key(""), **options)
 
 
@@ -38,7 +38,7 @@ def server(quirks=(), *, pieces=343, **options):
 
 
 def settled(host):
-    """The number of requests that a server was sent, once those under way of an ended command have come."""
+    """Return the number of requests sent to a server, after pending ones of an ended command have arrived."""
     count = -1
     while count < (count := len(host.bodies)):
         time.sleep(0.3)
@@ -46,13 +46,13 @@ def settled(host):
 
 
 def requests(count, *, winter=0, lines=1, seed=0):
-    """Requests of real positions, movements and retreats, or winters."""
+    """Return requests of real positions: movements and retreats, or winters."""
     found = [(text, asked) for text, asked in random_choices() if asked.winter == winter and asked.lines >= lines]
     return [Prompt(text, asked, seed + place) for place, (text, asked) in enumerate(found[:count])]
 
 
 def legal(request, decision):
-    """Whether a decision is one sequence of lines of its request's menus."""
+    """Return whether a decision is one sequence of lines of its request's menus."""
     last = -1
     for line, option in enumerate(decision.chosen):
         if option not in request.menu.menu(line, last):

@@ -1,4 +1,4 @@
-"""Bots as backends give the orders of the same bots in the kernels, and are not trained on."""
+"""Bot backends give the orders of the same bots in the kernels, and cannot be trained on."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from sparring.envs.text import Prompt
 
 @pytest.fixture(scope="module")
 def asked():
-    """Requests of 16 games in which all kinds of phases stand side by side."""
+    """Return requests of 16 games in all kinds of phases."""
     games = BotGames(16, bot="dumbbot", last_year=1908, seed=4)
     decisions = [one for _ in range(6) for game in games.next() for one in game]
     games.close()
@@ -25,21 +25,21 @@ def told(decisions):
 
 
 @pytest.mark.parametrize("bot", BOTS)
-def test_every_power_gets_a_complete_legal_answer(asked, bot):
+def test_every_power_gets_complete_legal_answer(asked, bot):
     decisions = BotBackend(bot, game="diplomacy").decide(asked)
     assert [len(decision.chosen) for decision in decisions] == [request.menu.lines for request in asked]
     assert {int(request.position["phase"]) for request in asked} == set(range(len(PHASES)))
     assert not any(decision.exact or len(decision.token_ids) for decision in decisions)
 
 
-def test_a_decision_depends_on_its_own_request_alone(asked):
+def test_decision_depends_on_its_own_request_only(asked):
     whole = BotBackend("random", game="diplomacy").decide(asked)
     assert told(BotBackend("random", game="diplomacy").decide(asked[5:9])) == told(whole[5:9])
     other = [Prompt("", request.menu, request.seed + 10**6, request.position) for request in asked]
     assert told(BotBackend("random", game="diplomacy").decide(other)) != told(whole)
 
 
-def test_it_is_the_bot_of_its_name(asked):
+def test_backend_plays_named_bot(asked):
     """A defensive bot never moves; a chaos bot does wherever it can."""
     moves = {
         bot: [
@@ -54,7 +54,7 @@ def test_it_is_the_bot_of_its_name(asked):
     assert sum(moves["chaos"]) > 0.95 * len(moves["chaos"])
 
 
-def test_without_a_position_it_says_what_is_missing(asked):
+def test_missing_position_is_reported(asked):
     bot, power = BotBackend("dumbbot", game="diplomacy"), asked[0].menu.power
     with pytest.raises(InputError, match=rf"a request for {POWERS[power]} without its position: .*row"):
         bot.decide([Prompt("a prompt", asked[0].menu, 1)])

@@ -1,4 +1,4 @@
-"""Who is asked: games that stand alike are asked the same thing, and what is made of it is made once."""
+"""Order requests: identical games share their request and trie."""
 
 import torch
 
@@ -15,7 +15,7 @@ PLAYERS = [["model"] * 2 + ["dumbbot"] * 5] * 3
 
 
 def played_apart():
-    """Three games, the last of which is a phase ahead."""
+    """Return three games, the last of which is a phase ahead."""
     batch = DiplomacyBatch(3, threads=1)
     batch.players.fill_(codes.BOTS.index("dumbbot"))
     batch.done.copy_(torch.tensor([1, 1, 0]))
@@ -25,7 +25,7 @@ def played_apart():
     return batch
 
 
-def test_each_seat_is_asked_what_its_own_game_asks():
+def test_each_seat_gets_request_of_its_own_game():
     batch = played_apart()
     found = pending_requests(batch, PLAYERS, PromptRules())
     assert [(seat.game, seat.seat) for seat in found] == [(game, power) for game in range(3) for power in (0, 1)]
@@ -38,7 +38,7 @@ def test_each_seat_is_asked_what_its_own_game_asks():
     batch.close()
 
 
-def test_games_that_stand_alike_share_what_is_asked_and_the_trie():
+def test_identical_games_share_request_and_trie():
     batch = played_apart()
     found = pending_requests(batch, PLAYERS, PromptRules())
     batch.close()

@@ -1,4 +1,4 @@
-"""A language model plays whole games through the environment, and its actions are what it wrote."""
+"""A language model plays whole games in the environment, and its actions are the orders it wrote."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def backend():
 
 
 def finish(env, player):
-    """Play a game to its end; returns the decisions and how many there were of each phase."""
+    """Play a game to its end; return the decisions and their number per phase."""
     decisions, phases = [], set()
     env.reset(seed=1)
     while env.agents:
@@ -34,7 +34,7 @@ def finish(env, player):
     return decisions, phases
 
 
-def test_a_game_is_played_to_its_end_by_the_model_alone(backend):
+def test_model_plays_game_to_end(backend):
     env = parallel_env(last_year=1902)
     decisions, phases = finish(env, ParallelEnvPlayer(backend))
     env.close()
@@ -43,7 +43,7 @@ def test_a_game_is_played_to_its_end_by_the_model_alone(backend):
     assert all(decision.exact for decision in decisions)
 
 
-def test_the_same_seed_plays_the_same_game_and_another_does_not(backend):
+def test_equal_seed_repeats_game_and_other_differs(backend):
     env, games = parallel_env(last_year=1901), []
     for seed in (1, 1, 2):
         games.append([decision.text for decision in finish(env, ParallelEnvPlayer(backend, seed=seed))[0]])
@@ -51,7 +51,7 @@ def test_the_same_seed_plays_the_same_game_and_another_does_not(backend):
     assert games[0] == games[1] != games[2]
 
 
-def test_actions_are_the_orders_that_were_written(backend):
+def test_actions_are_written_orders(backend):
     env = parallel_env()
     _, infos = env.reset(seed=1)
     player = ParallelEnvPlayer(backend)
@@ -63,7 +63,7 @@ def test_actions_are_the_orders_that_were_written(backend):
     env.close()
 
 
-def test_seats_of_several_games_are_one_batch(backend):
+def test_seats_of_several_games_form_one_batch(backend):
     envs = [parallel_env(), parallel_env()]
     for env in envs:
         env.reset(seed=1)
@@ -76,7 +76,7 @@ def test_seats_of_several_games_are_one_batch(backend):
         env.close()
 
 
-def test_a_backend_that_answers_for_another_power_is_noticed(backend):
+def test_backend_answering_for_other_power_is_detected(backend):
     class Wrong:
         name, exact = "wrong", False
 
@@ -90,8 +90,8 @@ def test_a_backend_that_answers_for_another_power_is_noticed(backend):
     env.close()
 
 
-def test_choices_of_the_environment_are_its_action_space():
-    """In every phase of a game: as many options as orders are listed, and none for a power that has left."""
+def test_environment_choices_match_action_space():
+    """In every phase: as many options as listed orders, and none for an eliminated power."""
     env = parallel_env(last_year=1903)
     _, infos = env.reset(seed=1)
     rng = np.random.default_rng(1)

@@ -1,4 +1,4 @@
-"""A tokenizer of whole words, models too small to be good, and choices from random games."""
+"""A whole-word tokenizer, toy models, and choices from random games."""
 
 from functools import cache
 
@@ -19,7 +19,7 @@ WORDS = Regex(r" ?[^ \n]+|\n")
 
 @cache
 def word_tokenizer():
-    """A token is a word with the space before it, or a line end; special tokens <pad> and <end>."""
+    """Return a tokenizer with one token per word and preceding space or line end, and <pad> and <end>."""
     words = {word for line in probes() for word in pieces(line)} | {" " + word for word in ("A", "F", "WAIVE")}
     words |= {"A", "F", "\n", "<orders>", "</orders>", "Year", "You", "are"} | {f" {n}" for n in range(60)}
     vocabulary = {word: number for number, word in enumerate(["<pad>", "<end>", "<unk>", *sorted(words)])}
@@ -33,7 +33,7 @@ def word_tokenizer():
 
 @cache
 def bytes_tokenizer():
-    """Reads any text, a token for each byte, as large models' tokenizers do for what they do not know."""
+    """Return a tokenizer that encodes any text byte by byte, like large models do for unknown text."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     vocabulary = {token: number for number, token in enumerate(["<end>", *alphabet])}
     tokenizer = Tokenizer(models.BPE(vocabulary, []))
@@ -69,7 +69,7 @@ def gpt2(tokenizer, *, seed=0):
 
 @cache
 def random_choices(games=6, last_year=1904, seed=1):
-    """Choices of every power in every phase of some games of random bots, as (prompt, choices)."""
+    """Return (prompt, choices) of every power in every phase of some random-bot games."""
     batch, found = DiplomacyBatch(games, last_year=last_year, threads=1), []
     step = 0
     while not bool(batch.done.all()):
@@ -86,18 +86,18 @@ def random_choices(games=6, last_year=1904, seed=1):
 
 
 def prompt(row, power):
-    """A stand-in: the year, a few numbers, and the line that begins an answer."""
+    """Return a stand-in: the year, a few numbers, and the line that starts an answer."""
     mine = [place for place in np.flatnonzero(codes.power_of(row["units"]) == power).tolist() if place < 60]
     words = " ".join(str(number) for number in [int(row["year"]) - 1900, power, *mine, *mine, *mine])
     return f"Year {words}\nYou are {power}\n<orders>\n"
 
 
 def by_kind(winter, *, lines=1):
-    """Choices from random games of winter builds (1), disbands (-1), or none (0), with at least so many lines."""
+    """Return choices of random games: builds (1), disbands (-1) or neither (0), with a minimum number of lines."""
     return [asked for _, asked in random_choices() if asked.winter == winter and asked.lines >= lines]
 
 
 def menu_of(kinds, lines, winter):
-    """Made-up choices: texts of each slot's options."""
+    """Return made-up choices from the texts of each slot's options."""
     options = tuple(tuple(Option(text, 1, slot) for text in texts) for slot, texts in enumerate(kinds))
     return Asked(0, tuple(range(len(kinds))), options, lines, winter)

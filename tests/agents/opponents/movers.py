@@ -1,10 +1,10 @@
-"""Chess players that the tests name."""
+"""Chess players named in tests."""
 
 seen = []
 
 
 class First:
-    """Plays the first legal move in alphabetical order."""
+    """Play the first legal move in alphabetical order."""
 
     def act(self, observation):
         seen.append(observation)

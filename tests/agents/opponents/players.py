@@ -1,4 +1,4 @@
-"""Opponents in Python that the tests name: one that never fires and falls, one that flies a policy, and wrong ones."""
+"""Python opponents named in tests: one that dives without firing, one that plays a policy, invalid ones."""
 
 import numpy as np
 import torch
@@ -7,7 +7,7 @@ calls = []
 
 
 class Diver:
-    """Dives into the ground with the engine on and never fires: under challenge rules it always loses."""
+    """Dive into the ground with the engine on and never fire: under challenge rules it always loses."""
 
     def act(self, obs):
         calls.append(obs)

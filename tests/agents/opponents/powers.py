@@ -1,4 +1,4 @@
-"""Opponents in Diplomacy that the tests name."""
+"""Diplomacy opponents named in tests."""
 
 views = []
 
@@ -9,7 +9,7 @@ def opening(view):
 
 
 class Holder:
-    """Gives no order: units hold, dislodged ones disband, nothing is built."""
+    """Give no orders: units hold, dislodged ones disband, nothing is built."""
 
     def act(self, view):
         views.append(view)

@@ -1,4 +1,4 @@
-"""Policies of other programs in every game of plain numbers, by one mechanism: the same actions as in their own."""
+"""Policies of other libraries in every numeric game act as in their own library."""
 
 import json
 
@@ -41,7 +41,7 @@ def zipped(folder, **spaces):
 
 
 @pytest.mark.parametrize("bound", [1.0, 0.5])
-def test_an_sb3_zip_flies_air_combat_with_the_actions_of_its_own_predict(bound, tmp_path):
+def test_sb3_zip_flies_air_combat_like_its_predict(bound, tmp_path):
     made, path = zipped(tmp_path, action=Box(-bound, bound, (4,), np.float32))
     policy = open_player(path).contestant
     expected = made.predict(OBS, deterministic=True)[0] / bound
@@ -49,7 +49,7 @@ def test_an_sb3_zip_flies_air_combat_with_the_actions_of_its_own_predict(bound, 
     assert np.abs(expected).max() > 0.1
 
 
-def test_an_sb3_zip_of_another_size_is_refused_in_air_combat(tmp_path):
+def test_sb3_zip_of_other_size_is_rejected_in_air_combat(tmp_path):
     _, path = zipped(tmp_path, observation=Box(-1, 1, (45,), np.float32))
     with pytest.raises(InputError, match="observes 45 floats, which no rules of air combat show"):
         open_player(path)
@@ -58,7 +58,7 @@ def test_an_sb3_zip_of_another_size_is_refused_in_air_combat(tmp_path):
         open_player(path)
 
 
-def test_an_exported_pilot_flies_the_match_of_its_checkpoint(exported):
+def test_exported_pilot_flies_match_of_its_checkpoint(exported):
     checkpoint = load_checkpoint(AIR)
     obs = torch.from_numpy(OBS)
     expected = Policy(checkpoint.network, checkpoint.contract).act(obs)
@@ -72,7 +72,7 @@ def test_an_exported_pilot_flies_the_match_of_its_checkpoint(exported):
     assert games[0].outcome.tolist() == games[1].outcome.tolist()
 
 
-def test_the_game_of_an_exported_model_is_that_of_its_contract(exported, tmp_path):
+def test_exported_model_plays_game_of_its_contract(exported, tmp_path):
     assert GameChoice(ckpt=str(exported)).game == "air_combat"
     result = sparring.evaluate(exported, opponents=["ace"], games=2, threads=1, stochastic=True)
     assert result.data["kind"] == "air_combat"
@@ -90,7 +90,7 @@ def test_the_game_of_an_exported_model_is_that_of_its_contract(exported, tmp_pat
         ({"missiles": 2}, "wanted is one input float32"),
     ],
 )
-def test_a_contract_that_no_matches_have_is_refused_in_a_line(changes, message, exported, tmp_path):
+def test_unknown_contract_is_rejected_in_one_line(changes, message, exported, tmp_path):
     model = onnx.load(exported)
     (entry,) = [entry for entry in model.metadata_props if entry.key == CONTRACT]
     entry.value = json.dumps(json.loads(entry.value) | changes)
@@ -100,7 +100,7 @@ def test_a_contract_that_no_matches_have_is_refused_in_a_line(changes, message, 
     assert str(caught.value).startswith(f"{tmp_path}/agent.onnx: ")
 
 
-def test_a_layout_of_another_version_is_told_apart(exported, tmp_path):
+def test_other_layout_version_is_distinguished(exported, tmp_path):
     model = onnx.load(exported)
     (entry,) = [entry for entry in model.metadata_props if entry.key == CONTRACT]
     entry.value = json.dumps(json.loads(entry.value) | {"layout": "44:00000000"})
@@ -109,7 +109,7 @@ def test_a_layout_of_another_version_is_told_apart(exported, tmp_path):
         sparring.evaluate(tmp_path / "agent.onnx", opponents=["ace"], games=2, threads=1)
 
 
-def test_a_python_object_answers_with_as_many_choices_as_an_action_has():
+def test_python_object_returns_one_choice_per_action_component():
     batch = AirCombatBatch(2, threads=1, options=CombatOptions(action_form="discrete"))
     policy = open_player(lambda obs: np.zeros((len(obs), 4))).contestant
     policy.check(batch.contract)
@@ -117,7 +117,7 @@ def test_a_python_object_answers_with_as_many_choices_as_an_action_has():
     batch.close()
 
 
-def test_an_exported_seat_plays_the_legal_actions_of_its_network(tmp_path):
+def test_exported_seat_plays_legal_actions_of_its_network(tmp_path):
     pytest.importorskip("pyspiel")
     path = save_run(tmp_path / "leduc", "openspiel", "leduc_poker")
     policy, model = (
@@ -139,7 +139,7 @@ def test_an_exported_seat_plays_the_legal_actions_of_its_network(tmp_path):
         open_seat_player(str(path.with_suffix(".onnx")), load_seat_policy(other).contract)
 
 
-def test_the_game_of_a_file_goes_before_that_of_a_bot_of_its_name(tmp_path):
+def test_game_of_policy_file_beats_game_of_same_named_bot(tmp_path):
     """Diplomacy has a bot called random, too."""
     pytest.importorskip("pyspiel")
     path = save_run(tmp_path / "leduc", "openspiel", "leduc_poker")
@@ -148,7 +148,7 @@ def test_the_game_of_a_file_goes_before_that_of_a_bot_of_its_name(tmp_path):
     assert GameChoice(opponents=["random"]).game == "diplomacy"
 
 
-def test_an_opponent_of_the_dogfight_can_sample_its_actions(tmp_path):
+def test_dogfight_opponent_can_sample_actions(tmp_path):
     sampled = "stochastic:released/dogfight_bots_only"
     words = ["--ckpt", "released/dogfight_bots_only", "--opponents", sampled, "--games", "2", "--threads", "1"]
     assert main([*words, "--quiet", "--out", str(tmp_path)]) == 0

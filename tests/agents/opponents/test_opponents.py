@@ -1,4 +1,4 @@
-"""Anything as an opponent: a bot, a checkpoint, an ONNX file, a Python object, in every interface, by one resolver."""
+"""Opponents of every kind in every interface: bots, checkpoints, ONNX files and Python objects."""
 
 import re
 from pathlib import Path
@@ -45,7 +45,7 @@ def onnx_file(tmp_path):
 
 
 def flown(opponent, *, steps=40, **options):
-    """The learner's observations against `opponent`, over some steps of one match."""
+    """Return the learner's observations against `opponent`, over some steps of one match."""
     env = gymnasium.make(ID, opponent=opponent, **options).unwrapped
     rows = [env.reset(seed=3)[0]]
     for _ in range(steps):
@@ -57,8 +57,8 @@ def flown(opponent, *, steps=40, **options):
     return np.stack(rows)
 
 
-def test_gymnasium_takes_a_name_a_path_a_policy_and_a_python_object_of_the_same_weights():
-    """The same weights fly the same match, whichever way they are named; the numbers are those of `Policy.act`."""
+def test_gymnasium_accepts_name_path_policy_and_object_equally():
+    """The same weights fly the same match by any name; the numbers are those of `Policy.act`."""
     path = ROOT / "checkpoints" / "released" / "dogfight_bots_only.pt"
     policy = Policy.load(path)
 
@@ -72,7 +72,7 @@ def test_gymnasium_takes_a_name_a_path_a_policy_and_a_python_object_of_the_same_
     assert not np.array_equal(by_name[: len(flown("ace"))][5:], flown("ace")[5 : len(by_name)])
 
 
-def test_the_opponent_sees_its_own_seat_and_its_actions_are_flown(onnx_file):
+def test_opponent_acts_from_its_own_seat(onnx_file):
     """In the two-seat environment, the same actions on the other seat give the same match."""
     policy = open_player(str(onnx_file)).contestant
     env, alone = parallel_env(), parallel_env(opponent=onnx_file)
@@ -90,7 +90,7 @@ def test_the_opponent_sees_its_own_seat_and_its_actions_are_flown(onnx_file):
             break
 
 
-def test_several_opponents_cycle_over_the_matches_of_a_vector_environment(onnx_file):
+def test_several_opponents_cycle_over_vector_matches(onnx_file):
     env = gymnasium.make_vec(ID, num_envs=8, opponent=["ace", RELEASED, onnx_file, players.Diver()], rules="classic")
     obs, _ = env.reset(seed=1)
     actions = np.tile(np.array([0.0, 1.0, -1.0], np.float32), (8, 1))
@@ -103,7 +103,7 @@ def test_several_opponents_cycle_over_the_matches_of_a_vector_environment(onnx_f
     env.close()
 
 
-def test_an_opponent_that_always_loses_shows_in_the_win_rate():
+def test_losing_opponent_shows_in_win_rate():
     """A fighter that dives into deadly ground loses to one that does nothing but fly on."""
     diver = open_player(players.Diver).contestant
     results = play("ace", diver, games=40, seed=1, setting=MatchSettings(rules="challenge", bot_rate="agent"))
@@ -111,7 +111,7 @@ def test_an_opponent_that_always_loses_shows_in_the_win_rate():
     assert play(diver, "ace", games=40, seed=1, setting=MatchSettings(rules="challenge", bot_rate="agent")).wins == 0
 
 
-def test_a_registered_name_and_a_reference_mean_the_same(capsys):
+def test_registered_name_and_reference_are_equivalent(capsys):
     sparring.register_opponent("mine")(players.Diver)
     assert open_player("mine").name == open_player(DIVER).name == open_player(players.Diver).name == "mine"
     assert np.array_equal(flown("mine", steps=5), flown(DIVER, steps=5))
@@ -121,8 +121,8 @@ def test_a_registered_name_and_a_reference_mean_the_same(capsys):
         sparring.register_opponent("a b")
 
 
-def test_evaluate_record_and_runs_take_the_object_itself(tmp_path):
-    """It acts under the name of its class, a second one under a numbered name, and a registered one under its own."""
+def test_evaluate_record_and_runs_accept_objects(tmp_path):
+    """The record has the class name, a number for a second one, or the registered name."""
     sparring.register_opponent("kamikaze")(players.tensors)
     one, two = players.Diver(), players.Diver()
     data = sparring.evaluate(one, opponents=[two, one, players.tensors], games=2, threads=1, rules="challenge").data
@@ -143,7 +143,7 @@ def test_evaluate_record_and_runs_take_the_object_itself(tmp_path):
         sparring.evaluate(RELEASED, opponents=brawler)
 
 
-def test_observations_arrive_as_tensors_or_arrays_as_the_object_declares():
+def test_observations_arrive_as_declared_type():
     flown(players.tensors, steps=1)
     flown(players.Diver(), steps=1)
     assert [type(call) for call in players.calls] == [torch.Tensor, np.ndarray]
@@ -162,7 +162,7 @@ def test_observations_arrive_as_tensors_or_arrays_as_the_object_declares():
         ("tests.agents.opponents.players:NUMBER", r"a int cannot act"),
     ],
 )
-def test_an_unknown_opponent_is_one_line_with_the_nearest_name(opponent, message):
+def test_unknown_opponent_suggests_nearest_name_in_one_line(opponent, message):
     sparring.register_opponent("mine")(players.Diver)
     with pytest.raises(InputError, match=message) as error:
         gymnasium.make(ID, opponent=opponent)
@@ -173,7 +173,7 @@ def test_an_unknown_opponent_is_one_line_with_the_nearest_name(opponent, message
     ("opponent", "found"),
     [(players.narrow, r"returned shape \(4, 2\)"), (players.words, "returned a str, not an array of numbers")],
 )
-def test_actions_of_a_wrong_shape_name_the_one_expected(opponent, found):
+def test_wrong_action_shape_names_expected_shape(opponent, found):
     env = gymnasium.make_vec(ID, num_envs=4, opponent=opponent)
     env.reset(seed=1)
     expected = r"expected is shape \(4, 3\), a row of 3 numbers"
@@ -181,12 +181,12 @@ def test_actions_of_a_wrong_shape_name_the_one_expected(opponent, found):
         env.step(np.zeros((4, 3), np.float32))
 
 
-def test_a_policy_of_other_rules_is_refused_where_it_is_seated():
+def test_policy_of_other_rules_is_rejected_when_seated():
     with pytest.raises(InputError, match="trained with rules=classic and cannot play with rules=challenge"):
         gymnasium.make(ID, opponent=RELEASED, rules="challenge")
 
 
-def test_evaluation_takes_the_same_names(tmp_path, onnx_file, capsys):
+def test_evaluation_accepts_same_names(tmp_path, onnx_file, capsys):
     opponents = ["ace", RELEASED, str(onnx_file), DIVER]
     options = ["--games", "4", "--device", "cpu", "--threads", "1", "--quiet", "--out", str(tmp_path)]
     assert main(["--ckpt", "bot:brawler", "--opponents", *opponents, *options]) == 0
@@ -197,8 +197,8 @@ def test_evaluation_takes_the_same_names(tmp_path, onnx_file, capsys):
     assert main(["--ckpt", DIVER, "--opponents", "do_nothing", *options]) == 0
 
 
-def test_named_players_act_for_their_own_matches_only():
-    """In a training batch: one call a step for all matches of a player, on the rows of its own seat."""
+def test_named_players_act_in_their_own_matches_only():
+    """In a training batch, one call per step covers all matches of a player, on rows of its seat."""
     batch = DogfightBatch(6, threads=1, seed=2)
     player = open_player(players.Diver).contestant
     env = LearnerEnv(batch, bots=BOTS, players={"Diver": player}, seed=0)
@@ -212,7 +212,7 @@ def test_named_players_act_for_their_own_matches_only():
     env.close()
 
 
-def test_results_of_a_released_policy_do_not_go_into_the_installed_package(tmp_path, monkeypatch):
+def test_released_policy_results_are_not_written_to_package(tmp_path, monkeypatch):
     policy = named.SHIPPED / "released" / "dogfight_strong.pt"
     assert named.results_place(policy) == (policy.parent, "eval.dogfight_strong")  # in a checkout, beside it
     monkeypatch.setattr(named, "ROOT", tmp_path)

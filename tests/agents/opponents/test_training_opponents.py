@@ -1,4 +1,4 @@
-"""Training against named opponents: labels, metrics, exact resumption, and what a stored configuration may not do."""
+"""Training against named opponents: labels, metrics, exact resuming, and limits of stored configurations."""
 
 import json
 import re
@@ -49,7 +49,7 @@ def of(*bots, **options):
 
 @pytest.fixture
 def file(tmp_path):
-    """A policy that acts once a second, as the small runs do, so that a match is over after 90 steps."""
+    """Save a policy that acts once per second, so matches end after 90 steps."""
     path = tmp_path / "hawk" / "final.pt"
     path.parent.mkdir()
     batch = DogfightBatch(1, threads=1, action_repeat=120)
@@ -60,7 +60,7 @@ def file(tmp_path):
 
 
 def agent(seed=0):
-    """A matrix that acts once a second."""
+    """Export a matrix that acts once per second."""
     model, stated = linear(seed=seed), {"id": ENV_ID, "version": VERSION, "action_repeat": 120}
     onnx.helper.set_model_props(model, {CONTRACT: json.dumps(stated)})
     return model
@@ -90,7 +90,7 @@ def test_labels_are_short_names(text, label):
     assert label_of(text) == label
 
 
-def test_labels_differ_from_each_other_and_from_words_with_a_meaning():
+def test_labels_are_unique_and_avoid_reserved_words():
     texts = ["ace", "a/ace.pt", "x/hawk/final.pt", "y/hawk/final.pt", "challenger", "snapshot_000001.pt", "selfplay"]
     labels = opponent_labels(texts, BOTS)
     assert labels["ace"] == "ace"
@@ -99,7 +99,7 @@ def test_labels_differ_from_each_other_and_from_words_with_a_meaning():
     ]
 
 
-def test_against_replaces_the_bots_and_opponents_join_them():
+def test_against_replaces_bots_and_opponents_join_them():
     only = labelled_phases(of("ace", "chaser", against=RELEASED))
     assert [stage.bots for phase in only for stage in phase.stages] == [["dogfight_bots_only"]]
     joined = of("ace", "chaser", opponents=[RELEASED])
@@ -110,8 +110,8 @@ def test_against_replaces_the_bots_and_opponents_join_them():
     assert [phase.stages[0].bots for phase in opponent_phases(placed)] == [["ace"], ["ace", DIVER]]
 
 
-def test_all_kinds_train_side_by_side_with_snapshots_and_a_resumed_run_is_the_same(tmp_path, file, onnx_file):
-    """Four updates at once, and two and two, end in the same state, digit for digit."""
+def test_all_opponent_kinds_train_together_and_resume_bit_for_bit(tmp_path, file, onnx_file):
+    """Four updates at once, and two plus two, end in the same state, digit for digit."""
     bots = ["ace", str(file), str(onnx_file), DIVER]
     options = {
         "phases": phases(*bots, scripted_start=0.7, scripted_end=0.7),
@@ -133,7 +133,7 @@ def test_all_kinds_train_side_by_side_with_snapshots_and_a_resumed_run_is_the_sa
     assert {"hawk", "linear", "Diver", "ace", "snapshot_000003"} <= league.agents.keys()
 
 
-def test_a_changed_file_is_refused_on_resuming(tmp_path, onnx_file):
+def test_changed_file_is_rejected_on_resume(tmp_path, onnx_file):
     options = {"phases": phases("ace", str(onnx_file)), "env": DogfightEnvConfig(num_envs=20, action_repeat=120)}
     train(config(tmp_path / "runs", **options), callbacks=[StopAfter("env_steps")])
     onnx.save(agent(seed=1), onnx_file)
@@ -143,8 +143,8 @@ def test_a_changed_file_is_refused_on_resuming(tmp_path, onnx_file):
     assert "\n" not in str(error.value)
 
 
-def test_a_learner_beats_an_opponent_that_falls(tmp_path):
-    """Planted: the diver dies in deadly ground long before an untrained learner does."""
+def test_learner_beats_diving_opponent(tmp_path):
+    """The diver dies on lethal ground long before an untrained learner does."""
     env = DogfightEnvConfig(num_envs=20, rules="challenge", action_repeat=10)
     small = config(tmp_path, phases=phases("do_nothing"), env=env, against=DIVER)
     small.phases[0].updates = 1
@@ -154,7 +154,7 @@ def test_a_learner_beats_an_opponent_that_falls(tmp_path):
     assert row["curriculum/Diver/share"] == 1.0
 
 
-def test_progress_includes_the_share_of_the_opponent(tmp_path, capsys):
+def test_progress_includes_opponent_share(tmp_path, capsys):
     small = config(tmp_path, phases=phases("ace", DIVER), logger=LoggerConfig(progress=True), max_updates=1)
     train(small)
     assert re.search(r"1 of 1 update.*opponents \d+% of play", capsys.readouterr().out)
@@ -167,8 +167,8 @@ def typed(tmp_path, *more):
     return load([*SMALL, f"checkpoint_dir={tmp_path}", *more])
 
 
-def test_only_code_that_the_command_line_names_is_run(tmp_path):
-    """A resumed run, and a file of a run, must hear the reference again."""
+def test_only_code_named_on_command_line_runs(tmp_path):
+    """A resumed run or a run file needs the reference to be typed again."""
     sys.modules.pop("tests.agents.opponents.players", None)
     stage = f"phases.0.stages.0.bots=[ace,'{DIVER}']"
     train(typed(tmp_path, "+run=best_response", f"against='{DIVER}'", "name=one", "max_updates=1"))
@@ -186,8 +186,8 @@ def test_only_code_that_the_command_line_names_is_run(tmp_path):
     assert len([row for row in rows if "event" not in row]) == 2
 
 
-def test_a_run_with_a_registered_opponent_says_that_its_script_continues_it(tmp_path, monkeypatch, capsys):
-    """The call that the message gives continues the run where the name is registered; the command line refuses it."""
+def test_run_with_registered_opponent_explains_resume_by_script(tmp_path, monkeypatch, capsys):
+    """The printed call resumes the run where the name is registered; the command line rejects it."""
     monkeypatch.setattr(registry, "_registered", {})
     sparring.register_opponent("mine")(players.Diver)
     options = dict(text.split("=") for text in SMALL) | {"checkpoint_dir": str(tmp_path), "logger.progress": True}
@@ -210,7 +210,7 @@ def test_a_run_with_a_registered_opponent_says_that_its_script_continues_it(tmp_
     assert len([row for row in rows if "event" not in row]) == 3
 
 
-def test_a_run_of_a_module_says_the_option_that_names_it_again(tmp_path):
+def test_run_with_module_names_option_to_repeat(tmp_path):
     hint = resume_hint(typed(tmp_path, "+run=best_response", f"against='{DIVER}'", "name=one"), "one")
     words = shlex.split(hint.removeprefix("continue with: python train.py "))
     assert words == ["resume=one", f"checkpoint_dir={tmp_path}", f"against={DIVER}"]
@@ -227,12 +227,12 @@ def test_a_run_of_a_module_says_the_option_that_names_it_again(tmp_path):
         (["phases.0.stages.0.bots=[brawlr]"], r"phases\.0\.stages\.0\.bots\.0=brawlr: .*did you mean 'brawler'"),
     ],
 )
-def test_wrong_names_are_one_line(tmp_path, options, message):
+def test_wrong_names_give_one_line_error(tmp_path, options, message):
     with pytest.raises(ConfigError, match=message):
         typed(tmp_path, "+run=quickstart", *options)
 
 
-def test_diplomacy_takes_files_and_python_objects_but_no_unknown_word():
+def test_diplomacy_accepts_files_and_objects_but_not_unknown_words():
     options = ["+run=diplomacy_ppo", f"phases.0.stages.0.bots=[a/final.pt,'{DIVER}']"]
     assert load(options).phases[0].stages[0].bots == ["a/final.pt", DIVER]
     with pytest.raises(ConfigError, match=r"bots\.0=dumbot: choose from .*did you mean 'dumbbot'"):
@@ -249,7 +249,7 @@ def test_diplomacy_takes_files_and_python_objects_but_no_unknown_word():
         ),
     ],
 )
-def test_missing_files_are_refused_before_a_folder_is_created(tmp_path, name, message):
+def test_missing_files_are_rejected_before_folder_creation(tmp_path, name, message):
     with pytest.raises(InputError, match=message):
         find_opponents(typed(tmp_path, "+run=best_response", f"against='{name}'"))
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""One learner's view of a batch: who sits where, whose observation is whose, what counts and what is thrown away."""
+"""The learner's view of a batch: seats, observations, and which results count."""
 
 import numpy as np
 import pytest
@@ -51,7 +51,7 @@ def ticks(batch):
 
 
 def spy(batch, monkeypatch):
-    """Keep what the batch was shown before and told at each step."""
+    """Record what the batch was shown and told at each step."""
     seen = []
     step = batch.step
     monkeypatch.setattr(
@@ -60,7 +60,7 @@ def spy(batch, monkeypatch):
     return seen
 
 
-def test_the_learner_sits_on_alternating_seats(batch):
+def test_learner_sits_on_alternating_seats(batch):
     env = make_env(batch)
     assert torch.equal(env.obs, batch.obs[np.arange(N), SEAT])
     actions = random_actions()
@@ -73,7 +73,7 @@ def test_the_learner_sits_on_alternating_seats(batch):
     assert torch.equal(truncated, batch.truncated)
 
 
-def test_in_the_mirror_everyone_sees_their_opponent_on_the_right_and_turns_back(batch, monkeypatch):
+def test_mirror_puts_opponent_on_right_and_reverses_turn(batch, monkeypatch):
     env = LearnerEnv(
         batch,
         bots=BOTS,
@@ -104,7 +104,7 @@ def test_in_the_mirror_everyone_sees_their_opponent_on_the_right_and_turns_back(
 
 
 @pytest.mark.parametrize("view", [None, Mirror("classic", 59)])
-def test_last_observations_are_the_learners_and_of_the_match_that_ended(view):
+def test_final_observations_belong_to_learner_and_ended_match(view):
     """The reference is a twin without the time limit; only the clock differs."""
     short, long = (
         LearnerEnv(DogfightBatch(N, threads=1, seed=3, max_ticks=ticks), bots=BOTS, seed=5, view=view)
@@ -124,8 +124,8 @@ def test_last_observations_are_the_learners_and_of_the_match_that_ended(view):
 
 
 @pytest.mark.parametrize("view", [None, Mirror("classic", 59)])
-def test_styles_are_columns_of_the_learner_alone_and_results_are_counted_by_them(view):
-    """The reference is a twin without styles, with the same seeds, in which the same matches restart."""
+def test_styles_are_learner_columns_and_results_are_split_by_style(view):
+    """The reference is a twin without styles, with equal seeds and restarts."""
     options = {"bots": BOTS, "slots": 1, "network_shape": network().shape, "seed": 5, "view": view}
     plain, styled = (
         LearnerEnv(DogfightBatch(N, threads=1, seed=3, max_ticks=400), styles=styles, **options) for styles in (0, 3)
@@ -152,8 +152,8 @@ def test_styles_are_columns_of_the_learner_alone_and_results_are_counted_by_them
     assert tally.by_style.sum(0).tolist() == np.stack([reference.wins, reference.draws, reference.losses], -1).tolist()
 
 
-def test_every_snapshot_acts_in_its_own_matches_on_what_its_seat_sees(batch, monkeypatch):
-    """Slots of 3, 1 and 0 matches, so that padding is at work."""
+def test_snapshots_act_in_own_matches_on_own_observations(batch, monkeypatch):
+    """Slots have 3, 1 and 0 matches, so padding is covered."""
     env = make_env(batch)
     env.assign(np.array([FIRST_SLOT, 2, FIRST_SLOT, FIRST_SLOT + 1, 0, FIRST_SLOT, 4, 4]))
     seen = spy(batch, monkeypatch)
@@ -169,7 +169,7 @@ def test_every_snapshot_acts_in_its_own_matches_on_what_its_seat_sees(batch, mon
     assert (first - other).abs().max() > 0.01
 
 
-def test_only_matches_that_change_opponent_are_restarted(batch):
+def test_only_matches_with_changed_opponent_restart(batch):
     env = make_env(batch)
     start = np.array([0, 1, 2, 3, 4, FIRST_SLOT, FIRST_SLOT, FIRST_SLOT + 1])
     env.assign(start)
@@ -193,7 +193,7 @@ def test_new_weights_restart_their_slot(batch):
     assert ticks(batch).tolist() == [10, 10, 10, 10, 10, 0, 0, 10]
 
 
-def test_an_invalid_opponent_is_refused(batch):
+def test_invalid_opponent_is_rejected(batch):
     env = make_env(batch, slots=2)
     for wrong in ([0] * (N - 1), [-1] + [0] * (N - 1), [FIRST_SLOT + 2] + [0] * (N - 1)):
         with pytest.raises(ValueError, match=r"8 indices in 0\.\.6"):
@@ -204,7 +204,7 @@ def test_an_invalid_opponent_is_refused(batch):
 
 
 class Script:
-    """Four matches that end as written: one (outcome, length, hp per seat, reward per seat) list per step."""
+    """Four scripted matches: one (outcome, length, hp per seat, reward per seat) list per step."""
 
     num_envs, action_size, device = 4, 3, torch.device("cpu")
     stat_names, contract = ("length", "hp"), {}
@@ -243,8 +243,8 @@ REWARD = [[1.0, -1.0], [0.5, 2.0], [0.25, 8.0], [16.0, 4.0]]
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])
-def test_results_are_counted_by_opponent_from_the_learners_seat(device):
-    """Matches 0 and 2 have the learner on seat 0, 1 and 3 on seat 1. "meta": as on a GPU, without reading back."""
+def test_results_are_counted_by_opponent_from_learner_seat(device):
+    """Matches 0 and 2 have the learner on seat 0, 1 and 3 on seat 1. "meta": as on a GPU, without readback."""
     env = script_env(
         [
             (OPEN, [99] * 4, HP, REWARD),
@@ -268,7 +268,7 @@ def test_results_are_counted_by_opponent_from_the_learners_seat(device):
 
 
 class Deciding(Script):
-    """The same matches, in which a batch says that all seats decide in every step."""
+    """The same matches in a batch that reports all seats as deciding in every step."""
 
     def __init__(self, steps):
         super().__init__(steps)
@@ -280,7 +280,7 @@ class Deciding(Script):
 
 
 class Still:
-    """A player that does nothing, and counts the rows that it is asked for."""
+    """A player that does nothing and counts its rows."""
 
     memory_size, rows = 0, 0
 
@@ -289,8 +289,8 @@ class Still:
         return torch.zeros(len(obs), 3), memory
 
 
-def test_results_do_not_depend_on_whether_a_batch_says_who_decides():
-    """Lanes are matches in one and seats in the other; opponents, seats, results and restarts are those of both."""
+def test_results_are_equal_for_match_and_seat_lanes():
+    """Lanes are matches in one and seats in the other; both agree on opponents, seats, results and restarts."""
     steps = [
         (OPEN, [99] * 4, HP, REWARD),
         ([1, 1, 0, 2], [100, 200, 300, 400], HP, REWARD),
@@ -322,7 +322,7 @@ def test_results_do_not_depend_on_whether_a_batch_says_who_decides():
     assert in_turn.rows.tolist() == [*range(8)]
 
 
-def test_a_restarted_match_is_not_counted_and_its_return_forgotten():
+def test_restarted_match_is_not_counted_and_return_resets():
     env = script_env([(OPEN, [0] * 4, HP, REWARD), ([1, 2, 1, 2], [10] * 4, HP, REWARD)])
     env.step(torch.zeros(4, 3))
     env.assign(np.array([2, 0, 0, 0]))
@@ -334,7 +334,7 @@ def test_a_restarted_match_is_not_counted_and_its_return_forgotten():
 
 
 class Trio(Script):
-    """Three matches of three seats that end at once with one outcome each."""
+    """Three matches of three seats that end at once, with one outcome each."""
 
     num_envs, action_size, device = 3, 1, torch.device("cpu")
     stat_names, contract = (), {}
@@ -355,8 +355,8 @@ class Trio(Script):
         return torch.zeros(len(rows), 0, dtype=torch.float64)
 
 
-def test_three_seats_are_taken_in_turn_and_bits_say_who_leads():
-    """The learner, in seat i of match i, wins alone, shares the lead, and is behind two others."""
+def test_three_seats_rotate_and_leader_bits_decide_result():
+    """The learner, in seat i of match i, wins alone, shares the lead, and trails two others."""
     game = Trio([0b001, 0b110, 0b011])
     env = LearnerEnv(game, bots=("easy", "hard"), seed=0)
     env.assign(np.array([0, 1, 1]))
@@ -370,12 +370,12 @@ def test_three_seats_are_taken_in_turn_and_bits_say_who_leads():
     assert tally.returns.tolist() == [0.0, 12.0]
 
 
-def test_snapshots_need_a_game_of_two_seats():
+def test_snapshots_require_two_seats():
     with pytest.raises(ValueError, match=r"slots=1: snapshots play two-seat games only, this one has 3 seats"):
         LearnerEnv(Trio([0, 0, 0]), bots=("easy",), slots=1, network_shape=network().shape, seed=0)
     with pytest.raises(ValueError, match=r"slot=0: there are no slots"):
         LearnerEnv(Trio([0, 0, 0]), bots=("easy",), seed=0).load_slot(0, {})
 
 
-def test_open_seats_have_the_same_number_in_all_games():
+def test_open_seat_code_is_equal_in_all_games():
     assert batched.ACTIONS == ACTIONS == codes.ACTIONS

@@ -1,4 +1,4 @@
-"""Memory in the dogfight: one state for each match and seat, empty on the very step on which a match begins."""
+"""Recurrent policies in the dogfight: one memory per match and seat, reset on the first step."""
 
 import copy
 from operator import attrgetter
@@ -32,7 +32,7 @@ SLOT = len(BOTS) + 1
 
 
 def make_env(kind="gru", *, seed=3):
-    """Against two bots, a recurrent policy and the snapshot in a slot, with hidden physics."""
+    """Return an environment with two bots, a recurrent policy and a snapshot slot, with hidden physics."""
     batch = DogfightBatch(N, seed=seed, threads=1, max_ticks=10 * LONGEST, observe_physics=False)
     shape = shape_for(batch.contract, NetworkConfig(hidden=H, memory=kind))
     player = Policy(scattered(shape, 11), batch.contract | {"mirror": False})
@@ -41,7 +41,7 @@ def make_env(kind="gru", *, seed=3):
 
 
 def scattered(shape, seed):
-    """A network whose decisions depend on what it remembers."""
+    """Return a network whose decisions depend on its memory."""
     network = build_network(shape, seed=seed)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -56,7 +56,7 @@ def act(env, step):
     env.step(torch.rand(env.num_envs, 3, generator=torch.Generator().manual_seed(step)))
 
 
-def test_a_memory_is_empty_on_the_very_step_on_which_a_match_begins():
+def test_memory_is_reset_on_first_step_of_match():
     env, shape = make_env()
     snapshot = scattered(shape, 7)
     env.assign(np.arange(N) % (SLOT + 1))
@@ -81,7 +81,7 @@ def test_a_memory_is_empty_on_the_very_step_on_which_a_match_begins():
 
 
 @pytest.mark.parametrize("change", ["another opponent", "another snapshot"])
-def test_who_comes_into_a_match_begins_with_an_empty_memory(change):
+def test_new_opponent_starts_with_empty_memory(change):
     env, shape = make_env()
     env.load_slot(0, scattered(shape, 7).state_dict())
     env.assign(np.full(N, SLOT) - (np.arange(N) < 4))  # a policy in four, the snapshot in the others
@@ -105,8 +105,8 @@ def test_who_comes_into_a_match_begins_with_an_empty_memory(change):
 
 
 @pytest.mark.parametrize("kind", ["gru", "lstm"])
-def test_a_rollout_has_the_likelihoods_of_its_sequences(kind):
-    """Twelve decisions with two endings, in sequences that begin and end within matches."""
+def test_rollout_log_probs_match_sequence_replay(kind):
+    """Twelve decisions with two endings, in sequences that start and end within matches."""
     env, shape = make_env(kind)
     network = scattered(shape, 1)
     rollout = Rollout(network, 12, env, sequence_length=4)
@@ -123,7 +123,7 @@ def test_a_rollout_has_the_likelihoods_of_its_sequences(kind):
     env.close()
 
 
-def test_a_state_goes_on_bit_for_bit():
+def test_state_resumes_bit_for_bit():
     env, shape = make_env("lstm")
     env.load_slot(0, scattered(shape, 7).state_dict())
     env.assign(np.arange(N) % (SLOT + 1))
@@ -141,7 +141,7 @@ def test_a_state_goes_on_bit_for_bit():
     other.close()
 
 
-def test_matches_of_evaluation_carry_a_memory_for_each_and_empty_it():
+def test_evaluation_matches_keep_and_reset_memory_per_player():
     setting = MatchSettings(max_ticks=10 * LONGEST, threads=1, observe_physics=True)
     batch = setting.batch(4)
     contract = batch.contract | {"mirror": True, "observe_physics": False, "obs_dim": 46}
@@ -161,8 +161,8 @@ def test_matches_of_evaluation_carry_a_memory_for_each_and_empty_it():
 
 
 @pytest.mark.parametrize("noise", [None, 0.0])
-def test_a_plan_against_a_policy_with_memory_holds_to_the_last_observation(monkeypatch, noise):
-    """Planned with one rollout: the policy observes in the match what it observed there."""
+def test_plan_against_recurrent_policy_holds_to_last_observation(monkeypatch, noise):
+    """Planned with one rollout: the policy observes in the match what it observed in the plan."""
     env, _ = make_env()
     (policy,) = env.opponent_seats._players
     setting = MatchSettings(threads=1, max_ticks=10 * LONGEST, observe_physics=False)
@@ -184,7 +184,7 @@ def test_a_plan_against_a_policy_with_memory_holds_to_the_last_observation(monke
     env.close()
 
 
-def test_who_does_not_carry_a_memory_refuses_the_policy():
+def test_caller_without_memory_support_rejects_recurrent_policy():
     env, _ = make_env()
     (policy,) = env.opponent_seats._players
     with pytest.raises(PolicyError, match=r"has a memory \(network.memory=gru\), which this use does not carry; name"):
@@ -197,8 +197,8 @@ def test_who_does_not_carry_a_memory_refuses_the_policy():
     env.close()
 
 
-def test_several_processes_and_state_dependent_noise_are_refused():
-    """The runs say so before they begin."""
+def test_several_processes_and_gsde_are_rejected():
+    """The runs report it before they start."""
     config = DogfightRunConfig(network=NetworkConfig(memory="gru"))
     with pytest.raises(ConfigError, match=r"network\.memory=gru: learns in one process; start it without torchrun"):
         DogfightTask(config, torch.device("cpu"), 1, seeds={}, processes=Processes(0, 2))

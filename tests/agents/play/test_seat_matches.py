@@ -1,4 +1,4 @@
-"""Games of an imported game: everyone sits everywhere, memory lasts as long as an episode, results are those played."""
+"""Matches of imported games: balanced seats, memory per episode, and results."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def lowest(obs, mask):
 
 
 class Counter:
-    """Counts its decisions of an episode in its memory, and checks that these are those since the episode began."""
+    """Count the decisions of an episode in memory, and check them against the episode's length."""
 
     name, memory_size = "counter", 1
 
@@ -37,7 +37,7 @@ class Counter:
 
 
 @pytest.mark.parametrize("seats", [2, 3])
-def test_the_player_takes_every_seat_equally_often_and_the_better_one_wins(seats):
+def test_player_takes_every_seat_equally_and_better_one_wins(seats):
     batch = ToyBatch(4, seats)
     players = [open_seat_player(x, batch.contract) for x in (highest, lowest)]
     results = play(batch, tuple(players), games=6 * seats, seed=0)
@@ -50,14 +50,14 @@ def test_the_player_takes_every_seat_equally_often_and_the_better_one_wins(seats
     assert swapped.by_seat == [(0, 0, 6)] * seats
 
 
-def test_memory_begins_with_every_episode_and_both_players_keep_their_own():
+def test_memory_resets_each_episode_and_is_per_player():
     batch, player, opponent = ToyBatch(5, 3), Counter(3), Counter(3)
     play(batch, (player, opponent), games=30, seed=4)
     assert player.seed, opponent.seed == (8, 9)
     assert {seat for seen in player.seen for seat in seen} == {0.0, 1.0, 2.0}
 
 
-def test_random_games_repeat_by_seed_and_differ_by_seed():
+def test_random_games_repeat_by_seed():
     results = []
     for seed in (1, 1, 2):
         batch = ToyBatch(8)
@@ -68,19 +68,19 @@ def test_random_games_repeat_by_seed_and_differ_by_seed():
     assert results[0].distinct > 35
 
 
-def test_games_of_deterministic_players_are_few():
+def test_deterministic_players_play_few_distinct_games():
     batch = ToyBatch(3)
     players = tuple(open_seat_player(x, batch.contract) for x in (lowest, lowest))
     assert play(batch, players, games=12, seed=0).distinct == 6  # three lengths from both seats
     assert usual_batch_size(12) == 12
 
 
-def test_outcomes_are_results_of_a_seat():
+def test_outcomes_are_counted_per_seat():
     outcome, seat = torch.tensor([0, 1, 2, 3, 4, 6]), torch.tensor([0, 0, 0, 0, 2, 0])
     assert results_of(outcome, seat).tolist() == [0, 1, -1, 0, 1, -1]
 
 
-def test_a_match_without_an_end_is_refused(monkeypatch):
+def test_endless_match_is_rejected(monkeypatch):
     """ToyBatch's matches of two seats have at most 6 moves."""
     batch = ToyBatch(4)
     players = tuple(open_seat_player("random", batch.contract) for _ in range(2))
@@ -91,7 +91,7 @@ def test_a_match_without_an_end_is_refused(monkeypatch):
         play(batch, players, games=12, seed=0)
 
 
-def test_a_number_of_games_that_leaves_a_seat_out_is_refused():
+def test_number_of_games_must_be_multiple_of_seats():
     batch = ToyBatch(2, 3)
     with pytest.raises(ValueError, match="games=4: must be a multiple of 3"):
         play(batch, (Counter(3), Counter(3)), games=4, seed=0)

@@ -1,4 +1,4 @@
-"""Who decides, who remembers what, and where results end up, counted again beside the environment."""
+"""Turn-based seats: decisions, memories and results, counted independently of the environment."""
 
 import copy
 from operator import attrgetter
@@ -20,7 +20,7 @@ N, MOVES = 12, 60
 
 
 class Counting:
-    """A player of the first legal action, whose memory counts its decisions in an episode."""
+    """A player of the first legal action that counts its decisions in memory."""
 
     memory_size = 1
 
@@ -91,7 +91,7 @@ def test_seats_memories_and_results(package, game):
     env.close()
 
 
-def test_a_new_opponent_begins_a_new_match_without_a_result():
+def test_new_opponent_starts_new_match_without_result():
     env, _ = make_env(*GAMES[0])
     random = RandomSeats(env.contract, seed=2)
     for _ in range(3):
@@ -111,7 +111,7 @@ def test_a_new_opponent_begins_a_new_match_without_a_result():
     env.close()
 
 
-def test_a_slot_plays_the_weights_of_its_snapshot():
+def test_slot_plays_weights_of_its_snapshot():
     env, shape = make_env(*GAMES[0])
     snapshot = build_network(shape, seed=77).state_dict()
     env.assign(np.full(N, 2))
@@ -125,7 +125,7 @@ def test_a_slot_plays_the_weights_of_its_snapshot():
 
 
 @pytest.mark.parametrize(("package", "game"), GAMES)
-def test_a_state_goes_on_bit_for_bit(package, game):
+def test_state_resumes_bit_for_bit(package, game):
     def play(env, random, moves):
         for _ in range(moves):
             env.memory[env.rows] += 1
@@ -149,7 +149,7 @@ def test_a_state_goes_on_bit_for_bit(package, game):
     other.close()
 
 
-def test_matches_that_leave_a_seat_out_are_refused():
+def test_matches_that_omit_a_seat_are_rejected():
     batch = make_batch("openspiel", "kuhn_poker(players=3)", {}, 4, 0)
     with pytest.raises(ConfigError, match=r"env\.num_envs=4: must be a multiple of 3"):
         LearnerEnv(batch, seed=0, seating=TurnSeats)

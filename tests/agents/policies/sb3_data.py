@@ -1,4 +1,4 @@
-"""The `data` of a zip of Stable-Baselines3, made without it: JSON whose values are pickles."""
+"""The `data` member of an SB3 zip, written without SB3: JSON with pickled values."""
 
 import base64
 import pickle
@@ -11,7 +11,7 @@ RELU = "torch.nn.modules.activation.ReLU"
 
 
 def by_name(path):
-    """The pickle of a class or a function, which need not be installed."""
+    """Return the pickle of a class or function, which need not be installed."""
     module, _, name = path.rpartition(".")
     return encoded(f"c{module}\n{name}\n.".encode())
 
@@ -21,7 +21,7 @@ def encoded(pickled):
 
 
 def options_with(**globals_by_key):
-    """The pickle of a dictionary whose values are classes by name."""
+    """Return the pickle of a dictionary of classes by name."""
     items = "".join(
         f"S'{key}'\nc{path.rpartition('.')[0]}\n{path.rpartition('.')[2]}\ns" for key, path in globals_by_key.items()
     )
@@ -29,7 +29,7 @@ def options_with(**globals_by_key):
 
 
 def data_of(observed, acted, **changed):
-    """The values that are read, of a policy of ReLU layers between these spaces (Box), or of sizes without bounds."""
+    """Return the values read from a ReLU policy with these spaces (Box), or sizes without bounds."""
     spaces = (one if isinstance(one, Box) else Box(-np.inf, np.inf, (one,)) for one in (observed, acted))
     observation, action = (encoded(pickle.dumps(space)) for space in spaces)
     plain = {"policy_class": by_name(POLICY_CLASS), "policy_kwargs": options_with(activation_fn=RELU)}

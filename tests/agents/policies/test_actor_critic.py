@@ -1,4 +1,4 @@
-"""The actor-critic: its layers, its densities against torch.distributions, and its seeds."""
+"""The actor-critic: layers, densities against torch.distributions, and seeds."""
 
 import json
 
@@ -15,7 +15,7 @@ def network(continuous=2, binary=1, seed=0, **options):
 
 
 def scattered(seed=0, **options):
-    """A network whose outputs differ clearly from observation to observation."""
+    """Return a network with clearly different outputs per observation."""
     net = network(seed=seed, **options)
     generator = torch.Generator().manual_seed(seed + 1)
     with torch.no_grad():
@@ -45,7 +45,7 @@ def test_blocks_are_residual_and_pre_norm():
     assert torch.equal(block(x), x)
 
 
-def test_weights_begin_orthogonal_with_the_stated_gains():
+def test_weights_are_orthogonal_with_stated_gains():
     net = network()
     square = net.actor[2].weight
     torch.testing.assert_close(square @ square.T, 2 * torch.eye(16), atol=1e-5, rtol=0)
@@ -55,7 +55,7 @@ def test_weights_begin_orthogonal_with_the_stated_gains():
     assert all((bias == 0).all() for name, bias in net.named_parameters() if name.endswith("bias"))
 
 
-def test_the_seed_decides_the_weights_and_the_global_state_is_left_alone():
+def test_seed_determines_weights_without_global_state():
     before = torch.get_rng_state()
     first, same, other = network(seed=1), network(seed=1), network(seed=2)
     assert torch.equal(torch.get_rng_state(), before)
@@ -69,13 +69,13 @@ def test_actor_and_critic_share_nothing():
     assert all(parameter.grad is None for parameter in net.actor.parameters())
 
 
-def test_log_probability_by_hand():
+def test_log_prob_by_hand():
     # N(a=1; mean 0, std 1): -1/2 - log(2 pi)/2; fire with p = 1/2: log(1/2).
     output, actions = torch.tensor([[0.0, 0.0]]), torch.tensor([[1.0, 1.0]])
     assert log_probability(output, torch.zeros(1), actions).item() == pytest.approx(-0.5 - 0.9189385 - 0.6931472)
 
 
-def test_densities_and_entropy_agree_with_torch_distributions():
+def test_densities_and_entropy_match_torch_distributions():
     net, obs = scattered(log_std_init=-0.7), some_obs()
     actions, _ = net.act(obs, generator=torch.Generator().manual_seed(1))
     (log_prob, ent), value = net.evaluate(obs, actions), net.value(obs)
@@ -91,7 +91,7 @@ def test_densities_and_entropy_agree_with_torch_distributions():
 @pytest.mark.parametrize(
     ("continuous", "binary", "dependent"), [(2, 1, False), (3, 0, True), (0, 2, False), (2, 2, True)]
 )
-def test_gradients_of_the_density_are_those_of_finite_differences(continuous, binary, dependent):
+def test_density_gradients_match_finite_differences(continuous, binary, dependent):
     generator = torch.Generator().manual_seed(2)
     draw = lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)  # noqa: E731
     log_std = draw(5, continuous) if dependent else draw(continuous)
@@ -101,14 +101,14 @@ def test_gradients_of_the_density_are_those_of_finite_differences(continuous, bi
     assert torch.autograd.gradcheck(Density.apply, inputs)
 
 
-def test_act_reports_the_log_probability_that_evaluate_finds():
+def test_act_log_prob_equals_evaluate():
     net, obs = scattered(), some_obs()
     actions, log_prob = net.act(obs, generator=torch.Generator().manual_seed(5))
     torch.testing.assert_close(log_prob, net.evaluate(obs, actions)[0])
     assert not log_prob.requires_grad
 
 
-def test_actions_have_the_distribution_they_claim():
+def test_actions_follow_claimed_distribution():
     net = network(log_std_init=-1.0)
     with torch.no_grad():
         net.actor[-1].weight.zero_()
@@ -120,7 +120,7 @@ def test_actions_have_the_distribution_they_claim():
     assert actions[:, 2].mean().item() == pytest.approx(0.7311, abs=0.01)  # sigmoid(1)
 
 
-def test_deterministic_actions_are_the_mean_and_the_likelier_side():
+def test_deterministic_actions_are_mean_and_likelier_side():
     net, obs = scattered(), some_obs()
     with torch.no_grad():
         net.actor[-1].bias[2] -= net.actor(obs)[:, 2].median()
@@ -131,7 +131,7 @@ def test_deterministic_actions_are_the_mean_and_the_likelier_side():
     assert set(actions[:, 2].tolist()) == {0.0, 1.0}
 
 
-def test_the_same_generator_state_gives_the_same_actions():
+def test_same_generator_state_gives_same_actions():
     net, obs = scattered(), some_obs()
     draws = [net.act(obs, generator=torch.Generator().manual_seed(seed))[0] for seed in (1, 1, 2)]
     assert torch.equal(draws[0], draws[1])
@@ -139,7 +139,7 @@ def test_the_same_generator_state_gives_the_same_actions():
 
 
 @pytest.mark.parametrize(("continuous", "binary"), [(2, 0), (0, 2), (1, 3)])
-def test_continuous_or_binary_actions_alone_are_sampled_and_scored(continuous, binary):
+def test_continuous_or_binary_only_actions_are_sampled_and_scored(continuous, binary):
     net = network(continuous, binary)
     actions, log_prob = net.act(some_obs(), generator=torch.Generator().manual_seed(0))
     assert actions.shape == (64, continuous + binary)
@@ -153,7 +153,7 @@ def test_entropy_falls_with_certainty():
     assert spread.isfinite().all()
 
 
-def test_log_std_stays_within_its_bounds():
+def test_log_std_stays_within_bounds():
     net = network(log_std_init=-1.0, log_std_min=-2.0, log_std_max=0.0)
     assert net.log_std.tolist() == [-1.0, -1.0]
     net.log_std.data.copy_(torch.tensor([-5.0, 3.0]))
@@ -167,7 +167,7 @@ def test_log_std_stays_within_its_bounds():
 
 
 @pytest.mark.parametrize("blocks", [0, 2])
-def test_shape_is_plain_and_rebuilds_the_network(blocks):
+def test_shape_is_plain_data_and_rebuilds_network(blocks):
     net = scattered(blocks=blocks)
     twin = ActorCritic.from_shape(json.loads(json.dumps(net.shape)))
     twin.load_state_dict(net.state_dict())
@@ -176,7 +176,7 @@ def test_shape_is_plain_and_rebuilds_the_network(blocks):
     assert torch.equal(twin.act(some_obs(), deterministic=True)[0], net.act(some_obs(), deterministic=True)[0])
 
 
-def test_a_choice_is_a_categorical_distribution():
+def test_choice_is_categorical_distribution():
     net = ActorCritic(4, 1, 1, NetworkConfig(hidden=8), categorical=3, seed=2)
     with torch.no_grad():
         net.actor[-1].weight.mul_(100.0)

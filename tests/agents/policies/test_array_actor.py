@@ -1,4 +1,4 @@
-"""Policies without torch: what is read and how it acts, against torch; and files that are refused."""
+"""Policies without torch: same actions as with torch, and rejected files."""
 
 import io
 import json
@@ -71,7 +71,7 @@ def test_released_pilots_act_as_with_torch(path):
     np.testing.assert_allclose(actor.act(obs), expected, rtol=0, atol=1e-6 * np.abs(expected).max())
 
 
-def test_it_needs_no_torch():
+def test_array_actor_does_not_need_torch():
     obs = observations()[:4]
     command = [sys.executable, "-c", WITHOUT_TORCH, str(RELEASED[0])]
     done = subprocess.run(command, input=json.dumps(obs.tolist()), capture_output=True, text=True, cwd=ROOT, check=True)
@@ -82,7 +82,7 @@ def test_it_needs_no_torch():
 @pytest.mark.parametrize(
     ("blocks", "activation", "sizes"), [(0, "tanh", (2, 1, 0)), (2, "relu", (1, 0, [3, 4])), (1, "tanh", (0, 0, 5))]
 )
-def test_every_shape_of_the_family_acts_as_torch(blocks, activation, sizes):
+def test_every_network_shape_acts_as_with_torch(blocks, activation, sizes):
     continuous, binary, categorical = sizes
     config = NetworkConfig(hidden=16, blocks=blocks, activation=activation)
     network = ActorCritic(7, continuous, binary, config, categorical=categorical, seed=4)
@@ -97,7 +97,7 @@ def test_every_shape_of_the_family_acts_as_torch(blocks, activation, sizes):
     )
 
 
-def test_content_is_that_of_torch():
+def test_content_matches_torch():
     tensors = {
         "wide": torch.arange(6, dtype=torch.float64).view(2, 3),
         "half": torch.tensor([0.5], dtype=torch.float16),
@@ -143,13 +143,13 @@ def changed(data):
         (pack({"a": torch.ones(2, dtype=torch.bfloat16)}), "something other than tensors"),
     ],
 )
-def test_other_bytes_are_refused_and_no_code_runs(data, words, capsys):
+def test_other_bytes_are_rejected_without_running_code(data, words, capsys):
     with pytest.raises(TensorFileError, match=words):
         read_arrays(data)
     assert capsys.readouterr().out == ""
 
 
-def test_weights_that_do_not_fit_and_other_families_are_refused(tmp_path):
+def test_mismatched_weights_and_other_families_are_rejected(tmp_path):
     network = ActorCritic(7, 2, 1, NetworkConfig(hidden=8, blocks=0))
     weights = {name: tensor.numpy() for name, tensor in network.state_dict().items()}
     for change in ({"actor.2.bias": np.zeros(9)}, {"actor.0.weight": np.full((8, 7), np.nan)}):

@@ -1,4 +1,4 @@
-"""Policies in files: what is written comes back, damage, other contents are refused; old versions play on request."""
+"""Checkpoints: round trips, damage, foreign content, and old versions on request."""
 
 import json
 import os
@@ -59,7 +59,7 @@ def saved(path, **changes):
 
 
 def rewrite(path, **changes):
-    """Change what the file says, as a well-formed file without a manifest entry."""
+    """Change the file's content, keeping it well-formed and without a manifest entry."""
     content = unpack(path.read_bytes()) | changes
     path.write_bytes(pack(content))
     (path.parent / "manifest.json").unlink()
@@ -72,7 +72,7 @@ def flip_bit(path):
     path.write_bytes(bytes(data))
 
 
-def test_a_policy_comes_back_with_contract_and_training(tmp_path):
+def test_policy_round_trips_with_contract_and_training(tmp_path):
     checkpoint = load_checkpoint(saved(tmp_path / "final.pt"))
     assert (checkpoint.contract, checkpoint.training) == (CONTRACT, TRAINING)
     assert checkpoint.path == tmp_path / "final.pt"
@@ -82,20 +82,20 @@ def test_a_policy_comes_back_with_contract_and_training(tmp_path):
     assert torch.equal(checkpoint.network.act(obs, deterministic=True)[0], expected)
 
 
-def test_plain_torch_reads_it_without_running_code(tmp_path):
+def test_plain_torch_loads_file_without_running_code(tmp_path):
     content = torch.load(saved(tmp_path / "final.pt"), weights_only=True)
     assert content["format_version"] == 2
     assert content["shape"] == network().shape
     assert content["weights"].keys() == network().state_dict().keys()
 
 
-def test_nothing_but_the_file_and_the_manifest_is_left(tmp_path):
+def test_only_file_and_manifest_are_written(tmp_path):
     saved(saved(tmp_path / "final.pt"))
     assert sorted(os.listdir(tmp_path)) == ["final.pt", "manifest.json"]
     assert list(json.loads((tmp_path / "manifest.json").read_text())) == ["final.pt"]
 
 
-def test_a_crash_while_saving_leaves_the_old_policy_loadable(tmp_path, monkeypatch):
+def test_crash_while_saving_keeps_old_policy_loadable(tmp_path, monkeypatch):
     path, replace = saved(tmp_path / "final.pt"), os.replace
 
     def crash_on_the_policy(source, target):
@@ -115,7 +115,7 @@ def cut(path):
 
 @pytest.mark.parametrize("with_manifest", [True, False])
 @pytest.mark.parametrize("damage", [cut, flip_bit])
-def test_a_damaged_file_is_refused(tmp_path, damage, with_manifest):
+def test_damaged_file_is_rejected(tmp_path, damage, with_manifest):
     path = saved(tmp_path / "final.pt")
     damage(path)
     if not with_manifest:
@@ -125,14 +125,14 @@ def test_a_damaged_file_is_refused(tmp_path, damage, with_manifest):
         load_checkpoint(path)
 
 
-def test_a_well_formed_file_that_is_not_the_listed_one(tmp_path):
+def test_valid_file_that_is_not_listed_is_rejected(tmp_path):
     path = saved(tmp_path / "final.pt")
     path.write_bytes(pack({"weights": network(seed=1).state_dict()}))
     with pytest.raises(CheckpointError, match=r"SHA-256 is not the one in manifest\.json"):
         load_checkpoint(path)
 
 
-def test_another_file_is_refused_as_a_checkpoint(tmp_path):
+def test_other_file_is_rejected_as_checkpoint(tmp_path):
     text = tmp_path / "notes.pt"
     text.write_text("hello")
     with pytest.raises(CheckpointError, match=r"notes\.pt: is not a file of tensors"):
@@ -156,14 +156,14 @@ def test_another_file_is_refused_as_a_checkpoint(tmp_path):
         ({"shape": {}, "weights": {}}, "is a snapshot of a run's pool, which only that run can play; give "),
     ],
 )
-def test_another_file_of_a_run_is_named(tmp_path, content, words):
-    """Keys as a run of each trainer writes them."""
+def test_other_run_file_is_named(tmp_path, content, words):
+    """The keys are those written by runs of each trainer."""
     (tmp_path / "file.pt").write_bytes(pack(content))
     with pytest.raises(CheckpointError, match=re.escape(f"file.pt: {words}")):
         load_checkpoint(tmp_path / "file.pt")
 
 
-def test_a_file_of_format_1_still_plays_the_same():
+def test_format_1_file_still_plays_identically():
     checkpoint = load_checkpoint(GOLDEN / "checkpoint_1.pt")
     assert unpack(checkpoint.path.read_bytes())["format_version"] == 1
     old = {"id": "sparring/Dogfight-v0", "version": 1, "obs_dim": 46, "observe_physics": False}
@@ -187,20 +187,20 @@ OTHER_DIM = CONTRACT | {"obs_dim": 46}
         ({"contract": None}, "contract=None: must be"),
     ],
 )
-def test_what_a_file_says_wrong_is_one_line(tmp_path, changes, message):
+def test_invalid_file_content_gives_one_line_error(tmp_path, changes, message):
     with pytest.raises(CheckpointError, match=message) as caught:
         load_checkpoint(saved(tmp_path / "final.pt", **changes))
     assert "\n" not in str(caught.value)
 
 
-def test_a_broken_manifest_is_named(tmp_path):
+def test_broken_manifest_is_named(tmp_path):
     path = saved(tmp_path / "final.pt")
     (tmp_path / "manifest.json").write_text("[]")
     with pytest.raises(CheckpointError, match=r"manifest\.json: is not a manifest"):
         load_checkpoint(path)
 
 
-def test_a_path_may_be_text(tmp_path):
+def test_path_can_be_str(tmp_path):
     path = saved(tmp_path / "final.pt")
     assert Policy.load(str(path)).name == str(path)
     assert load_checkpoint(str(path)).path == path
@@ -217,19 +217,19 @@ sizes = pytest.mark.parametrize("size", OLD_POLICIES)
 
 
 def setting(size, path):
-    """Matches like those the recorded policy was trained in."""
+    """Return matches like those the recorded policy was trained in."""
     repeat = load_checkpoint(path).contract["action_repeat"]
     return MatchSettings(**QUICK, observe_physics=size == 59, action_repeat=repeat)
 
 
 def todays(path):
-    """The policy in `path` under the contract with which it plays today."""
+    """Return the policy in `path` under the contract it uses today."""
     checkpoint = load_checkpoint(path)
     return Policy(checkpoint.network, admitted(checkpoint.contract, path), name=str(path))
 
 
 def challenger(path):
-    """A policy of the old version that was trained under challenge rules."""
+    """Return a policy of the old version trained under challenge rules."""
     batch = DogfightBatch(1, threads=1, rules="challenge")
     contract = batch.contract | {"id": "sparring/Dogfight-v0", "version": 1, "mirror": False}
     network = ActorCritic(batch.obs_dim, 2, 1, NetworkConfig(hidden=4), seed=0)
@@ -238,7 +238,7 @@ def challenger(path):
 
 
 @sizes
-def test_an_old_policy_is_refused_with_the_reason_and_what_to_do(size):
+def test_old_policy_is_rejected_with_reason_and_fix(size):
     path = OLD_POLICIES[size]
     policy = Policy.load(path)
     assert is_old(policy.contract)
@@ -249,7 +249,7 @@ def test_an_old_policy_is_refused_with_the_reason_and_what_to_do(size):
 
 
 @sizes
-def test_an_old_policy_opened_for_todays_version_plays_as_before(size):
+def test_old_policy_opened_for_current_version_plays_as_before(size):
     path = OLD_POLICIES[size]
     policy = todays(path)
     assert (policy.contract["id"], policy.contract["version"]) == (ENV_ID, VERSION)
@@ -258,14 +258,14 @@ def test_an_old_policy_opened_for_todays_version_plays_as_before(size):
     assert torch.equal(policy.act(obs), Policy.load(path).act(obs))
 
 
-def test_an_old_policy_opened_for_todays_version_is_refused_in_other_matches():
+def test_opened_old_policy_is_rejected_in_other_matches():
     policy = todays(OLD_POLICIES[59])
     for other in ({"rules": "challenge"}, {"observe_physics": False}, {"action_repeat": 1}):
         with pytest.raises(PolicyError, match=r"was trained with|observes 59"):
             policy.check(DogfightBatch(1, threads=1, **({"action_repeat": 120} | other)).contract)
 
 
-def test_an_old_challenge_policy_never_plays(tmp_path):
+def test_old_challenge_policy_never_plays(tmp_path):
     path = challenger(tmp_path / "final.pt")
     why = f"{WHY}: it learned from other numbers than {ENV_ID} shows and cannot play; train a new policy"
     with pytest.raises(OldVersionError) as refusal:
@@ -276,7 +276,7 @@ def test_an_old_challenge_policy_never_plays(tmp_path):
     assert str(refusal.value) == f"{path}: {why}"
 
 
-def test_a_policy_of_today_passes_unchanged():
+def test_current_policy_is_unchanged():
     contract = DogfightBatch(1, threads=1).contract | {"mirror": True}
     assert not is_old(contract)
     assert admitted(contract, "final.pt") == contract
@@ -285,7 +285,7 @@ def test_a_policy_of_today_passes_unchanged():
 
 @pytest.fixture
 def old_run(tmp_path):
-    """The old run under checkpoints/, as its user has it."""
+    """Return the old run under checkpoints/, as its user has it."""
     shutil.copytree(OLD_RUN, tmp_path / "small")
     return tmp_path / "small"
 
@@ -297,7 +297,7 @@ def contents(folder):
 @pytest.mark.parametrize(
     "begin", ["resume=small", "name=small +run=quickstart", "name=small +run=bots_only trainer=sb3"]
 )
-def test_an_old_run_is_not_continued_and_left_as_it_is(old_run, error_line, begin):
+def test_old_run_is_not_resumed_and_left_unchanged(old_run, error_line, begin):
     before = contents(old_run)
     line = error_line(train.main, [*begin.split(), f"checkpoint_dir={old_run.parent}", "logger.progress=false"])
     if "sb3" in begin:
@@ -308,14 +308,14 @@ def test_an_old_run_is_not_continued_and_left_as_it_is(old_run, error_line, begi
     assert contents(old_run) == before
 
 
-def test_every_process_of_a_run_is_refused_alike(old_run):
-    """torchrun's processes do not look early."""
+def test_every_process_rejects_old_run(old_run):
+    """torchrun's other processes skip the early check."""
     config = load(["+run=quickstart", "name=small", f"checkpoint_dir={old_run.parent}"])
     with pytest.raises(ConfigError, match="cannot be resumed under"):
         RunSession(config, total=1)
 
 
-def test_a_folder_in_which_the_old_version_trained_nothing_takes_a_new_run(tmp_path):
+def test_untrained_old_folder_accepts_new_run(tmp_path):
     folder = tmp_path / "small"
     folder.mkdir()
     shutil.copy(OLD_RUN / "config.yaml", folder)

@@ -1,4 +1,4 @@
-"""One protocol for the networks of all games: memory, masks and roles as options, and families found by their names."""
+"""One interface for the networks of all games: memory, masks, roles, and families found by name."""
 
 import pytest
 import torch
@@ -36,7 +36,7 @@ def observations(network):
     return network.plausible(rows)
 
 
-def test_every_network_decides_is_evaluated_and_valued_by_the_same_methods(network):
+def test_all_networks_share_act_evaluate_and_value_methods(network):
     obs, memory = observations(network), torch.zeros(ROWS, network.memory_size)
     actions, log_prob, after = network.step(obs, memory, generator=torch.Generator().manual_seed(3))
     assert (actions.shape, after.shape) == ((ROWS, network.action_size), (ROWS, network.memory_size))
@@ -53,7 +53,7 @@ def test_every_network_decides_is_evaluated_and_valued_by_the_same_methods(netwo
 
 
 class Doubled(ActorCritic):
-    """A network of a stranger's game, whose values are twice those of the common one."""
+    """A third-party network whose values are twice those of the common one."""
 
     @property
     def shape(self):
@@ -75,7 +75,7 @@ FAMILY = NetworkFamily(
 )
 
 
-def test_a_games_record_names_the_family_of_its_networks(monkeypatch):
+def test_game_record_names_network_family(monkeypatch):
     game = Game("g", "x", "a game", 2, (), "", network=f"{__name__}:FAMILY")
     monkeypatch.setattr(networks, "games", lambda: (game,))
     monkeypatch.setattr(networks, "game_of", {"x": game}.get)

@@ -1,4 +1,4 @@
-"""Zips of Stable-Baselines3 as players: the actions are those of its own `predict`, or the zip is refused in a line."""
+"""SB3 zips as players: same actions as SB3's `predict`, or rejection in one line."""
 
 import json
 import warnings
@@ -32,7 +32,7 @@ OWN, SEEN = action_space(), observation_space("classic", True)
 
 
 class Still(DummyVecEnv):
-    """An environment of these spaces, in which nothing is played."""
+    """An environment with these spaces in which nothing is played."""
 
     def __init__(self, observation=SEEN, action=OWN):
         self.num_envs, self.render_mode = 1, None
@@ -40,7 +40,7 @@ class Still(DummyVecEnv):
 
 
 def model(kind=PPO, *, observation=SEEN, action=OWN, policy="MlpPolicy", kwargs=(), **options):
-    """A model whose outputs are large enough to be bounded."""
+    """Return a model with outputs large enough to be clipped."""
     made = kind(policy, Still(observation, action), policy_kwargs=dict(kwargs), device="cpu", seed=0, **options)
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
@@ -78,7 +78,7 @@ SAME = {
 
 
 @pytest.mark.parametrize("case", SAME)
-def test_actions_are_those_of_sb3(case, tmp_path):
+def test_actions_match_sb3(case, tmp_path):
     made = model(**SAME[case])
     policy = sparring.load(saved(made, tmp_path))
     expected = np.clip(made.predict(OBS, deterministic=True)[0], OWN.low, OWN.high)
@@ -89,8 +89,8 @@ def test_actions_are_those_of_sb3(case, tmp_path):
 
 
 @pytest.mark.parametrize("case", SAME)
-def test_sampled_actions_are_distributed_as_those_of_sb3(case, tmp_path):
-    """The shares below five points of every action are those of SB3's Gaussian, before tanh."""
+def test_sampled_actions_follow_sb3_distribution(case, tmp_path):
+    """The shares below five points of every action match SB3's Gaussian before tanh."""
     made, count = model(**SAME[case]), 20_000
     player = open_player(saved(made, tmp_path), deterministic=False).contestant
     drawn = player.act(torch.from_numpy(OBS[:1]).repeat(count, 1))
@@ -107,8 +107,8 @@ def test_sampled_actions_are_distributed_as_those_of_sb3(case, tmp_path):
 
 @pytest.mark.parametrize(("low", "high"), [(-1.0, 1.0), (0.0, 5.0), (np.float32([-2, -1, 0]), np.float32([2, 3, 9]))])
 @pytest.mark.parametrize("squash", [False, True])
-def test_other_bounds_are_scaled_to_those_of_the_game(low, high, squash, tmp_path):
-    """As by the wrapper that it was trained under."""
+def test_other_bounds_are_rescaled_to_game(low, high, squash, tmp_path):
+    """This matches the wrapper used in training."""
     env = gym.wrappers.RescaleAction(gym.make("sparring/Dogfight-v1", opponent="do_nothing"), low, high)
     made = model(action=env.action_space, use_sde=squash, kwargs={"squash_output": squash})
     own = made.predict(OBS, deterministic=True)[0]
@@ -117,8 +117,8 @@ def test_other_bounds_are_scaled_to_those_of_the_game(low, high, squash, tmp_pat
     assert "is scaled to the bounds of the game" in open_player(tmp_path / "model.zip").notes[0]
 
 
-def test_a_planner_samples_from_the_squashed_actions(tmp_path):
-    """A plan is made of actions that the policy gives, not of its Gaussian's."""
+def test_planner_samples_squashed_actions(tmp_path):
+    """Plans use the policy's actions, not raw Gaussian samples."""
     path = saved(model(use_sde=True, kwargs={"squash_output": True, "log_std_init": 2.0}), tmp_path)
     actions = plan(open_player(path).contestant, samples=2, games=2, seed=1, setting=MatchSettings(max_ticks=240))
     assert (actions >= torch.from_numpy(OWN.low)).all()
@@ -164,7 +164,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_another_function_is_refused_with_key_value_and_fix(case, tmp_path):
+def test_incompatible_zip_is_rejected_with_key_value_and_fix(case, tmp_path):
     options, message = REFUSED[case]
     with pytest.raises(InputError, match=message) as caught:
         sparring.load(saved(model(**options), tmp_path))
@@ -182,7 +182,7 @@ def test_what_is_another_function_is_refused_with_key_value_and_fix(case, tmp_pa
         "stable_baselines3.dqn.policies.DQNPolicy",
     ],
 )
-def test_policies_of_other_algorithms_are_refused_by_their_class(kind, tmp_path):
+def test_policies_of_other_algorithms_are_rejected_by_class(kind, tmp_path):
     path = changed(saved(model(), tmp_path), policy_class=by_name(kind))
     with pytest.raises(SB3Error, match=f"policy_class={kind}: only"):
         sparring.load(path)
@@ -212,12 +212,12 @@ def changed(path, drop=(), **values):
         ({"drop": ("observation_space",)}, "observation_space is missing"),
     ],
 )
-def test_absent_or_strange_values_are_refused(values, message, tmp_path):
+def test_missing_or_invalid_values_are_rejected(values, message, tmp_path):
     with pytest.raises(SB3Error, match=message):
         sparring.load(changed(saved(model(), tmp_path), **values))
 
 
-def test_observations_without_bounds_play_with_a_warning(tmp_path):
+def test_unbounded_observations_play_with_warning(tmp_path):
     """Gymnasium's NormalizeObservation leaves no other trace in a zip."""
     path = saved(model(observation=Box(-np.inf, np.inf, (59,))), tmp_path)
     changed(path, _last_obs=[], _last_original_obs=None)

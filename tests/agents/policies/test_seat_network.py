@@ -1,4 +1,4 @@
-"""Networks of seats: exact masks, roles, pictures and memory, against plain references."""
+"""Seat networks: exact masks, roles, images and memory, against plain references."""
 
 import json
 import math
@@ -40,7 +40,7 @@ def network(*, hidden=HIDDEN, encoder="auto", memory="none", blocks=0, seed=0, d
 
 
 def rows(net, *shape, seed=0):
-    """Rows with a random mask that leaves the first alternative of every choice, and roles constant in a lane."""
+    """Return rows with a random mask that keeps each choice's first option, and roles constant per lane."""
     generator = torch.Generator().manual_seed(seed)
     obs = torch.rand(*shape, net.obs_dim, generator=generator).to(net.log_std.dtype)
     if net.masked:
@@ -61,7 +61,7 @@ def whole(net, obs, fresh=None, memory=None, counted=None):
 
 
 @pytest.mark.parametrize("categorical", [6, [3, 4]])
-def test_masked_densities_are_those_of_the_legal_alternatives(categorical):
+def test_masked_densities_renormalize_legal_actions(categorical):
     net = network(categorical=categorical, double=True)
     obs = rows(net, 50)
     actions, log_prob = net.act(obs, generator=torch.Generator().manual_seed(1))
@@ -80,7 +80,7 @@ def test_masked_densities_are_those_of_the_legal_alternatives(categorical):
         torch.testing.assert_close(entropy[row], spread)
 
 
-def test_gradients_of_masked_densities_are_finite_and_those_of_the_subset():
+def test_masked_density_gradients_are_finite_and_match_subset():
     net = network(categorical=6, double=True)
     obs = rows(net, 40)
     obs[0, F:] = torch.tensor([0.0, 0, 0, 1, 0, 0])  # one legal alternative: log-probability and entropy are 0
@@ -98,7 +98,7 @@ def test_gradients_of_masked_densities_are_finite_and_those_of_the_subset():
     assert all(weight.grad.isfinite().all() for weight in net.actor.parameters())
 
 
-def test_an_illegal_action_has_probability_zero_even_if_its_logit_is_largest():
+def test_illegal_action_has_zero_probability_for_any_logit():
     net = network(categorical=4)
     with torch.no_grad():
         net.actor[0].head.bias.copy_(torch.tensor([100.0, 0.0, 0.0, 0.0]))
@@ -115,7 +115,7 @@ def test_an_illegal_action_has_probability_zero_even_if_its_logit_is_largest():
     assert shares[0] == 0
 
 
-def test_without_its_extras_it_is_an_actor_critic():
+def test_seat_network_without_extras_is_actor_critic():
     net = network(continuous=2, binary=1, categorical=3, masked=False)
     plain = ActorCritic(F, 2, 1, net.config, categorical=3)
     for half in ("actor", "critic"):
@@ -131,7 +131,7 @@ def test_without_its_extras_it_is_an_actor_critic():
 
 
 @pytest.mark.parametrize("kind", ["gru", "lstm"])
-def test_recurrence_and_its_gradients_are_those_of_torch(kind):
+def test_recurrence_and_gradients_match_torch(kind):
     generator = torch.Generator().manual_seed(4)
     cell = Memory(kind, HIDDEN, generator).double()
     with torch.no_grad():
@@ -168,7 +168,7 @@ OPTIONS = [
 
 @pytest.mark.parametrize("memory", ["none", "gru", "lstm"])
 @pytest.mark.parametrize("options", OPTIONS)
-def test_sequences_repeat_what_was_decided_step_by_step(memory, options):
+def test_sequences_reproduce_stepwise_decisions(memory, options):
     net = network(memory=memory, double=True, **options)
     obs, generator = rows(net, C, B), torch.Generator().manual_seed(5)
     fresh = torch.rand(C, B, generator=generator) < 0.3
@@ -194,7 +194,7 @@ def test_sequences_repeat_what_was_decided_step_by_step(memory, options):
     assert all(weight.grad.isfinite().all() for weight in net.parameters() if weight.numel())
 
 
-def test_gradients_end_with_an_episode_and_with_the_sequence():
+def test_gradients_stop_at_episode_and_sequence_ends():
     net = network(categorical=6, memory="gru", double=True)
     obs, fresh = rows(net, C, 1).requires_grad_(), torch.zeros(C, 1, dtype=torch.bool)
     fresh[3] = True
@@ -204,7 +204,7 @@ def test_gradients_end_with_an_episode_and_with_the_sequence():
     assert reached.tolist() == [False] * 3 + [True] * (C - 3)
 
 
-def test_a_network_with_memory_refuses_rows():
+def test_recurrent_network_rejects_rows():
     net = network(categorical=6, memory="lstm")
     assert net.memory_size == 4 * HIDDEN
     for call in (net.act, net.value, lambda obs: net.evaluate(obs, torch.zeros(2, 1))):
@@ -213,7 +213,7 @@ def test_a_network_with_memory_refuses_rows():
 
 
 @pytest.mark.parametrize("memory", ["none", "gru"])
-def test_every_role_has_its_own_networks(memory):
+def test_every_role_has_own_networks(memory):
     options = {"continuous": 1, "categorical": 6, "memory": memory, "double": True}
     net = network(roles=(0, 1, 0), **options)
     obs = rows(net, C, B)
@@ -236,7 +236,7 @@ def test_every_role_has_its_own_networks(memory):
             torch.testing.assert_close(mixed[own], plain[own])
 
 
-def test_every_weight_has_a_gradient_where_a_role_is_absent():
+def test_every_weight_has_gradient_if_role_is_absent():
     net = network(categorical=6, roles=(0, 1), picture=BOARD, memory="gru")
     obs = rows(net, C, B)
     obs[..., -1] = 1.0
@@ -246,7 +246,7 @@ def test_every_weight_has_a_gradient_where_a_role_is_absent():
     assert all(not weight.grad.any() for weight in net.actor[0].parameters())
 
 
-def test_an_unknown_role_is_refused():
+def test_unknown_role_is_rejected():
     net = network(categorical=6, roles=(0, 1))
     obs = rows(net, 4)
     obs[2, -1] = 2.0
@@ -255,7 +255,7 @@ def test_an_unknown_role_is_refused():
 
 
 def reference_encoder(name, weights, pixels):
-    """The convolutions written with torch.nn, on pixels [N, channels, height, width]."""
+    """Return the convolutions in torch.nn, on pixels [N, channels, height, width]."""
     weights = iter(weights)
 
     def conv(x, **options):
@@ -288,7 +288,7 @@ def reference_encoder(name, weights, pixels):
     ],
 )
 @pytest.mark.parametrize("first", [0, 1])
-def test_pictures_are_read_as_by_the_papers_convolutions(encoder, chosen, side, size, first):
+def test_images_use_nature_cnn_convolutions(encoder, chosen, side, size, first):
     picture = [1, side, side, 3, first]
     features = 1 + side * side * 3 + 2
     net = network(categorical=3, encoder=encoder, picture=picture, features=features)
@@ -306,7 +306,7 @@ def test_pictures_are_read_as_by_the_papers_convolutions(encoder, chosen, side, 
 @pytest.mark.parametrize("memory", ["none", "gru", "lstm"])
 @pytest.mark.parametrize("encoder", ["auto", "impala"])
 @pytest.mark.parametrize("options", OPTIONS)
-def test_shapes_are_plain_and_tell_the_size_of_every_weight(options, encoder, memory, blocks):
+def test_shapes_are_plain_data_and_give_weight_sizes(options, encoder, memory, blocks):
     encoder = encoder if "picture" in options else "auto"
     net = network(encoder=encoder, memory=memory, blocks=blocks, **options)
     shape = json.loads(json.dumps(net.shape))
@@ -317,7 +317,7 @@ def test_shapes_are_plain_and_tell_the_size_of_every_weight(options, encoder, me
     assert (twin.shape, twin.memory_size) == (shape, net.memory_size)
 
 
-def test_shapes_of_other_networks_have_no_new_keys():
+def test_other_networks_have_unchanged_shape_keys():
     keys = "obs_dim continuous binary hidden blocks activation log_std_init log_std_min log_std_max"
     assert list(ActorCritic(4, 1, 1, NetworkConfig()).shape) == keys.split()
     assert list(network(categorical=6).shape) == [*keys.split()[:3], "categorical", *keys.split()[3:], "masked"]
@@ -337,21 +337,21 @@ def test_shapes_of_other_networks_have_no_new_keys():
         ({"gsde": True}, "gsde"),
     ],
 )
-def test_stored_shapes_that_no_network_has_are_refused(change, message):
+def test_invalid_stored_shapes_are_rejected(change, message):
     shape = network(categorical=6, roles=(0, 1), picture=BOARD).shape
     check_shape(shape)
     with pytest.raises((ContentError, ConfigError), match=message):
         check_shape(shape | change)
 
 
-def test_keys_of_seats_are_refused_in_other_shapes():
+def test_seat_keys_are_rejected_in_other_shapes():
     plain = ActorCritic(4, 1, 1, NetworkConfig()).shape
     for key, value in (("roles", 2), ("picture", [0, 1, 1, 1, 0]), ("memory", "gru"), ("encoder", "small")):
         with pytest.raises(ContentError, match=f"{key}: is not a key of this family"):
             check_shape(plain | {key: value})
 
 
-def test_a_picture_is_taken_as_plain_numbers(tmp_path):
+def test_image_is_accepted_as_flat_numbers(tmp_path):
     seen = contract(categorical=6, picture=BOARD) | {"version": 1, "kwargs": {}}
     shape = shape_for(seen, NetworkConfig(hidden=8, encoder="none"))
     assert not {"picture", "encoder"} & shape.keys()
@@ -365,7 +365,7 @@ def test_a_picture_is_taken_as_plain_numbers(tmp_path):
         save_checkpoint(tmp_path / "other.pt", net, contract=seen | {"picture": []}, training={})
 
 
-def test_options_that_do_not_suit_the_game_are_refused():
+def test_options_unsuited_to_game_are_rejected():
     for options, config, message in (
         ({"categorical": 6}, {"encoder": "impala"}, "network.encoder=impala: .* shows no picture; leave it out"),
         ({"categorical": 6, "picture": BOARD}, {"encoder": "nature"}, "from 36 x 36 on, .* shows 4 x 5; choose small"),
@@ -375,7 +375,7 @@ def test_options_that_do_not_suit_the_game_are_refused():
             shape_for(contract(**options), NetworkConfig(**config))
 
 
-def test_weights_come_from_the_seed_alone():
+def test_weights_depend_on_seed_only():
     torch.manual_seed(0)
     before = torch.get_rng_state()
     options = {"categorical": 6, "picture": BOARD, "memory": "lstm", "roles": (0, 1)}
@@ -388,7 +388,7 @@ def test_weights_come_from_the_seed_alone():
     torch.testing.assert_close(square @ square.T, torch.eye(HIDDEN))
 
 
-def test_memory_is_kept_in_full_precision_under_autocast():
+def test_memory_stays_full_precision_under_autocast():
     net = network(categorical=6, memory="gru")
     obs = rows(net, C, B)
     with torch.autocast("cpu", torch.bfloat16):
@@ -399,7 +399,7 @@ def test_memory_is_kept_in_full_precision_under_autocast():
     log_prob.sum().backward()
 
 
-def test_playing_alone_does_not_move_the_critics_memory():
+def test_acting_alone_keeps_critic_memory():
     net = network(categorical=6, memory="lstm")
     obs, memory = rows(net, 4), torch.rand(4, net.memory_size)
     both, alone = (net.step(obs, memory, deterministic=True, critic=critic) for critic in (True, False))
@@ -410,7 +410,7 @@ def test_playing_alone_does_not_move_the_critics_memory():
 
 
 @pytest.mark.parametrize("change", [{"masked": False}, {"roles": [0, 1]}])
-def test_a_checkpoint_whose_contract_has_another_network_is_refused(change, tmp_path):
+def test_checkpoint_with_other_network_in_contract_is_rejected(change, tmp_path):
     net, given = network(categorical=6), contract(categorical=6) | {"version": 1, "kwargs": {}}
     save_checkpoint(tmp_path / "final.pt", net, contract=given, training={})
     assert load_checkpoint(tmp_path / "final.pt").network.shape == net.shape
@@ -421,7 +421,7 @@ def test_a_checkpoint_whose_contract_has_another_network_is_refused(change, tmp_
 @pytest.mark.parametrize(
     ("side", "encoder"), [(8, "none"), (15, "none"), (16, "small"), (35, "small"), (36, "nature"), (84, "nature")]
 )
-def test_by_size_takes_convolutions_for_large_pictures_only(side, encoder):
+def test_by_size_uses_convolutions_for_large_images_only(side, encoder):
     seen = {"id": "x:y", "obs_dim": side * side, "continuous": 0, "binary": 0, "categorical": 3}
     seen |= {"masked": False, "roles": [0, 0], "picture": [0, side, side, 1, 0]}
     shape = shape_for(seen, NetworkConfig(hidden=8, encoder="by_size"))

@@ -1,4 +1,4 @@
-"""Stacked actors answer exactly as each actor alone."""
+"""Stacked actors act exactly like each actor alone."""
 
 import pytest
 import torch
@@ -39,8 +39,8 @@ def test_deterministic_actions_equal_each_actor_alone(blocks):
     assert (alone[0] - alone[1]).abs().max() > 0.1
 
 
-def test_choices_equal_those_of_each_actor_alone_and_are_drawn_as_often_as_likely():
-    """Two choices after a binary action; the draws of 20,000 rows have the frequencies of the log-probabilities."""
+def test_choices_equal_each_actor_alone_and_follow_probabilities():
+    """Two choices after a binary action; frequencies of 20,000 draws match the probabilities."""
     nets = [ActorCritic(5, 0, 1, NetworkConfig(hidden=8, blocks=0), categorical=[3, 4], seed=seed) for seed in (1, 2)]
     for net in nets:
         with torch.no_grad():
@@ -74,7 +74,7 @@ def test_recurrent_actors_equal_each_alone(memory):
     assert (states[0] - states[1]).abs().max() > 0.1
 
 
-def test_each_slot_has_its_own_spread():
+def test_each_slot_has_own_log_std():
     nets = [scattered(seed) for seed in range(2)]
     nets[0].reset_log_std(-2.0)
     nets[1].reset_log_std(0.0)
@@ -85,14 +85,14 @@ def test_each_slot_has_its_own_spread():
     torch.testing.assert_close(spread[1], torch.ones(2), atol=0.02, rtol=0)
 
 
-def test_one_slot_draws_what_the_actor_alone_draws():
+def test_single_slot_samples_like_actor_alone():
     net, obs = scattered(1), some_obs(1)
     stacked = stack([net]).act(obs, generator=torch.Generator().manual_seed(4))
     alone, _ = net.act(obs[0], generator=torch.Generator().manual_seed(4))
     torch.testing.assert_close(stacked[0], alone, atol=1e-5, rtol=0)
 
 
-def test_loading_a_slot_copies_weights_and_changes_no_other_slot():
+def test_loading_slot_copies_weights_and_keeps_other_slots():
     nets, obs = [scattered(seed) for seed in range(2)], some_obs(2)
     stacked = stack(nets)
     before = stacked.act(obs, deterministic=True)
@@ -105,14 +105,14 @@ def test_loading_a_slot_copies_weights_and_changes_no_other_slot():
     assert not torch.equal(after[1], before[1])
 
 
-def test_observations_are_not_written_to():
+def test_observations_are_not_modified():
     obs = some_obs()
     kept = obs.clone()
     stack([scattered(seed, 1) for seed in range(3)]).act(obs, deterministic=True)
     assert torch.equal(obs, kept)
 
 
-def test_what_cannot_be_loaded_is_named():
+def test_unloadable_weights_are_named():
     stacked = stack([scattered(0), scattered(1)])
     with pytest.raises(ValueError, match=r"slot=2 is outside 0\.\.1"):
         stacked.load(2, scattered(0).state_dict())

@@ -1,4 +1,4 @@
-"""gSDE held against Stable-Baselines3's `StateDependentNoiseDistribution`, given the same weights and noise."""
+"""gSDE against Stable-Baselines3's `StateDependentNoiseDistribution` with the same weights and noise."""
 
 import pytest
 import torch
@@ -20,7 +20,7 @@ GSDE = NetworkConfig(hidden=HIDDEN, activation="tanh", log_std_init=-1.0, log_st
 
 @pytest.fixture
 def network():
-    """A network whose head and log-std are not those of the start."""
+    """Return a network with modified head and log-std."""
     made = ActorCritic(OBS, ACTIONS, 0, GSDE, seed=1)
     generator = torch.Generator().manual_seed(2)
     with torch.no_grad():
@@ -34,7 +34,7 @@ def observations(count=BATCH, seed=3):
 
 
 def theirs(network, obs):
-    """Their distribution at our means, log-std and features."""
+    """Return SB3's distribution at our means, log-std and features."""
     distribution = StateDependentNoiseDistribution(ACTIONS)
     distribution.proba_distribution_net(HIDDEN)
     features = network.actor[:-1](obs)
@@ -42,7 +42,7 @@ def theirs(network, obs):
     return distribution
 
 
-def test_densities_entropies_and_gradients_are_those_of_sb3(network):
+def test_densities_entropies_and_gradients_match_sb3(network):
     obs, actions = observations(), 2.0 * torch.randn(BATCH, ACTIONS, generator=torch.Generator().manual_seed(4))
     found = []
     for log_prob, entropy in (
@@ -60,7 +60,7 @@ def test_densities_entropies_and_gradients_are_those_of_sb3(network):
         torch.testing.assert_close(gradient, found[1][2][name], atol=1e-6, rtol=1e-5)
 
 
-def test_noise_of_the_same_matrices_is_that_of_sb3(network):
+def test_noise_matches_sb3_for_equal_matrices(network):
     obs = observations()
     noise = network.draw_noise(BATCH, torch.Generator().manual_seed(5))
     distribution = theirs(network, obs)
@@ -71,7 +71,7 @@ def test_noise_of_the_same_matrices_is_that_of_sb3(network):
     assert torch.equal(network.act(obs, deterministic=True)[0], network.actor(obs))
 
 
-def test_matrices_have_the_learned_spread_and_single_steps_the_marginal_one(network):
+def test_matrices_have_learned_std_and_steps_marginal_std(network):
     noise = network.draw_noise(20_000, torch.Generator().manual_seed(6))
     torch.testing.assert_close(noise.std(0), network.log_std.exp().detach(), rtol=0.03, atol=0.0)
     one = observations(1).expand(20_000, -1)
@@ -81,7 +81,7 @@ def test_matrices_have_the_learned_spread_and_single_steps_the_marginal_one(netw
 
 
 class Recorder:
-    """An environment whose observations never change, and which keeps the actions."""
+    """An environment with constant observations that records actions."""
 
     num_envs, lanes, rows, longest_episode = 2, 2, None, 100
 
@@ -95,8 +95,8 @@ class Recorder:
 
 
 @pytest.mark.parametrize(("hold", "changes"), [(8, []), (4, [4]), (3, [3, 6]), (0, list(range(1, 8)))])
-def test_noise_is_held_for_so_many_steps(network, hold, changes):
-    """In a state that does not change, actions change only where the noise is drawn again."""
+def test_noise_is_resampled_at_interval(network, hold, changes):
+    """With a constant state, actions change only when noise is resampled."""
     env = Recorder()
     rollout = Rollout(network, 8, env)
     rollout.collect(env, network, torch.Generator().manual_seed(1), hold=hold)
@@ -104,7 +104,7 @@ def test_noise_is_held_for_so_many_steps(network, hold, changes):
     assert not torch.equal(env.actions[0][0], env.actions[0][1])
 
 
-def test_frozen_opponents_sample_with_it(network):
+def test_frozen_opponents_sample_with_gsde(network):
     stacked = StackedActors(2, network.shape, "cpu")
     stacked.load(1, network.state_dict())
     obs = observations(1).expand(2, 20_000, -1)
@@ -114,14 +114,14 @@ def test_frozen_opponents_sample_with_it(network):
     torch.testing.assert_close(actions.std(0), distribution.stddev[0].detach(), rtol=0.03, atol=0.0)
 
 
-def test_the_shape_of_networks_without_it_is_as_before():
+def test_network_shape_without_gsde_is_unchanged():
     plain = network_shape(OBS, ACTIONS, 0, NetworkConfig())
     assert "gsde" not in plain
     assert ActorCritic.from_shape(plain).log_std.shape == (ACTIONS,)
     assert ActorCritic.from_shape(network_shape(OBS, ACTIONS, 0, GSDE)).log_std.shape == (HIDDEN, ACTIONS)
 
 
-def test_a_policy_of_sb3_with_it_is_the_same_function():
+def test_sb3_gsde_policy_computes_same_function():
     model = PPO("MlpPolicy", "Pendulum-v1", use_sde=True, n_steps=8, batch_size=8, device="cpu", seed=1)
     network = to_actor_critic(model.policy.state_dict(), "tanh")
     obs, actions = torch.randn(6, 3), torch.randn(6, 1)
@@ -137,12 +137,12 @@ def gym(tmp_path, *options):
     return load(["+run=gymnasium_continuous", *place, *size, *options])
 
 
-def test_a_run_trains_with_it(tmp_path):
+def test_run_trains_with_gsde(tmp_path):
     final = train(gym(tmp_path, "network.gsde=true", "ppo.gsde_every=4", "network.log_std_init=-2", "max_updates=2"))
     row = (final.parent / "metrics.jsonl").read_text().splitlines()[-1]
     assert '"train/log_std_0": -2.0' in row or '"train/log_std_0": -1.9' in row
 
 
-def test_a_game_without_continuous_actions_refuses_gsde(tmp_path):
+def test_game_without_continuous_actions_rejects_gsde(tmp_path):
     with pytest.raises(ConfigError, match=r"network\.gsde=true: CartPole-v1 has no continuous actions"):
         train(gym(tmp_path, "network.gsde=true", "env.id=CartPole-v1"))

@@ -1,4 +1,4 @@
-"""Networks with styles: a style as a plain network, and the style that a policy draws for a match."""
+"""Networks with styles: a style as a plain network, and the style drawn per match."""
 
 import pytest
 import torch
@@ -34,7 +34,7 @@ def styled(mixture=(0.2, 0.0, 0.8), blocks=0):
 
 @pytest.mark.parametrize("blocks", [0, 1])
 @pytest.mark.parametrize("style", range(STYLES))
-def test_a_style_is_a_plain_network(style, blocks):
+def test_style_is_plain_network(style, blocks):
     network = styled(blocks=blocks)
     plain, columns = plain_network(network, style), style_columns(torch.full((64, 1), style + 1.0), STYLES)
     rows = torch.cat([OBS, columns], dim=1)
@@ -45,7 +45,7 @@ def test_a_style_is_a_plain_network(style, blocks):
     assert not torch.allclose(plain.act(OBS, deterministic=True)[0], other.act(OBS, deterministic=True)[0])
 
 
-def test_a_plain_network_in_all_styles_plays_as_before():
+def test_plain_network_plays_as_before_in_all_styles():
     plain = plain_network(styled(), 0)
     network = styled()
     network.load_state_dict(with_styles(plain.state_dict(), STYLES))
@@ -57,7 +57,7 @@ def test_a_plain_network_in_all_styles_plays_as_before():
     assert likeliest_style(plain.state_dict()) == 0
 
 
-def test_a_policy_draws_a_style_for_a_match_and_keeps_it():
+def test_policy_draws_style_per_match_and_keeps_it():
     policy = Policy(styled(), CONTRACT)
     many = OBS[:1].repeat(20000, 1)
     _, memory = policy.step(many, torch.zeros(20000, 1))
@@ -72,7 +72,7 @@ def test_a_policy_draws_a_style_for_a_match_and_keeps_it():
     assert not torch.equal(fresh[::2], memory[::2])
 
 
-def test_its_actions_are_those_of_the_style():
+def test_actions_match_drawn_style():
     network = styled()
     policy = Policy(network, CONTRACT)
     for style in range(STYLES):
@@ -82,7 +82,7 @@ def test_its_actions_are_those_of_the_style():
         assert (memory == style + 1.0).all()
 
 
-def test_equal_seeds_give_equal_matches_and_a_mixture_of_one_is_that_style():
+def test_equal_seeds_repeat_and_single_style_mixture_is_that_style():
     setting = MatchSettings(threads=1, max_ticks=1200)
     twice = [play(Policy(styled(), CONTRACT), "ace", games=16, seed=3, setting=setting) for _ in range(2)]
     assert twice[0].outcome.tolist() == twice[1].outcome.tolist()
@@ -92,12 +92,12 @@ def test_equal_seeds_give_equal_matches_and_a_mixture_of_one_is_that_style():
     assert pure.length.tolist() == alone.length.tolist()
 
 
-def test_a_use_that_carries_no_memory_refuses_it_in_one_line():
+def test_caller_without_memory_support_rejects_styles():
     with pytest.raises(PolicyError, match=r"has a memory \(network.styles=3\), which this use does not carry"):
         Policy(styled(), CONTRACT).act(OBS)
 
 
-def test_a_checkpoint_has_the_mixture(tmp_path):
+def test_checkpoint_contains_mixture(tmp_path):
     save_checkpoint(tmp_path / "a.pt", styled(), contract=CONTRACT, training={})
     policy = load_checkpoint(tmp_path / "a.pt")
     assert policy.network.get_buffer(MIXTURE).tolist() == pytest.approx([0.2, 0.0, 0.8])
@@ -106,7 +106,7 @@ def test_a_checkpoint_has_the_mixture(tmp_path):
 
 
 @pytest.mark.parametrize("changes", [{"memory": "gru"}, {}])
-def test_other_networks_refuse_styles(changes):
+def test_other_networks_reject_styles(changes):
     contract = CONTRACT if changes else {**CONTRACT, "id": "CartPole-v1"}
     with pytest.raises(ConfigError, match=r"network\.styles=2: is for the dogfight"):
         shape_for(contract, NetworkConfig(hidden=16, styles=2, **changes))

@@ -1,4 +1,4 @@
-"""SB3's VecNormalize: the numbers are those of SB3, the file is found, and nothing in it runs."""
+"""SB3's VecNormalize: same numbers as SB3, finding the file, and no code execution."""
 
 import copy
 import os
@@ -24,7 +24,7 @@ OBS = np.random.default_rng(0).normal(0.0, 2.0, (50, 59)).astype(np.float32)
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A policy after one rollout, as SB3 saves it, with and without VecNormalize."""
+    """Return a policy after one rollout as SB3 saves it, with and without VecNormalize."""
     folder = tmp_path_factory.mktemp("sb3")
     made = {}
     for name in ("plain", "normal"):
@@ -44,7 +44,7 @@ def folder(tmp_path, trained):
 
 
 @pytest.mark.parametrize("protocol", [2, 4, 5])
-def test_the_numbers_are_those_of_sb3(trained, tmp_path, protocol):
+def test_normalization_matches_sb3(trained, tmp_path, protocol):
     env = trained["normal"][1]
     (tmp_path / "vn.pkl").write_bytes(pickle.dumps(env, protocol))
     if protocol == 2:  # SB3 writes 4, from Python 3.14 on 5; the bytes of 2 need a codec's function
@@ -67,13 +67,13 @@ def test_the_numbers_are_those_of_sb3(trained, tmp_path, protocol):
         ("m.zip", "other_vecnormalize.pkl"),
     ],
 )
-def test_statistics_are_found_under_their_usual_names(tmp_path, zip_name, name):
+def test_statistics_are_found_under_usual_names(tmp_path, zip_name, name):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).touch()
     assert find_statistics(tmp_path / zip_name) == (None if name.startswith("other") else tmp_path / name)
 
 
-def test_a_zip_normalizes_with_statistics_from_an_argument_or_a_neighbouring_file(folder, trained):
+def test_zip_uses_statistics_from_argument_or_neighbouring_file(folder, trained):
     env = trained["normal"][1]
     raw = load(folder / "plain.zip")
     zip_file = folder / "normal.zip"
@@ -111,7 +111,7 @@ class Call:
         return self.call
 
 
-def test_nothing_in_the_file_runs(trained, tmp_path):
+def test_code_in_statistics_file_never_runs(trained, tmp_path):
     canary, env = tmp_path / "canary", trained["normal"][1]
     call = Call(open, str(canary), "w")
     by_numpy = Call(np.save, str(canary) + ".npy", 1)
@@ -142,7 +142,7 @@ def test_nothing_in_the_file_runs(trained, tmp_path):
         ({"mean": np.zeros(59, dtype=object)}, "array of O8"),
     ],
 )
-def test_other_statistics_are_refused(trained, tmp_path, change, message):
+def test_other_statistics_are_rejected(trained, tmp_path, change, message):
     env = trained["normal"][1]
     if "mean" in change:
         rms = copy.copy(env.obs_rms)
@@ -156,7 +156,7 @@ def test_other_statistics_are_refused(trained, tmp_path, change, message):
         read_statistics(tmp_path / "vn.pkl", 59)
 
 
-def test_an_environment_warns_of_an_opponent_without_its_statistics(folder):
+def test_environment_warns_of_opponent_without_statistics(folder):
     with pytest.warns(UserWarning, match="VecNormalize"):
         gym.make("sparring/Dogfight-v1", opponent=str(folder / "normal.zip"))
     with warnings.catch_warnings():

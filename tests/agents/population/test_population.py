@@ -1,4 +1,4 @@
-"""A population: who meets whom, what is counted, exploiters, and a cut run that goes on bit for bit."""
+"""Populations: opponents, counts, exploiters, and bit-for-bit resuming."""
 
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ def whole(tmp_path_factory):
 
 
 @pytest.mark.parametrize("cuts", [[2, 4, 6], [3, 5]])
-def test_a_run_cut_before_in_and_after_an_exploiter_goes_on_bit_for_bit(whole, tmp_path, cuts):
+def test_run_split_around_exploiter_resumes_bit_for_bit(whole, tmp_path, cuts):
     for updates in (*cuts, 0):
         train(population(tmp_path, max_updates=updates))
     assert state_of(tmp_path) == state_of(whole)
@@ -45,7 +45,7 @@ def test_a_run_cut_before_in_and_after_an_exploiter_goes_on_bit_for_bit(whole, t
     assert flat(weights[0]) == flat(weights[1])
 
 
-def test_an_exploiter_plays_the_frozen_mixture_alone_and_stays(whole):
+def test_exploiter_plays_frozen_mixture_only(whole):
     rows = metrics(whole)
     exploiting = [row for row in rows if "exploiter/matches" in row]
     assert [rows.index(row) for row in exploiting] == [3, 4]
@@ -58,8 +58,8 @@ def test_an_exploiter_plays_the_frozen_mixture_alone_and_stays(whole):
     assert sorted(weights[MIXTURE].tolist()) == [0.0, 0.0, 1.0]
 
 
-def test_a_run_that_ends_in_an_exploiter_saves_the_learner(whole, tmp_path):
-    """The policy after updates 3 and 4 of the exploiter is that after update 2 of the learner."""
+def test_run_ending_in_exploiter_saves_learner(whole, tmp_path):
+    """The policy saved after exploiter updates 3 and 4 equals the learner's after update 2."""
     for updates in (3, 4):
         train(population(tmp_path, max_updates=updates))
         policy = load_checkpoint(tmp_path / "small" / "final.pt").network.state_dict()
@@ -70,8 +70,8 @@ def test_a_run_that_ends_in_an_exploiter_saves_the_learner(whole, tmp_path):
     assert flat(content["learner"]["network"]) != flat(content["exploiters"]["aside"]["network"])
 
 
-def test_without_its_matches_a_run_goes_on_in_an_exploiter(tmp_path):
-    """With another number of matches the frozen mixture is loaded again."""
+def test_run_resumes_in_exploiter_with_other_match_count(tmp_path):
+    """With another number of matches the frozen mixture is reloaded."""
     train(population(tmp_path, max_updates=4))
     more = replace(population(tmp_path).env, num_envs=16)
     train(population(tmp_path, env=more))
@@ -79,7 +79,7 @@ def test_without_its_matches_a_run_goes_on_in_an_exploiter(tmp_path):
     assert len(metrics(tmp_path)) == 8
 
 
-def test_exploiters_begin_with_the_learner_and_lineages_in_turn(tmp_path):
+def test_exploiters_start_from_learner_and_lineages_in_turn(tmp_path):
     train(config(tmp_path / "other", network=NetworkConfig(hidden=16), max_updates=1))
     other = str(tmp_path / "other" / "small" / "final.pt")
     each = replace(EXPLOITED, exploiter_every=1, exploiter_updates=1, lineages=[other])
@@ -90,14 +90,14 @@ def test_exploiters_begin_with_the_learner_and_lineages_in_turn(tmp_path):
     assert alternating({}) == [OWN]
 
 
-def test_a_lineage_of_another_size_is_refused_in_one_line(tmp_path):
+def test_lineage_of_other_size_is_rejected_in_one_line(tmp_path):
     train(config(tmp_path / "other", network=NetworkConfig(hidden=8), max_updates=1))
     other = str(tmp_path / "other" / "small" / "final.pt")
     with pytest.raises(ConfigError, match=r"self_play.lineages=.*network.hidden=8, this run has 16"):
         train(population(tmp_path / "run", self_play=replace(EXPLOITED, lineages=[other])))
 
 
-def test_too_few_slots_and_a_reset_in_an_exploiter_are_refused(tmp_path):
+def test_too_few_slots_and_reset_in_exploiter_are_rejected(tmp_path):
     with pytest.raises(ConfigError, match=r"self_play\.slots=3: must be above network\.styles=3.*give 6"):
         population(tmp_path, self_play=replace(EXPLOITED, slots=3))
     with pytest.raises(ConfigError, match=r"phases\.1\.events\.0\.at=0: is update 3, of an exploiter"):

@@ -1,4 +1,4 @@
-"""What a population deals, counts and keeps, and what exploiters begin with, without matches."""
+"""Opponent allocation of a population and initial weights of exploiters, without matches."""
 
 from copy import deepcopy
 from types import SimpleNamespace
@@ -32,7 +32,7 @@ PHASE = PhaseConfig("selfplay", 40, stages=[StageConfig(bots=[*BOTS])], scripted
 
 
 class Deals:
-    """An environment that keeps what it is told to play."""
+    """An environment that records what it is told to play."""
 
     bots, slots, style_count, device = BOTS, SLOTS, STYLES, torch.device("cpu")
 
@@ -47,7 +47,7 @@ class Deals:
         self.loaded[slot], self.restarted[slot] = deepcopy(weights), restart
 
     def shares(self):
-        """Parts of all matches by style and opponent, [K, O]."""
+        """Return shares of all matches by style and opponent, [K, O]."""
         table = np.zeros((STYLES, len(BOTS) + SLOTS))
         np.add.at(table, (self.styles, self.opponents), 1.0 / MATCHES)
         return table
@@ -74,7 +74,7 @@ def equal(left, right):
     return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
 
 
-def test_every_style_has_its_part_of_bots_lower_styles_and_pool(population):
+def test_every_style_gets_share_of_bots_lower_styles_and_pool(population):
     population.game.record(1, 0, np.array([9000, 0, 0]))
     for _ in range(60):
         population.game.solve(np.random.default_rng(0))
@@ -91,7 +91,7 @@ def test_every_style_has_its_part_of_bots_lower_styles_and_pool(population):
     assert population.env.shares() == pytest.approx(of_style / 3, abs=2e-3)
 
 
-def test_the_first_slots_are_the_learners_lower_styles_as_they_are_now(population):
+def test_first_slots_are_current_lower_styles(population):
     for update, learner in ((0, network(0)), (1, network(1))):
         population.deal(plan(update), learner)
         for style in range(STYLES - 1):
@@ -101,7 +101,7 @@ def test_the_first_slots_are_the_learners_lower_styles_as_they_are_now(populatio
     assert population.slots[2:] == ["snapshot_000000"] * 4
 
 
-def test_a_snapshot_plays_a_style_by_its_own_probabilities(population):
+def test_snapshot_draws_style_by_its_own_probabilities(population):
     alone = network(5, mixture=(0.0, 1.0, 0.0))
     population.pool.add(0, alone.state_dict())
     population.deal(plan(1), network())
@@ -109,7 +109,7 @@ def test_a_snapshot_plays_a_style_by_its_own_probabilities(population):
         assert equal(population.env.loaded[slot], style_weights(alone.state_dict(), 1))
 
 
-def test_exploiters_have_up_to_half_of_the_pools_slots(population):
+def test_exploiters_get_up_to_half_of_pool_slots(population):
     population.deal(plan(0), network())
     for update in (5, 9, 13):
         population.begin_exploiter(network(update).state_dict(), 1)
@@ -119,7 +119,7 @@ def test_exploiters_have_up_to_half_of_the_pools_slots(population):
     assert [kinds.count(kind) for kind in ("style", "exploiter", "snapshot")] == [2, 2, 2]
 
 
-def test_results_of_lower_styles_count_for_the_style_that_played(population):
+def test_lower_style_results_count_for_style_that_played(population):
     by_style = np.zeros((STYLES, len(BOTS) + SLOTS, 3))
     by_style[2, len(BOTS)] = (5, 1, 2)  # style 2 against style 0
     by_style[1, len(BOTS)] = (0, 3, 4)
@@ -132,7 +132,7 @@ def test_results_of_lower_styles_count_for_the_style_that_played(population):
     assert population.game.results.sum() == 15
 
 
-def test_an_exploiter_meets_the_mixture_alone_and_joins_with_its_style(population):
+def test_exploiter_meets_mixture_only_and_joins_with_its_style(population):
     population.deal(plan(0), network())
     population.begin_exploiter(network(3).state_dict(), 1)
     population.deal(plan(3), network(4))
@@ -151,7 +151,7 @@ def test_an_exploiter_meets_the_mixture_alone_and_joins_with_its_style(populatio
     assert population.env.shares()[:, :2].sum() == pytest.approx(0.2, abs=2e-3)
 
 
-def test_exploiters_begin_with_the_released_weights_or_a_lineage_and_the_learner_goes_on():
+def test_exploiters_start_from_release_or_lineage():
     learner = PPOLearner(network(1), PPOConfig(average_decay=0.5), Autocast("fp32", "cpu"), seed=0)
     for seed in (2, 3):
         learner.average.follow(network(seed))
@@ -180,7 +180,7 @@ def test_exploiters_begin_with_the_released_weights_or_a_lineage_and_the_learner
 
 
 def exploiter_starts(config, updates, length):
-    """The updates below `updates` with which exploiters begin in a schedule of `length`."""
+    """Return the updates below `updates` at which exploiters start in a schedule of `length`."""
     learner = PPOLearner(network(1), PPOConfig(), Autocast("fp32", "cpu"), seed=0)
     stub = SimpleNamespace(begin_exploiter=lambda *_: None, end_exploiter=lambda *_: None)
     exploiters = Exploiters(config, learner, stub, {}, updates=length)
@@ -188,7 +188,7 @@ def exploiter_starts(config, updates, length):
 
 
 @pytest.mark.parametrize("length", range(4, 17))
-def test_a_longer_run_says_when_an_exploiter_was_skipped_before_its_old_end(length):
+def test_extended_run_reports_exploiter_skipped_before_old_end(length):
     config = SelfPlayConfig(exploiter_every=3, exploiter_updates=2)
     longer = PPORunConfig(
         ppo=PPOConfig(final_learning_rate_fraction=1.0, final_entropy_fraction=1.0),

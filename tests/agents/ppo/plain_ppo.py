@@ -1,4 +1,4 @@
-"""One PPO update written out with NumPy in float64, derivatives by hand: what the trainer is compared with.
+"""One PPO update in NumPy with float64 and manual derivatives, as a reference for the trainer.
 
 Weights are a dict by the names of `ActorCritic.state_dict`; the network is 256h/0b-like with ReLU, C Gaussian actions
 and then Bernoullis. It shares no code with the trainer, nor torch's autograd or optimizer.

@@ -1,4 +1,4 @@
-"""A whole run in small, for the tests of training: three phases with self-play, a few seconds each."""
+"""A complete small run for the training tests: three phases with self-play, a few seconds each."""
 
 import json
 from dataclasses import replace
@@ -38,7 +38,7 @@ LONG = [
 
 
 def config(folder, **options):
-    """Steps of a whole second, so that a match is over after 90 of them at most."""
+    """Return a configuration with steps of one second, so matches end within 90 steps."""
     small = DogfightRunConfig(
         name="small",
         checkpoint_dir=str(folder),
@@ -69,7 +69,7 @@ def long(folder, **options):
 
 
 def flat(value, key=""):
-    """Every leaf of a state by its path; tensors as bytes, so that comparing is exact."""
+    """Return every leaf of a state by path; tensors as bytes, for exact comparison."""
     if isinstance(value, torch.Tensor):
         return {key: (str(value.dtype), tuple(value.shape), value.contiguous().view(-1).view(torch.uint8).tolist())}
     if isinstance(value, dict):

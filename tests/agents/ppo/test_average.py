@@ -1,4 +1,4 @@
-"""Averaged weights: their mean by hand, what a run saves, a continued run; and a bonus that falls late."""
+"""Averaged weights: their mean by hand, saving, resuming; and a late decay of the entropy bonus."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ from tests.agents.ppo.small_run import config, flat, long, metrics, state_of, un
 AVERAGED = replace(long("x").ppo, average_decay=0.5)
 
 
-def test_it_is_the_mean_at_first_and_decays_later():
+def test_average_is_mean_first_and_decays_later():
     network = ActorCritic(2, 1, 1, NetworkConfig(hidden=4), seed=0)
     average = Average(network, 0.75)
     for value in (8.0, 4.0, 0.0, 0.0, 16.0):
@@ -27,7 +27,7 @@ def test_it_is_the_mean_at_first_and_decays_later():
     assert float(average.network.log_std) == 6.25
 
 
-def test_a_run_saves_the_average_and_trains_on_with_the_weights(tmp_path):
+def test_run_saves_average_and_trains_raw_weights(tmp_path):
     train(config(tmp_path, ppo=AVERAGED, max_updates=2))
     content = read_state(max((tmp_path / "small" / "state").glob("update_*"))).content["learner"]
     released = load_checkpoint(tmp_path / "small" / "final.pt").network.state_dict()
@@ -35,7 +35,7 @@ def test_a_run_saves_the_average_and_trains_on_with_the_weights(tmp_path):
     assert flat(released) != flat(content["network"])
 
 
-def test_a_cut_run_with_an_average_goes_on_bit_for_bit(tmp_path):
+def test_interrupted_run_with_average_resumes_bit_for_bit(tmp_path):
     train(long(tmp_path / "whole", ppo=AVERAGED))
     for updates in (5, 0):
         train(long(tmp_path / "cut", ppo=AVERAGED, max_updates=updates))
@@ -43,7 +43,7 @@ def test_a_cut_run_with_an_average_goes_on_bit_for_bit(tmp_path):
     assert untimed(metrics(tmp_path / "cut")) == untimed(metrics(tmp_path / "whole"))
 
 
-def test_the_entropy_bonus_stays_and_then_falls(tmp_path):
+def test_entropy_bonus_is_constant_then_decays(tmp_path):
     late = replace(
         long("x").ppo, entropy_coefficient=0.04, final_entropy_fraction=0.5, entropy_falls_from=0.5, warmup_updates=0
     )

@@ -1,4 +1,4 @@
-"""Evaluations that are due in training, and the metrics of rollouts and of the curriculum."""
+"""Evaluations during training, and metrics of rollouts and the curriculum."""
 
 from types import SimpleNamespace
 
@@ -23,7 +23,7 @@ PHYSICS = {regime: ranges(regime) for regime in REGIMES}
 
 
 def results(wins, games=10):
-    """So many wins, one draw where there is room, losses."""
+    """Return this many wins, one draw if possible, and losses."""
     outcome = np.array([1] * wins + [0] * (games > wins) + [-1] * (games - wins - 1))[:games]
     hp = np.maximum(outcome, 0) * 4
     return MatchResults(outcome, np.full(games, 600), hp, 4 - hp, np.zeros(games), 0)
@@ -31,7 +31,7 @@ def results(wins, games=10):
 
 @pytest.fixture
 def played(monkeypatch):
-    """Stand in for `play`: keeps what was asked and answers with as many wins as `wins` says next."""
+    """Stand in for `play`: record the request and answer with the next number of wins in `wins`."""
     calls = []
 
     def play(left, right, **options):
@@ -54,7 +54,7 @@ def after(checks, update, bots=("ace", "brawler")):
     return checks.after(update, network, {"obs_dim": 59}, bots)
 
 
-def test_each_check_has_its_own_interval(played):
+def test_each_check_has_own_interval(played):
     checks = make_checks(every=4, check_every=2, regimes_every=8)
     keys = [set(after(checks, update)) for update in range(8)]
     guard = {"guard/check_win_rate", "guard/check_alert"}
@@ -63,13 +63,13 @@ def test_each_check_has_its_own_interval(played):
     assert ["eval/ace/sniper/win_rate" in found for found in keys] == [False] * 7 + [True]
 
 
-def test_nothing_is_played_by_default(played):
+def test_no_check_runs_by_default(played):
     checks = BotEvaluation(EvaluationConfig(), MatchSettings(threads=1), PHYSICS, print, seed=0)
     assert [after(checks, update) for update in range(200)] == [{}] * 200
     assert played.calls == []
 
 
-def test_a_check_reports_rates_score_length_and_hp(played):
+def test_check_reports_rates_score_length_and_hp(played):
     played.wins[:] = [7, 10]
     metrics = after(make_checks(every=1), 0)
     rates = ("win_rate", "draw_rate", "loss_rate", "score", "length", "hp")
@@ -78,7 +78,7 @@ def test_a_check_reports_rates_score_length_and_hp(played):
     assert len(metrics) == 12
 
 
-def test_new_matches_each_time_and_an_even_number(played):
+def test_each_check_plays_new_and_even_number_of_matches(played):
     checks = make_checks(every=1, games=11)
     for update in range(3):
         after(checks, update, bots=["ace"])
@@ -94,7 +94,7 @@ def test_regimes_are_played_in_their_physics(played):
         assert (options["setting"].ranges == ranges(regime)).all()
 
 
-def test_the_alert_needs_a_height_to_fall_from_and_speaks_once_per_fall(played):
+def test_alert_needs_prior_high_and_fires_once_per_drop(played):
     said = []
     checks = make_checks(said, check_every=1)
     played.wins[:] = [3, 8, 7, 6, 9, 2]
@@ -106,7 +106,7 @@ def test_the_alert_needs_a_height_to_fall_from_and_speaks_once_per_fall(played):
     ]
 
 
-def test_a_check_plays_the_games_of_its_bot():
+def test_check_plays_games_of_its_bot():
     batch = DogfightBatch(1, threads=1)
     network = ActorCritic(59, 2, 1, NetworkConfig(hidden=4))
     config, setting = EvaluationConfig(every=1, games=2), MatchSettings(threads=1, max_ticks=300)
@@ -116,8 +116,8 @@ def test_a_check_plays_the_games_of_its_bot():
     assert metrics["eval/do_nothing/draw_rate"] == 1.0
 
 
-def test_the_policy_that_is_evaluated_does_not_sample(played):
-    """A policy of wide spread acts by its mean and its likelier side, the same on every call."""
+def test_evaluated_policy_does_not_sample(played):
+    """A policy with large spread acts by its mean and likelier side, equally on every call."""
     after(make_checks(every=1, check_every=1, regimes_every=1), 0, bots=["ace"])
     assert len(played.policies) == 2 + len(PHYSICS)
     obs = torch.randn(64, 59, generator=torch.Generator().manual_seed(0))
@@ -127,8 +127,8 @@ def test_the_policy_that_is_evaluated_does_not_sample(played):
         assert torch.equal(policy.act(obs)[:, 2] > 0.5, mean[:, 2] > 0)
 
 
-def test_as_good_as_the_best_counts_as_an_improvement(played):
-    """The later policy has met more bots; a worse one is none."""
+def test_equal_score_counts_as_improvement(played):
+    """The later policy has met more bots; a worse one does not count."""
     checks = make_checks(every=1)
     played.wins[:] = [5, 5, 5, 5, 4, 5, 5, 6]
     improved = []
@@ -163,11 +163,11 @@ def test_rates_and_means_are_per_finished_match():
     assert not [key for key in metrics if "brawler" in key]
 
 
-def test_no_match_finished_means_no_rates():
+def test_no_finished_match_gives_no_rates():
     assert rollout_metrics(tally({}), BOTS) == {"rollout/matches": 0.0}
 
 
-def test_shares_count_self_play_and_randomization_is_a_number():
+def test_shares_include_self_play_and_randomization_is_number():
     levels = [RandomizationConfig(level="narrow"), RandomizationConfig(at=1, level="full", over=2, steps=2)]
     stages = [StageConfig(bots=["do_nothing", "ace"])]
     options = {"scripted_start": 0.4, "scripted_end": 0.4, "randomization": levels}
@@ -181,7 +181,7 @@ def test_shares_count_self_play_and_randomization_is_a_number():
     assert "curriculum/do_nothing/win_rate" not in rows[0]
 
 
-def test_a_game_without_evaluations_names_the_option():
+def test_game_without_evaluations_names_option():
     config = SimpleNamespace(evaluation=EvaluationConfig(every=5), env=SimpleNamespace(id="mine/Game-v0"))
     task = SimpleNamespace(config=config)
     with pytest.raises(ConfigError, match=r"evaluation\.every=5: mine/Game-v0 .*; give evaluation\.every=0"):

@@ -1,4 +1,4 @@
-"""The update's parts by hand, its stops, its determinism, and that it learns."""
+"""Parts of the PPO update by hand, early stopping, determinism, and learning."""
 
 import math
 from functools import partial
@@ -72,7 +72,7 @@ def test_clipped_surrogate_by_hand():
     assert ratio_max.item() == pytest.approx(1.5)
 
 
-def test_the_log_ratio_clamp_prevents_infinity(monkeypatch):
+def test_log_ratio_clamp_prevents_infinity(monkeypatch):
     batch = batch_of([1.0, -1.0], [-500.0, -500.0])
     log_prob = torch.zeros(2, requires_grad=True)
     loss, (kl, _, ratio_max) = surrogate(log_prob, batch)
@@ -86,7 +86,7 @@ def test_the_log_ratio_clamp_prevents_infinity(monkeypatch):
 
 
 def spaced(low, high):
-    """64 values in another order, none of them where a loss has a corner."""
+    """Return 64 values in another order, none at a kink of a loss."""
     return torch.linspace(low, high, 64, dtype=torch.float64)[torch.randperm(64, generator=seeded(3))]
 
 
@@ -94,8 +94,8 @@ def seeded(seed):
     return torch.Generator().manual_seed(seed)
 
 
-def test_the_gradients_of_the_losses_are_those_of_finite_differences(monkeypatch):
-    """Ratios on both sides of the clip and of the clamp, values on both sides of theirs, part of a larger minibatch."""
+def test_loss_gradients_match_finite_differences(monkeypatch):
+    """Ratios and values lie on both sides of their clips and clamps, in part of a larger minibatch."""
     log_prob, old, advantage = spaced(-3.0, 3.0).requires_grad_(), torch.zeros(64).double(), spaced(-1.1, 1.3).flip(0)
     monkeypatch.setattr(losses, "LOG_RATIO_CLAMP", 2.5)
     policy = lambda x: Surrogate.apply(x, old, advantage, 0.2, 100)[0]  # noqa: E731
@@ -108,7 +108,7 @@ def test_the_gradients_of_the_losses_are_those_of_finite_differences(monkeypatch
         assert torch.autograd.gradcheck(lambda v, clip=clip: ValueLoss.apply(v, old, returns, clip, 100), (value,))
 
 
-def test_a_part_of_a_minibatch_has_its_part_of_the_loss():
+def test_minibatch_part_has_proportional_loss():
     log_prob, advantage = spaced(-1.0, 1.0), spaced(-2.0, 2.0).flip(0)
     batch = batch_of(advantage.tolist(), [0.0] * 64)
     halves = [batch_of(advantage[half].tolist(), [0.0] * 32) for half in (slice(32), slice(32, 64))]
@@ -128,7 +128,7 @@ def test_value_clip_by_hand():
     assert ValueLoss.apply(value, old, torch.tensor([0.1]), 0.2, 1).item() == pytest.approx(0.81)
 
 
-def test_advantages_are_normalized_but_rounding_is_not_blown_up():
+def test_advantages_are_normalized_without_amplifying_rounding():
     advantage = torch.tensor([1.0, 2.0, 3.0, 6.0])
     normal = normalize(advantage)
     assert normal.mean().item() == pytest.approx(0.0, abs=1e-6)
@@ -145,7 +145,7 @@ def test_explained_variance_by_hand():
     assert explained_variance(2 * returns, torch.full((4,), 2.0)).item() == 0.0
 
 
-def test_every_epoch_meets_every_sample_once_in_equal_parts():
+def test_every_epoch_visits_every_sample_once_in_equal_parts():
     samples = some_samples(50)._replace(obs=torch.arange(50.0))
     config = PPOConfig(minibatch_size=16, epochs=2)
     batches = [batch.obs for batch in samples.minibatches(config, torch.Generator().manual_seed(0))]
@@ -156,7 +156,7 @@ def test_every_epoch_meets_every_sample_once_in_equal_parts():
     assert not torch.equal(first, second)
 
 
-def test_metrics_are_plain_finite_floats():
+def test_metrics_are_finite_floats():
     metrics = run(network(), some_samples())
     assert set(metrics) == {f"train/{key}" for key in KEYS}
     assert all(type(number) is float and math.isfinite(number) for number in metrics.values())
@@ -164,7 +164,7 @@ def test_metrics_are_plain_finite_floats():
     assert metrics["train/grad_norm"] > 0
 
 
-def test_target_kl_stops_all_epochs_of_the_update():
+def test_target_kl_stops_all_epochs_of_update():
     options = {"learning_rate": 0.1, "epochs": 10}
     free = run(network(), some_samples(), **options)
     stopped = run(network(), some_samples(), target_kl=0.01, **options)
@@ -172,8 +172,8 @@ def test_target_kl_stops_all_epochs_of_the_update():
     assert 0 < stopped["train/epochs_completed"] < 2
 
 
-def test_the_minibatch_beyond_the_target_is_not_applied():
-    """The samples come from a policy so different that the first minibatch is beyond the target already."""
+def test_minibatch_beyond_target_kl_is_not_applied():
+    """The samples come from a policy so different that the first minibatch is already beyond the target."""
     net, samples = network(), some_samples()
     before = weights(net)
     metrics = run(net, samples._replace(log_prob=samples.log_prob - 1.0), target_kl=0.5)
@@ -182,7 +182,7 @@ def test_the_minibatch_beyond_the_target_is_not_applied():
     assert torch.equal(weights(net), before)
 
 
-def test_the_gradient_is_clipped():
+def test_gradient_is_clipped():
     samples = some_samples()
     samples = samples._replace(returns=samples.returns + 1e6)
     net = network()
@@ -195,7 +195,7 @@ def test_the_gradient_is_clipped():
     assert (weights(net) - before).norm().item() == pytest.approx(0.5, rel=1e-3)
 
 
-def test_the_entropy_bonus_raises_entropy():
+def test_entropy_bonus_raises_entropy():
     widths = []
     for coefficient in (0.0, 1.0):
         net = network()
@@ -213,7 +213,7 @@ def test_log_std_is_clamped_after_every_step():
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_values_of_several_chunks_are_the_critics_in_the_precision_of_the_update(threads):
+def test_chunked_values_match_critic_in_update_precision(threads):
     net, obs = network(), torch.randn(3, 7000, 2, generator=torch.Generator().manual_seed(1))
     ppo = PPOLearner(net, PPOConfig(), Autocast("bf16", "cpu", warmup_updates=5), seed=0, threads=threads)
     full, lower = ppo.values(obs, 4), ppo.values(obs, 5)
@@ -224,8 +224,8 @@ def test_values_of_several_chunks_are_the_critics_in_the_precision_of_the_update
     assert 1e-4 < (lower - expected).abs().max() < 0.05  # bf16 has eight bits
 
 
-def test_a_minibatch_in_pieces_gives_the_same_update(monkeypatch):
-    """Minibatches of 16 in pieces of 5, 5, 5 and 1: the sums are added in another order, nothing else."""
+def test_split_minibatch_gives_same_update(monkeypatch):
+    """Minibatches of 16 in pieces of 5, 5, 5 and 1: only the order of summation differs."""
     samples, whole, cut = some_samples(), network(seed=1), network(seed=1)
     options = {"entropy": 0.01, "value_clip": 0.2, "learning_rate": 1e-2}
     expected = run(whole, samples, **options)
@@ -235,7 +235,7 @@ def test_a_minibatch_in_pieces_gives_the_same_update(monkeypatch):
     assert (weights(whole) - weights(cut)).abs().max() < 1e-6
 
 
-def test_actor_and_critic_side_by_side_give_the_same_bytes_as_one_after_the_other():
+def test_parallel_actor_and_critic_match_sequential_bit_for_bit():
     metrics, nets = [], [network() for _ in range(2)]
     for net, threads in zip(nets, (1, 2), strict=True):
         metrics.append(run(net, some_samples(), threads=threads, entropy=0.01))
@@ -245,7 +245,7 @@ def test_actor_and_critic_side_by_side_give_the_same_bytes_as_one_after_the_othe
 
 @pytest.mark.parametrize("target_kl", [0.0, 0.05])
 @pytest.mark.parametrize("field", ["obs", "actions", "log_prob", "advantage", "returns"])
-def test_only_steps_that_are_not_finite_are_skipped(field, target_kl):
+def test_only_non_finite_steps_are_skipped(field, target_kl):
     net, samples = network(), some_samples()
     getattr(samples, field)[3] = float("nan")
     before = weights(net)
@@ -258,7 +258,7 @@ def test_only_steps_that_are_not_finite_are_skipped(field, target_kl):
 
 
 @pytest.mark.filterwarnings("ignore:.*emulated")
-def test_lower_precision_learns_after_the_warm_up_and_keeps_float32_weights_and_losses():
+def test_lower_precision_starts_after_warmup_with_float32_weights():
     autocast = Autocast("bf16", "cpu", warmup_updates=1)
     nets = [network() for _ in range(3)]
     run(nets[0], some_samples())
@@ -305,7 +305,7 @@ def train(seed, updates=15):
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_training_a_small_task_is_reproducible(seed):
+def test_training_small_task_is_reproducible(seed):
     rewards, net = train(seed)
     assert rewards[0] < -0.9  # |N(0, e^-1) - 0.5| is about 0.54, and half of the switches are wrong
     assert rewards[-1] > -0.35
@@ -315,13 +315,13 @@ def test_training_a_small_task_is_reproducible(seed):
 
 
 def scaled(init_scale):
-    """Full precision with a live gradient scaler, as fp16 on CUDA has."""
+    """Return full precision with an active gradient scaler, as in fp16 on CUDA."""
     autocast = Autocast("fp32", "cpu")
     autocast.scaler = torch.amp.GradScaler("cpu", init_scale=init_scale, enabled=True)
     return autocast
 
 
-def test_the_gradient_scaler_leaves_no_trace():
+def test_gradient_scaler_leaves_no_trace():
     plain, with_scaler = network(), network()
     metrics = run(plain, some_samples(), max_grad_norm=0.1)
     assert run(with_scaler, some_samples(), max_grad_norm=0.1, autocast=scaled(1024.0)) == pytest.approx(
@@ -330,7 +330,7 @@ def test_the_gradient_scaler_leaves_no_trace():
     torch.testing.assert_close(weights(with_scaler), weights(plain), atol=1e-5, rtol=0)
 
 
-def test_a_step_whose_scaled_gradient_overflows_is_skipped():
+def test_overflowing_scaled_gradient_skips_step():
     net, autocast = network(), scaled(1e38)
     before = weights(net)
     samples = some_samples()
@@ -341,8 +341,8 @@ def test_a_step_whose_scaled_gradient_overflows_is_skipped():
     assert autocast.scaler.get_scale() < 1e38
 
 
-def test_the_largest_ratio_is_that_of_all_minibatches(monkeypatch):
-    """The first has ratios of 1, those after large steps do not."""
+def test_max_ratio_covers_all_minibatches(monkeypatch):
+    """The first minibatch has ratios of 1, later ones after large steps do not."""
     found, apply = [], Surrogate.apply
 
     def noted(*arguments):
@@ -357,7 +357,7 @@ def test_the_largest_ratio_is_that_of_all_minibatches(monkeypatch):
 
 
 class Replayed:
-    """Stands in for a CUDA graph: what it was made of runs on inputs of its own, and its result is overwritten."""
+    """Stand in for a CUDA graph: it runs on its own inputs and overwrites its result."""
 
     def __init__(self, function, *inputs):
         self.function, self.inputs = function, [tensor.clone() for tensor in inputs]
@@ -373,8 +373,8 @@ class Replayed:
     ("target_kl", "spoiled", "skipped"),
     [(0.0, None, 0), (0.0, "returns", 3), (0.002, None, 0), (0.002, "log_prob", 2), (1e-9, None, 0)],
 )
-def test_captured_steps_equal_those_one_by_one(monkeypatch, target_kl, spoiled, skipped):
-    """Parts of two sizes, an annealed bonus, a second rollout in the same storage; stops, and a value that is NaN."""
+def test_captured_steps_equal_eager_steps(monkeypatch, target_kl, spoiled, skipped):
+    """Parts of two sizes, an annealed bonus, a second rollout in the same storage; stops, and a NaN value."""
     monkeypatch.setattr(learner, "Captured", Replayed)
     samples, other = some_samples(70), some_samples(70, seed=1)
     if spoiled:

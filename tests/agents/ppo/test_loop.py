@@ -1,4 +1,4 @@
-"""A small run of PPO: its setup, what it leaves behind, and that it repeats."""
+"""A small PPO run: setup, output files, and reproducibility."""
 
 import itertools
 import signal
@@ -31,12 +31,12 @@ from tests.agents.ppo.small_run import ENVS, PHASES, STEPS, config, metrics
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """The folder of a run that went through all its phases."""
+    """Return the folder of a run that finished all phases."""
     root = tmp_path_factory.mktemp("runs")
     return train(config(root)).parent
 
 
-def test_the_folder_holds_what_a_run_leaves_behind(finished):
+def test_folder_holds_expected_files(finished):
     names = {path.name for path in finished.iterdir()}
     events = {name for name in names if name.startswith("events.out.tfevents")}
     step = f"step_{2 * STEPS * ENVS}.pt"
@@ -46,7 +46,7 @@ def test_the_folder_holds_what_a_run_leaves_behind(finished):
     assert len(events) == 1
 
 
-def test_the_final_checkpoint_says_how_it_came_about(finished):
+def test_final_checkpoint_describes_its_training(finished):
     checkpoint = load_checkpoint(finished / "final.pt")
     training = checkpoint.training
     assert (training["run"], training["phase"], training["randomization"]) == ("small", "selfplay", "full")
@@ -55,7 +55,7 @@ def test_the_final_checkpoint_says_how_it_came_about(finished):
     assert (checkpoint.contract["obs_dim"], checkpoint.contract["action_repeat"]) == (59, 120)
 
 
-def test_checkpoints_follow_each_other(finished):
+def test_checkpoints_are_saved_in_order(finished):
     names = ("before", f"step_{2 * STEPS * ENVS}", "final")
     taken = [load_checkpoint(finished / f"{name}.pt") for name in names]
     assert [checkpoint.training["update"] for checkpoint in taken] == [1, 2, 3]
@@ -64,7 +64,7 @@ def test_checkpoints_follow_each_other(finished):
     assert not torch.equal(weights[1], weights[2])
 
 
-def test_one_row_of_metrics_per_update(finished):
+def test_one_metrics_row_per_update(finished):
     rows = metrics(finished.parent)
     assert [row["env_steps"] for row in rows] == [STEPS * ENVS * done for done in (1, 2, 3)]
     assert [row["curriculum/phase"] for row in rows] == [0, 1, 2]
@@ -73,7 +73,7 @@ def test_one_row_of_metrics_per_update(finished):
     assert [row["train/learning_rate"] for row in rows] == pytest.approx([3e-4, 1.65e-4, 3e-5])
 
 
-def test_snapshots_of_the_run_lie_in_its_pool(finished):
+def test_snapshots_are_in_pool_of_run(finished):
     shape = load_checkpoint(finished / "final.pt").network.shape
     pool = Pool(finished / "pool", 3, shape=shape)
     assert [snapshot.update for snapshot in pool.snapshots] == [1, 2]
@@ -85,21 +85,21 @@ def final_weights(root, **options):
     return torch.cat([p.flatten() for p in load_checkpoint(train(config(root, **options))).network.parameters()])
 
 
-def test_the_same_seed_gives_the_same_weights(finished, tmp_path):
+def test_same_seed_gives_same_weights(finished, tmp_path):
     network = load_checkpoint(finished / "final.pt").network
     first = torch.cat([p.flatten() for p in network.parameters()])
     assert torch.equal(final_weights(tmp_path / "again"), first)
     assert not torch.equal(final_weights(tmp_path / "other", seed=2, max_updates=1), first)
 
 
-def test_checks_do_not_change_the_course(finished, tmp_path):
+def test_checks_do_not_change_training(finished, tmp_path):
     unchecked = final_weights(tmp_path, evaluation=EvaluationConfig())
     network = load_checkpoint(finished / "final.pt").network
     assert torch.equal(unchecked, torch.cat([p.flatten() for p in network.parameters()]))
 
 
 @pytest.mark.parametrize(("number", "code", "given"), [(signal.SIGINT, 130, "small"), (signal.SIGTERM, 75, "")])
-def test_a_signal_finishes_the_update_and_keeps_the_policy(tmp_path, monkeypatch, capsys, number, code, given):
+def test_signal_finishes_update_and_keeps_policy(tmp_path, monkeypatch, capsys, number, code, given):
     after = BotEvaluation.after
 
     def interrupted(*arguments):
@@ -122,7 +122,7 @@ def test_a_signal_finishes_the_update_and_keeps_the_policy(tmp_path, monkeypatch
 
 
 def asked_while_estimating(monkeypatch, times=1):
-    """Ctrl-C while the run says how long it will take."""
+    """Press Ctrl-C while the run estimates its length."""
 
     def estimate(*_, **__):
         for _ in range(times):
@@ -133,7 +133,7 @@ def asked_while_estimating(monkeypatch, times=1):
 
 
 @pytest.mark.parametrize("done", [0, 2])
-def test_a_signal_during_the_estimate_keeps_the_policy(tmp_path, monkeypatch, done):
+def test_signal_during_trial_keeps_policy(tmp_path, monkeypatch, done):
     if done:
         train(config(tmp_path, max_updates=done))
     asked_while_estimating(monkeypatch)
@@ -147,8 +147,8 @@ def test_a_signal_during_the_estimate_keeps_the_policy(tmp_path, monkeypatch, do
 
 
 @pytest.mark.parametrize("update", [0, 2])
-def test_stopped_at_once_there_is_the_policy_of_the_last_state(tmp_path, monkeypatch, capfd, update):
-    """A second signal in the middle of the first update, and of the one after a state was saved."""
+def test_immediate_stop_keeps_policy_of_last_state(tmp_path, monkeypatch, capfd, update):
+    """A second signal arrives during the first update, and during the one after a saved state."""
     left, collect = itertools.count(), Rollout.collect
 
     def stopped_twice(*arguments, **options):
@@ -168,14 +168,14 @@ def test_stopped_at_once_there_is_the_policy_of_the_last_state(tmp_path, monkeyp
     assert hint in capfd.readouterr().err
 
 
-def test_a_second_signal_during_the_estimate_leaves_a_policy_too(tmp_path, monkeypatch):
+def test_second_signal_during_trial_keeps_policy(tmp_path, monkeypatch):
     asked_while_estimating(monkeypatch, times=2)
     with pytest.raises(Stopped):
         train(config(tmp_path))
     assert load_checkpoint(tmp_path / "small" / "final.pt").training["update"] == 0
 
 
-def test_max_updates_cuts_the_schedule(tmp_path, capsys):
+def test_max_updates_truncates_schedule(tmp_path, capsys):
     final = train(config(tmp_path, max_updates=2))
     training = load_checkpoint(final).training
     assert (training["update"], training["interrupted"]) == (2, False)
@@ -188,7 +188,7 @@ def test_max_updates_cuts_the_schedule(tmp_path, capsys):
     assert introduction[2].endswith("Ctrl-C stops it and keeps the policy")
 
 
-def test_an_event_sets_the_spread_before_its_update(tmp_path):
+def test_event_sets_log_std_before_its_update(tmp_path):
     phase = PhaseConfig("curriculum", 1, stages=PHASES[0].stages, events=[EventConfig(log_std=-1.5)])
     train(
         config(
@@ -208,16 +208,16 @@ def gpus(request, monkeypatch):
     return request.param
 
 
-def test_auto_takes_the_first_gpu_where_there_is_one(gpus):
+def test_auto_selects_first_gpu_if_available(gpus):
     assert choose_device("auto") == (torch.device("cuda", 0) if gpus else torch.device("cpu"))
 
 
-def test_the_device_cpu_is_chosen_by_name(gpus):
+def test_device_cpu_is_selected_by_name(gpus):
     assert choose_device("cpu") == torch.device("cpu")
 
 
 @pytest.mark.parametrize(("name", "index"), [("cuda", 0), ("cuda:1", 1), ("cuda:2", 2)])
-def test_a_gpu_by_number(gpus, name, index):
+def test_gpu_is_selected_by_index(gpus, name, index):
     if index < gpus:
         assert choose_device(name) == torch.device("cuda", index)
         return
@@ -225,7 +225,7 @@ def test_a_gpu_by_number(gpus, name, index):
         choose_device(name)
 
 
-def test_set_threads_halves_for_two_learners_and_zero_means_every_core():
+def test_set_threads_halves_for_two_learners_and_zero_means_all():
     before = torch.get_num_threads()
     try:
         assert set_threads(3) == torch.get_num_threads() == 3
@@ -237,7 +237,7 @@ def test_set_threads_halves_for_two_learners_and_zero_means_every_core():
         torch.set_num_threads(before)
 
 
-def test_every_use_of_chance_has_its_own_seed():
+def test_every_random_use_has_own_seed():
     first, again, other = (derive_seeds(seed, SEED_USES) for seed in (1, 1, 2))
     assert first == again
     assert tuple(first) == SEED_USES
@@ -246,7 +246,7 @@ def test_every_use_of_chance_has_its_own_seed():
 
 
 @pytest.mark.parametrize("progress", [True, False])
-def test_a_slow_start_of_the_simulator_is_explained_if_progress_is_on(progress, tmp_path, monkeypatch, capsys):
+def test_slow_simulator_start_is_explained_with_progress(progress, tmp_path, monkeypatch, capsys):
     make_batch = dogfight.DogfightTask.make_batch
 
     def slowly(*arguments, **options):
@@ -260,8 +260,8 @@ def test_a_slow_start_of_the_simulator_is_explained_if_progress_is_on(progress, 
 
 
 @pytest.mark.slow
-def test_learning_does_not_load_torchs_compiler():
-    """It takes 0.8 s at every start. Adam's steps are torch's own, see `test_parity.py`."""
+def test_training_does_not_import_torch_compiler():
+    """Importing it takes 0.8 s at every start. Adam's steps are tested in `test_parity.py`."""
     code = """
 import sys
 import torch

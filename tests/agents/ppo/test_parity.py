@@ -1,4 +1,4 @@
-"""One whole update, epochs and minibatches and Adam, against a plain implementation that shares nothing with it."""
+"""One complete update against a plain implementation that shares no code with it."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def network():
 
 
 def some_samples(net):
-    """Samples of a slightly different policy, so that some ratios are clipped from the first minibatch on."""
+    """Return samples of a slightly different policy, so some ratios are clipped from the start."""
     generator = torch.Generator().manual_seed(7)
     obs = torch.randn(TOTAL, 6, generator=generator)
     actions, log_prob = net.act(obs, generator=generator)
@@ -33,7 +33,7 @@ def some_samples(net):
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("value_clip", [0.0, 0.2])
-def test_an_update_equals_the_plain_one(value_clip, threads):
+def test_update_matches_plain_implementation(value_clip, threads):
     net = network()
     samples = some_samples(net)
     before = {name: weight.numpy().astype(np.float64) for name, weight in net.state_dict().items()}

@@ -1,4 +1,4 @@
-"""The progress line names each figure: rates and shares are percentages alike, and something moves in every game."""
+"""The progress line names every figure, and changes in every game."""
 
 import itertools
 import json
@@ -34,17 +34,17 @@ PLAN = Schedule([PhaseConfig("any", 9, stages=[StageConfig(bots=["random", "ace"
         (0.0, {"random": 0.49}, "", "self-play 100% of matches"),
     ],
 )  # fmt: skip
-def test_every_percentage_has_a_name(scripted, rates, cost, line):
+def test_every_percentage_has_name(scripted, rates, cost, line):
     assert standing(replace(PLAN, scripted_share=scripted), rates, cost) == line
 
 
-def test_the_rate_is_named_by_what_the_game_counts():
+def test_rate_is_named_after_unit_of_game():
     line = standing(PLAN, {"random": 0.2}, win="most centres")
     assert line == "most centres: random 20%, ace not yet"
 
 
 @pytest.mark.parametrize("game", [["env=openspiel", "env.id=kuhn_poker"], ["env=pettingzoo"]])
-def test_the_line_moves_where_no_bot_is_played(game, tmp_path, capsys):
+def test_line_changes_when_no_bot_is_played(game, tmp_path, capsys):
     options = [*game, *SMALL, f"checkpoint_dir={tmp_path}", "phases.0.scripted_start=0", "phases.0.scripted_end=0"]
     sparring.train(overrides=options)
     said = capsys.readouterr().out
@@ -56,7 +56,7 @@ def test_the_line_moves_where_no_bot_is_played(game, tmp_path, capsys):
     assert f"{check}\n" in said
 
 
-def test_a_gymnasium_run_shows_its_return(tmp_path, capsys):
+def test_gymnasium_run_shows_return(tmp_path, capsys):
     options = [
         "env=gymnasium",
         "env.id=CartPole-v1",
@@ -87,14 +87,14 @@ def estimate(run):
     return estimate_seconds(run.config, run.network, run.rollout, updates=run.updates, threads=run.threads)
 
 
-def test_seconds_per_sample_are_scaled_to_the_whole_run(run, monkeypatch):
+def test_seconds_per_sample_are_scaled_to_whole_run(run, monkeypatch):
     """A trial is 16 steps of 8 matches; pretend that it takes 128 s to collect and 256 s to learn from once."""
     ticks = itertools.cycle([0.0, 128.0, 384.0])
     monkeypatch.setattr(start, "time", SimpleNamespace(perf_counter=lambda: next(ticks)))
     assert estimate(run) == 100 * 32 * 8 * (1.0 + 3 * 2.0)
 
 
-def test_the_trial_leaves_the_run_as_it_was(run):
+def test_trial_leaves_run_unchanged(run):
     def state():
         draws = (run.actions.get_state(), run.learner.shuffle.get_state())
         return torch.cat([p.flatten() for p in run.network.parameters()]).clone(), run.task.batch.obs.clone(), *draws

@@ -1,4 +1,4 @@
-"""A run that was cut goes on bit for bit, from the newest good state, and never silently from the beginning."""
+"""An interrupted run resumes bit for bit from its newest valid state, never silently from the start."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ from tests.agents.ppo.small_run import STEPS, config, flat, long, metrics, state
 
 @pytest.fixture(scope="module")
 def whole(undisturbed, tmp_path_factory):
-    """A copy of a run that was never cut; started once more, so that its policy names this folder."""
+    """Return a copy of an uninterrupted run, started once more so its policy names this folder."""
     root = tmp_path_factory.mktemp("whole")
     shutil.copytree(undisturbed / "small", root / "small")
     train(long(root))
@@ -27,8 +27,8 @@ def whole(undisturbed, tmp_path_factory):
 
 
 @pytest.mark.parametrize("cut", [1, 5])
-def test_a_cut_run_goes_on_bit_for_bit(whole, tmp_path, cut):
-    """In the first and in the last phase; test_callbacks has cuts after three and four updates."""
+def test_interrupted_run_resumes_bit_for_bit(whole, tmp_path, cut):
+    """Interrupted in the first and last phase; test_callbacks covers three and four updates."""
     train(long(tmp_path, max_updates=cut))
     train(long(tmp_path))
     assert state_of(tmp_path) == state_of(whole)
@@ -38,8 +38,8 @@ def test_a_cut_run_goes_on_bit_for_bit(whole, tmp_path, cut):
         assert flat(weights[0]) == flat(weights[1])
 
 
-def test_a_recurrent_run_goes_on_bit_for_bit(tmp_path):
-    """Its second update begins within matches, whose memories are in the state, and meets snapshots."""
+def test_recurrent_run_resumes_bit_for_bit(tmp_path):
+    """Its second update starts within matches with stored memories, and meets snapshots."""
     network = NetworkConfig(hidden=8, memory="lstm")
     short = PPOConfig(rollout_steps=STEPS, epochs=1, minibatch_size=64, sequence_length=4, precision="fp32")
     for name, cuts in (("whole", (0,)), ("cut", (2, 0))):
@@ -51,15 +51,15 @@ def test_a_recurrent_run_goes_on_bit_for_bit(tmp_path):
     assert any(key.startswith("/duel/memories/opponents") for key in state_of(whole))
 
 
-def test_on_two_threads_it_ends_with_the_bits_of_one(whole, tmp_path):
-    """Cut in half there, too: matches, actor and critic are spread over the threads, and no sum is split."""
+def test_two_threads_match_one_bit_for_bit(whole, tmp_path):
+    """Also when interrupted: matches, actor and critic are distributed over threads, but sums are not split."""
     for updates in (4, 0):
         train(long(tmp_path, threads=2, max_updates=updates))
     assert state_of(tmp_path) == state_of(whole)
     assert untimed(metrics(tmp_path)) == untimed(metrics(whole))
 
 
-def test_an_evicted_snapshot_stays_as_long_as_a_state_needs_it(whole, tmp_path):
+def test_evicted_snapshot_is_kept_while_state_needs_it(whole, tmp_path):
     train(replace(long(tmp_path), checkpoint_every=1))
     folder = tmp_path / "small"
     assert [row["name"] for row in json.loads((folder / "pool" / "index.json").read_text())] == names(5, 6, 7)
@@ -75,7 +75,7 @@ def names(*updates):
     return [f"snapshot_{update:06d}" for update in updates]
 
 
-def test_a_finished_run_has_nothing_left_to_do(whole, capsys):
+def test_finished_run_has_nothing_to_do(whole, capsys):
     before = {path: path.read_bytes() for path in (whole / "small").glob("*.pt")}
     train(long(whole))
     said = "nothing left to do: 8 updates done, 8 asked for by the schedule; to train on, give phases.2."
@@ -92,7 +92,7 @@ def three_updates(tmp_path_factory):
 
 @pytest.fixture
 def half(three_updates, tmp_path):
-    """A run with states after updates 1, 2 and 3."""
+    """Return a run with states after updates 1, 2 and 3."""
     shutil.copytree(three_updates / "small", tmp_path / "small")
     return tmp_path
 
@@ -107,7 +107,7 @@ def damage(path):
     path.write_bytes(bytes(data))
 
 
-def test_a_damaged_newest_state_is_put_aside_and_the_one_before_is_used(whole, half, capsys):
+def test_damaged_newest_state_is_set_aside_for_previous(whole, half, capsys):
     damage(half / "small" / "state" / "update_000003" / "state.pt")
     train(long(half))
     out = capsys.readouterr().out
@@ -121,7 +121,7 @@ def test_a_damaged_newest_state_is_put_aside_and_the_one_before_is_used(whole, h
 
 
 @pytest.mark.parametrize("file", ["state.pt", "manifest.json"])
-def test_a_run_whose_states_are_all_damaged_is_refused_at_every_start(half, file):
+def test_run_with_only_damaged_states_is_rejected_every_time(half, file):
     for path in (half / "small" / "state").iterdir():
         (path / file).write_bytes(b"") if path.name.endswith("1") else (path / file).unlink()
     for _ in range(2):
@@ -130,14 +130,14 @@ def test_a_run_whose_states_are_all_damaged_is_refused_at_every_start(half, file
     assert len(metrics(half)) == 3
 
 
-def test_without_any_state_the_run_starts_from_the_beginning_and_says_so(whole, half, capsys):
+def test_run_without_state_restarts_with_message(whole, half, capsys):
     shutil.rmtree(half / "small" / "state")
     train(long(half))
     assert "there is no training state yet: the run starts from the beginning" in capsys.readouterr().out
     assert state_of(half) == state_of(whole)
 
 
-def test_a_start_that_was_refused_with_its_folder_made_leaves_the_name_to_another_configuration(tmp_path, monkeypatch):
+def test_rejected_start_frees_name_for_other_configuration(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("sparring.agents.run.session.Guard", refuse)
         with pytest.raises(InputError, match="refused late"):
@@ -160,7 +160,7 @@ def test_harmless_changes_are_reported_on_resume(half, capsys):
     assert len(states(half)) == 2
 
 
-def test_another_number_of_matches_is_an_inexact_resume(half, capsys):
+def test_other_number_of_matches_resumes_inexactly(half, capsys):
     small = long(half)
     train(replace(small, env=replace(small.env, num_envs=16), max_updates=4))
     out = capsys.readouterr().out
@@ -168,14 +168,14 @@ def test_another_number_of_matches_is_an_inexact_resume(half, capsys):
     assert load_checkpoint(half / "small" / "final.pt").training["update"] == 4
 
 
-def test_saving_by_the_clock_does_not_change_the_course(whole, tmp_path, monkeypatch):
+def test_saving_by_clock_does_not_change_training(whole, tmp_path, monkeypatch):
     monkeypatch.setattr("sparring.agents.run.session.STATE_SECONDS", 0.0)
     train(long(tmp_path))
     assert len(states(tmp_path)) == 3
     assert state_of(tmp_path) == state_of(whole)
 
 
-def test_deterministic_is_the_same_on_a_cpu_and_may_change_on_resuming(tmp_path):
+def test_deterministic_is_noop_on_cpu_and_may_change_on_resume(tmp_path):
     torch.use_deterministic_algorithms(False)  # another run of this process may have set it
     try:
         weights = [

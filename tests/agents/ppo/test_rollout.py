@@ -65,7 +65,7 @@ def collected(env, steps, max_truncations, seed=0):
     return rollout
 
 
-def test_a_rollout_stores_observations_and_actions_by_step():
+def test_rollout_stores_observations_and_actions_by_step():
     rollout = collected(ClockEnv([3, 10], ["terminated", "truncated"]), steps=5, max_truncations=1)
     assert rollout.obs[:, 0].tolist() == [[0, 0, 0], [0, 0, 1], [0, 0, 2], [0, 1, 0], [0, 1, 1], [0, 1, 2]]
     assert rollout.terminated[:, 0].tolist() == [False, False, True, False, False]
@@ -77,7 +77,7 @@ def test_a_rollout_stores_observations_and_actions_by_step():
         torch.testing.assert_close(rollout.log_prob[t], log_prob)
 
 
-def test_advantages_use_the_value_of_each_final_observation():
+def test_advantages_use_value_of_final_observation():
     env = ClockEnv([2, 3, 3, 100], ["truncated", "truncated", "terminated", "truncated"])
     rollout, net = collected(env, steps=7, max_truncations=3), network()
     rollout.finish(critic, 0.9, 0.8)
@@ -95,8 +95,8 @@ def test_advantages_use_the_value_of_each_final_observation():
     assert rollout.advantage.isfinite().all()
 
 
-def test_the_path_without_reading_back_gives_the_same():
-    """On an accelerator every step scatters; pretend to be one."""
+def test_device_path_without_readback_matches():
+    """On an accelerator every step scatters; emulate one."""
     limits, endings = [2, 3, 3, 100], ["truncated", "truncated", "terminated", "truncated"]
     plain = collected(ClockEnv(limits, endings), steps=7, max_truncations=3)
     plain.finish(critic, 0.9, 0.8)
@@ -108,7 +108,7 @@ def test_the_path_without_reading_back_gives_the_same():
     assert torch.equal(other.advantage, plain.advantage)
 
 
-def test_earlier_truncations_get_room_and_raise_after_the_rollout_where_it_is_not_read_back():
+def test_early_truncations_fit_and_overflow_raises_after_rollout():
     limits, endings = [100, 2], ["truncated", "truncated"]
     wide, grown = (collected(ClockEnv(limits, endings), steps=6, max_truncations=most) for most in (3, 1))
     for rollout in (wide, grown):
@@ -121,7 +121,7 @@ def test_earlier_truncations_get_room_and_raise_after_the_rollout_where_it_is_no
         other.collect(env, network(), torch.Generator().manual_seed(0))
 
 
-def test_a_second_rollout_starts_where_the_first_ended_and_forgets_it():
+def test_second_rollout_starts_where_first_ended():
     env = ClockEnv([3], ["truncated"])
     rollout = collected(env, steps=4, max_truncations=2)
     rollout.collect(env, network(), torch.Generator().manual_seed(1))
@@ -132,7 +132,7 @@ def test_a_second_rollout_starts_where_the_first_ended_and_forgets_it():
     torch.testing.assert_close(rollout.advantage[1], delta.detach())
 
 
-def test_flat_gives_views_in_step_order():
+def test_flat_returns_views_in_step_order():
     rollout = collected(ClockEnv([3, 10], ["terminated", "truncated"]), steps=5, max_truncations=1)
     rollout.finish(critic, 0.9, 0.8)
     samples = rollout.flat()
@@ -174,19 +174,19 @@ def test_advantages_of_one_episode_by_hand():
     assert returns == [2 + 1.6875, 4 + 2.75, 8 + 3.0]
 
 
-def test_a_termination_bootstraps_nothing_and_cuts_the_sum():
+def test_termination_does_not_bootstrap_and_ends_sum():
     # Step 1 ends: delta_1 = 2 + 0 - 4 = -2, and A_2 = 3 does not flow into it.
     advantage, _ = one([1.0, 2.0, 3.0], [2.0, 4.0, 8.0], terminated=[1], last=16.0)
     assert advantage == [1 + 0.25 * -2, -2.0, 3.0]
 
 
-def test_a_truncation_in_the_middle_bootstraps_its_final_observation_and_cuts_the_sum():
+def test_truncation_bootstraps_final_observation_and_ends_sum():
     # Step 1 runs out of time in a state worth 12: delta_1 = 2 + 0.5 * 12 - 4 = 4. The next episode's V (8) is not used.
     advantage, _ = one([1.0, 2.0, 3.0], [2.0, 4.0, 8.0], truncated=[1], final={1: 12.0}, last=16.0)
     assert advantage == [1 + 0.25 * 4, 4.0, 3.0]
 
 
-def test_a_time_out_taken_for_a_termination_gives_a_wrong_number():
+def test_time_out_treated_as_termination_differs():
     arguments = ([1.0, 2.0, 3.0], [2.0, 4.0, 8.0])
     right, _ = one(*arguments, truncated=[1], final={1: 12.0}, last=16.0)
     wrong, _ = one(*arguments, terminated=[1], last=16.0)
@@ -194,13 +194,13 @@ def test_a_time_out_taken_for_a_termination_gives_a_wrong_number():
     assert wrong[:2] == [0.5, -2.0]
 
 
-def test_ends_at_the_last_step():
+def test_episode_can_end_at_last_step():
     arguments = ([1.0, 2.0], [2.0, 4.0])
     assert one(*arguments, terminated=[1], last=16.0)[0][1] == -2.0
     assert one(*arguments, truncated=[1], final={1: 12.0}, last=16.0)[0][1] == 4.0
 
 
-def test_terminated_wins_over_truncated():
+def test_terminated_takes_precedence_over_truncated():
     advantage, _ = one([2.0], [4.0], terminated=[0], truncated=[0], final={0: 12.0}, last=16.0)
     assert advantage == [-2.0]
 
@@ -218,7 +218,7 @@ def test_environments_do_not_mix():
         assert torch.equal(together[:, n : n + 1], alone)
 
 
-def test_a_perfect_critic_leaves_no_advantage():
+def test_perfect_critic_gives_zero_advantage():
     # Reward 1 for ever with gamma 0.5 is worth 2, also across a time limit.
     advantage, returns = one([1.0] * 5, [2.0] * 5, truncated=[2], final={2: 2.0}, last=2.0)
     assert advantage == [0.0] * 5

@@ -1,4 +1,4 @@
-"""Rollouts of seats that act in turn: every lane's samples against sums over its episodes, written out."""
+"""Rollouts of turn-based seats: samples of every lane against explicit sums over episodes."""
 
 from dataclasses import dataclass, field
 
@@ -16,7 +16,7 @@ LANES, MOVES, GAMMA, LAM = 5, 40, 0.9, 0.8
 
 @dataclass
 class Lane:
-    """What happened to a lane: episodes of decisions, each [observation, reward], and how each episode ended."""
+    """History of a lane: episodes of decisions, each [observation, reward], and how each ended."""
 
     episodes: list = field(default_factory=list)
 
@@ -27,7 +27,7 @@ class Lane:
 
 
 class ScriptedEnv:
-    """Lanes that decide, are rewarded and end at random; observation 0 is the value of the state."""
+    """Lanes with random decisions, rewards and ends; observation 0 is the value of the state."""
 
     lanes = num_envs = LANES
     longest_episode = MOVES
@@ -67,7 +67,7 @@ class ScriptedEnv:
 
 
 class CountingNetwork(SeatNetwork):
-    """A network whose memory counts the decisions of an episode."""
+    """A network that counts the decisions of an episode in memory."""
 
     obs_dim, action_size = 3, 1  # type: ignore[assignment]
 
@@ -89,7 +89,7 @@ def critic(obs, final_obs, final_rows):
 
 
 def expected(env):
-    """Return (observation, advantage, return) of every complete decision, by sums written out."""
+    """Return (observation, advantage, return) of every complete decision, from explicit sums."""
     samples = []
     for lane, one in enumerate(env.history):
         for episode in one.episodes:
@@ -122,7 +122,7 @@ def test_samples_equal_sums_over_episodes(seed, memory):
     assert len(rollout.complete(rollout.reward)) == len(samples.value) > 50
 
 
-def test_sequences_keep_order_memory_and_beginnings():
+def test_sequences_keep_order_memory_and_starts():
     env, network = ScriptedEnv(7, 1), CountingNetwork(1)
     rollout = Rollout(network, MOVES, env, sequence_length=4)
     rollout.collect(env, network, torch.Generator())
@@ -147,7 +147,7 @@ def test_sequences_keep_order_memory_and_beginnings():
     assert [count for _, count in seen] == [places[value] for value, _ in seen]
 
 
-def test_a_second_rollout_goes_on_where_the_first_ended():
+def test_second_rollout_continues_where_first_ended():
     env, network = ScriptedEnv(3), CountingNetwork()
     rollout = Rollout(network, MOVES, env, sequence_length=4)
     for _ in range(2):
@@ -158,7 +158,7 @@ def test_a_second_rollout_goes_on_where_the_first_ended():
     assert 50 < len(rollout.flat().value) <= sum(len(e["rows"]) for one in env.history for e in one.episodes)
 
 
-def test_moves_without_a_complete_decision_are_refused():
+def test_moves_without_complete_decision_are_rejected():
     env, network = ScriptedEnv(0, deciding=0.0), CountingNetwork()
     rollout = Rollout(network, 2, env, sequence_length=4)
     with pytest.raises(ConfigError, match="no seat decides twice"):
@@ -166,7 +166,7 @@ def test_moves_without_a_complete_decision_are_refused():
 
 
 @pytest.mark.parametrize(("memory", "copies"), [(0, 2), (2, 1)])
-def test_a_rollout_larger_than_the_machine_is_refused(memory, copies, monkeypatch):
+def test_rollout_larger_than_memory_is_rejected(memory, copies, monkeypatch):
     env, network = ScriptedEnv(0, memory), CountingNetwork(memory)
     size = copies * 4 * (MOVES + 1) * env.obs.numel()
     monkeypatch.setattr("sparring.agents.ppo.rollout.memory_bytes", lambda: size)

@@ -1,4 +1,4 @@
-"""The league: when snapshots are taken and drawn, who gets how many matches, and where results end up."""
+"""Self-play: snapshot schedule, allocation of matches, and results."""
 
 import errno
 import json
@@ -64,7 +64,7 @@ def counts(env):
 
 
 def tally(results):
-    """Results by opponent index, everything else zero."""
+    """Return results by opponent index, everything else zero."""
     table = np.zeros((FIRST_SLOT + 2, 4))
     for opponent, result in results.items():
         table[opponent, :3] = result
@@ -72,7 +72,7 @@ def tally(results):
     return MatchTally(wins, draws, losses, {}, returns)
 
 
-def test_without_self_play_there_are_only_bots(env, tmp_path):
+def test_without_self_play_only_bots_are_met(env, tmp_path):
     self_play = make_self_play(env, tmp_path)
     self_play.deal(plan(0, BOTS_ONLY), network())
     assert counts(env) == [0, 0, 0, 10, 10, 0, 0]
@@ -80,14 +80,14 @@ def test_without_self_play_there_are_only_bots(env, tmp_path):
     assert self_play.slots == ["", ""]
 
 
-def test_self_play_begins_against_oneself(env, tmp_path):
+def test_self_play_starts_against_current_policy(env, tmp_path):
     self_play = make_self_play(env, tmp_path)
     self_play.deal(plan(4), network())
     assert counts(env) == [0, 0, 0, 2, 2, 8, 8]
     assert self_play.slots == ["snapshot_000004"] * 2
 
 
-def test_a_full_disk_is_an_alert_and_the_pool_keeps_its_snapshots(env, tmp_path, monkeypatch):
+def test_full_disk_is_alert_and_pool_keeps_snapshots(env, tmp_path, monkeypatch):
     self_play, said = make_self_play(env, tmp_path), []
     self_play.alert = said.append
     self_play.deal(plan(4), network())
@@ -112,7 +112,7 @@ def test_a_full_disk_is_an_alert_and_the_pool_keeps_its_snapshots(env, tmp_path,
     assert on_disk.records[(CHALLENGER, "snapshot_000004")].total == (7, 2, 0)
 
 
-def test_the_league_is_restored_from_a_state_and_written_to_disk(env, tmp_path):
+def test_league_is_restored_from_state_and_written_to_disk(env, tmp_path):
     self_play = make_self_play(env, tmp_path)
     self_play.deal(plan(4), network())
     self_play.record(tally({3: (15, 10, 5), FIRST_SLOT: (3, 1, 0)}))
@@ -124,8 +124,8 @@ def test_the_league_is_restored_from_a_state_and_written_to_disk(env, tmp_path):
     assert again.win_rates() == {"ace": 0.5}
 
 
-def test_who_plays_on_after_leaving_the_league_is_met_for_nothing(env, tmp_path, monkeypatch):
-    """A snapshot that cannot be read leaves its slot to the one before it, which may have left the pool."""
+def test_opponent_removed_from_league_is_not_rated(env, tmp_path, monkeypatch):
+    """An unreadable snapshot leaves its slot to the previous one, which may have left the pool."""
     self_play = make_self_play(env, tmp_path, pool_size=1)
     self_play.alert = lambda text: None
     self_play.deal(plan(4), network())
@@ -140,7 +140,7 @@ def test_who_plays_on_after_leaving_the_league_is_met_for_nothing(env, tmp_path,
     assert list(self_play.league.records) == [("ace", CHALLENGER)]
 
 
-def test_snapshots_are_taken_and_drawn_at_their_intervals(env, tmp_path, monkeypatch):
+def test_snapshots_are_taken_and_drawn_at_intervals(env, tmp_path, monkeypatch):
     self_play = make_self_play(env, tmp_path, pool_size=9)
     drawn = []
     draw = self_play._draw
@@ -151,7 +151,7 @@ def test_snapshots_are_taken_and_drawn_at_their_intervals(env, tmp_path, monkeyp
     assert drawn == [0, 2, 4, 6]
 
 
-def test_an_evicted_opponent_is_met_no_longer(env, tmp_path):
+def test_evicted_opponent_is_no_longer_met(env, tmp_path):
     self_play = make_self_play(env, tmp_path, snapshot_every=1, deal_every=1000)
     for update in range(4):
         self_play.deal(plan(update), network(update))
@@ -160,7 +160,7 @@ def test_an_evicted_opponent_is_met_no_longer(env, tmp_path):
         assert {agent.name for agent in self_play.league.of_kind("checkpoint")} == names
 
 
-def test_slots_hold_the_weights_of_their_names(env, tmp_path):
+def test_slots_hold_weights_of_their_names(env, tmp_path):
     self_play = make_self_play(env, tmp_path, snapshot_every=1, deal_every=1)
     for update in range(3):
         self_play.deal(plan(update), network(update))
@@ -171,14 +171,14 @@ def test_slots_hold_the_weights_of_their_names(env, tmp_path):
         assert (stored == expected[1].T).all()
 
 
-def test_opponents_drawn_twice_stay_in_their_slots():
+def test_repeated_opponents_keep_their_slots():
     assert keep_places(["b", "c"], ["a", "b"]) == ["c", "b"]
     assert keep_places(["a", "a"], ["a", "b"]) == ["a", "a"]
     assert keep_places(["c", "a", "b"], ["a", "b", "c"]) == ["a", "b", "c"]
     assert keep_places(["a", "b"], ["", ""]) == ["a", "b"]
 
 
-def test_results_move_ratings_scores_and_totals(env, tmp_path):
+def test_results_update_ratings_scores_and_totals(env, tmp_path):
     self_play = make_self_play(env, tmp_path)
     self_play.deal(plan(0), network())
     self_play.record(tally({3: (4, 0, 0), FIRST_SLOT: (1, 2, 1), FIRST_SLOT + 1: (0, 0, 4)}))
@@ -193,7 +193,7 @@ def test_results_move_ratings_scores_and_totals(env, tmp_path):
     assert league["ace"].belief.mu < league["brawler"].belief.mu < league[CHALLENGER].belief.mu
 
 
-def test_a_snapshot_one_loses_to_is_drawn_more_often(env, tmp_path):
+def test_stronger_snapshot_is_drawn_more_often(env, tmp_path):
     self_play = make_self_play(env, tmp_path, snapshot_every=1, pool_size=3)
     for update in range(3):
         self_play.deal(plan(update), network(update))
@@ -209,7 +209,7 @@ def test_a_snapshot_one_loses_to_is_drawn_more_often(env, tmp_path):
 
 
 class Judge:
-    """A promotion test whose verdicts are given."""
+    """A promotion test with given verdicts."""
 
     def __init__(self, *verdicts):
         self.verdicts, self.asked = list(verdicts), []
@@ -219,7 +219,7 @@ class Judge:
         return SimpleNamespace(accepted=self.verdicts.pop(0))
 
 
-def test_a_snapshot_has_to_earn_its_place(env, tmp_path):
+def test_snapshot_must_pass_promotion_test(env, tmp_path):
     judge = Judge(None, "H0", "H1", "H0")
     self_play = make_self_play(env, tmp_path, judge, snapshot_every=3)
     taken = []
@@ -235,7 +235,7 @@ def test_a_snapshot_has_to_earn_its_place(env, tmp_path):
     assert again.refused == 3
 
 
-def test_the_test_tells_a_strong_learner_from_an_equal_one():
+def test_promotion_test_separates_strong_from_equal_learner():
     strong = load_checkpoint(RELEASED / "dogfight_bots_only.pt")
     weak = ActorCritic.from_shape(strong.network.shape, seed=1)
     duel = network_duel(MatchSettings(threads=1), strong.contract)
@@ -249,8 +249,8 @@ def test_the_test_tells_a_strong_learner_from_an_equal_one():
     assert shorter.test(strong.network, strong.network.state_dict(), 5, ranges("none")) == even
 
 
-def test_both_sample_their_actions_in_the_test_of_a_promotion(monkeypatch):
-    """As in training: a greedy policy is not the one that the pool will hold."""
+def test_promotion_test_samples_actions_of_both_players(monkeypatch):
+    """As in training: the pool will hold the sampling policy, not a greedy one."""
     strong, met = load_checkpoint(RELEASED / "dogfight_bots_only.pt"), []
 
     def noted(left, right, **options):

@@ -32,7 +32,7 @@ READ = (
 
 
 def config(seed: int, folder: str) -> DogfightRunConfig:
-    """Run number `seed`: small, and unlike the others."""
+    """Return the configuration of run `seed`: small, and different from the others."""
     first, second = BOTS[seed % 5], BOTS[(seed + 1 + seed // 5 % 4) % 5]
     plain = {
         "name": f"trace-{seed}",
@@ -62,7 +62,7 @@ def config(seed: int, folder: str) -> DogfightRunConfig:
 
 
 def trace(folder: Path) -> list[dict[str, float]]:
-    """What the guard reads of every update, rounded to five digits."""
+    """Return what the guard reads of every update, rounded to five digits."""
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     wanted = [{key: row[key] for key in row if key in READ or key.endswith("/win_rate")} for row in rows]
     return [{key: float(f"{value:.5g}") for key, value in row.items() if _read(key)} for row in wanted]
@@ -73,7 +73,7 @@ def _read(key: str) -> bool:
 
 
 def record(seed: int) -> list[dict[str, float]]:
-    """Train run number `seed` and give its trace."""
+    """Train run `seed` and return its trace."""
     with tempfile.TemporaryDirectory() as folder:
         return trace(train(config(seed, folder)).parent)
 

@@ -1,4 +1,4 @@
-"""Whether a resumed run is exact: the words for every difference, the fixed minibatch, and another processor."""
+"""Exactness of a resumed run: reported differences, the fixed minibatch, other processors."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def other(**changes):
     return HERE | {"fingerprint": HERE["fingerprint"] | changes}
 
 
-def test_two_summaries_of_this_machine_have_none_either():
+def test_equal_machine_summaries_have_no_difference():
     made = [machine(CPU, deterministic=False, minibatch=lambda: "a") for _ in range(2)]
     assert inexact(*made, deterministic=False) == []
 
@@ -56,16 +56,16 @@ BEFORE = {key: value for key, value in HERE.items() if key not in ("fingerprint"
         (BEFORE, HERE, ["processor and libraries were not noted"]),
     ],
 )  # fmt: skip
-def test_every_difference_of_the_machine_is_a_reason(before, now, reasons):
+def test_every_machine_difference_is_reported(before, now, reasons):
     assert inexact(before, now, deterministic=False) == reasons
 
 
-def test_an_accelerator_without_a_fixed_order_replays_nothing():
+def test_accelerator_without_fixed_order_replays_no_minibatch():
     made = machine(torch.device("meta"), deterministic=False, minibatch=lambda: 1 / 0)
     assert "minibatch" not in made
 
 
-def test_the_fingerprint_names_what_decides_the_bits(monkeypatch):
+def test_fingerprint_names_what_determines_bits(monkeypatch):
     settings = {"MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "SSE41"}
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
@@ -89,7 +89,7 @@ def actor_critic(network):
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
-def test_it_repeats_and_notices_the_last_bit_of_a_weight(kind):
+def test_fingerprint_repeats_and_detects_last_bit_of_weight(kind):
     network = NETWORKS[kind](0)
     before = actor_critic(network)
     assert actor_critic(network) == before == actor_critic(NETWORKS[kind](0))
@@ -100,7 +100,7 @@ def test_it_repeats_and_notices_the_last_bit_of_a_weight(kind):
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
-def test_it_leaves_gradients_and_generators_alone(kind):
+def test_fingerprint_keeps_gradients_and_generators(kind):
     network = NETWORKS[kind](0)
     for number, parameter in enumerate(network.parameters()):
         parameter.grad = torch.full_like(parameter, number)
@@ -112,7 +112,7 @@ def test_it_leaves_gradients_and_generators_alone(kind):
     assert all(bool((parameter.grad == number).all()) for number, parameter in enumerate(network.parameters()))
 
 
-def test_a_language_model_too_with_its_dropout_off_and_its_mode_kept():
+def test_language_model_fingerprint_disables_dropout_temporarily():
     pytest.importorskip("transformers")
     from sparring.agents.language.models.adapters import Adapters, LoraShape, language_model_sha256
     from tests.agents.language.toys import llama, word_tokenizer
@@ -136,13 +136,13 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory):
-    """A run with one update done, on this processor as it is."""
+    """Return a run with one update done on the current processor."""
     root = tmp_path_factory.mktemp("started")
     train(config(root, max_updates=1))
     return root
 
 
-def test_the_same_processor_says_nothing(started, tmp_path, capsys):
+def test_same_processor_reports_nothing(started, tmp_path, capsys):
     shutil.copytree(started / "small", tmp_path / "small")
     train(config(tmp_path, max_updates=2))
     for text in (capsys.readouterr().out, (tmp_path / "small" / "events.jsonl").read_text()):
@@ -163,8 +163,8 @@ print(json.dumps([fingerprint(torch.device("cpu")), actor_critic_sha256(network,
 """
 
 
-def test_another_instruction_set_is_named(started, tmp_path, monkeypatch, capsys):
-    """A process with these variables says what it finds, and that is found here when the run goes on."""
+def test_other_instruction_set_is_named(started, tmp_path, monkeypatch, capsys):
+    """A process with these variables reports its instruction set, which this process compares on resume."""
     settings = os.environ | {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE"}
     command = [sys.executable, "-c", ELSEWHERE]
     ended = subprocess.run(command, cwd=ROOT, env=settings, capture_output=True, text=True, check=True)

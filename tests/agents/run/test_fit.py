@@ -1,4 +1,4 @@
-"""The training loop with a toy trainer, without network or game: what is called and written, in which order."""
+"""The training loop with a toy trainer: order of calls and of written files."""
 
 import math
 import signal
@@ -18,7 +18,7 @@ from tests.agents.ppo.small_run import config
 
 
 class Counting:
-    """Counts its updates; `calls` says what `fit` asked of it, `verdicts` what the guard is to say."""
+    """Count updates; `calls` records what `fit` requested, `verdicts` are the guard's answers."""
 
     unit, cannot_save = "update", ""
 
@@ -79,7 +79,7 @@ class Counting:
 
 
 class Session(RunSession):
-    """One whose guard says what the trainer planned."""
+    """A session whose guard gives the planned verdicts."""
 
     trainer = None
 
@@ -94,7 +94,7 @@ def run(root, trainer, **options):
         return fit(trainer, session)
 
 
-def test_every_update_is_evaluated_and_the_policy_is_saved_before_the_state(tmp_path):
+def test_updates_are_evaluated_and_policy_is_saved_before_state(tmp_path):
     trainer = Counting(updates=2)
     final = run(tmp_path, trainer, checkpoint_every=2)
     saved = [["policy0 interrupted", "state"], ["policy2 interrupted", "state", "policy2", "state"]]
@@ -102,7 +102,7 @@ def test_every_update_is_evaluated_and_the_policy_is_saved_before_the_state(tmp_
     assert final.read_text() == "policy"
 
 
-def test_a_finished_run_only_writes_its_policy_again(tmp_path, capsys):
+def test_finished_run_only_rewrites_policy(tmp_path, capsys):
     run(tmp_path, Counting())
     again = Counting()
     run(tmp_path, again)
@@ -110,14 +110,14 @@ def test_a_finished_run_only_writes_its_policy_again(tmp_path, capsys):
     assert "nothing left to do" in capsys.readouterr().out
 
 
-def test_where_the_guard_goes_back_the_newest_state_is_taken(tmp_path, capsys):
+def test_guard_rollback_loads_newest_state(tmp_path, capsys):
     trainer = Counting(verdicts=[GuardVerdict.GO_ON] * 2 + [GuardVerdict.ROLL_BACK])
     run(tmp_path, trainer, checkpoint_every=1)
     assert trainer.calls.count("update") == 4
     assert "alert: rolled back to update_000002" in capsys.readouterr().out
 
 
-def test_where_the_guard_gives_up_the_last_state_stays(tmp_path, capsys):
+def test_last_state_is_kept_when_guard_gives_up(tmp_path, capsys):
     give_up = Counting(verdicts=[GuardVerdict.GO_ON, GuardVerdict.GIVE_UP])
     with pytest.raises(LearningFailed):
         run(tmp_path, give_up, checkpoint_every=1)
@@ -125,7 +125,7 @@ def test_where_the_guard_gives_up_the_last_state_stays(tmp_path, capsys):
     assert max(path.name for path in (tmp_path / "small" / "state").iterdir()) == "update_000001"
 
 
-def test_a_signal_finishes_the_update_and_the_run_continues_from_there(tmp_path, capsys):
+def test_signal_finishes_update_and_run_resumes(tmp_path, capsys):
     class Signalled(Counting):
         def update(self):
             signal.raise_signal(signal.SIGTERM)
@@ -142,7 +142,7 @@ def test_a_signal_finishes_the_update_and_the_run_continues_from_there(tmp_path,
     assert rest.calls.count("update") == 2
 
 
-def test_a_full_disk_is_an_alert_while_training_and_an_error_at_the_end(tmp_path, capsys):
+def test_full_disk_is_alert_during_training_and_error_at_end(tmp_path, capsys):
     class Full(Counting):
         def save_policy(self, path, *, interrupted):
             raise OSError(28, "No space left on device")
@@ -153,7 +153,7 @@ def test_a_full_disk_is_an_alert_while_training_and_an_error_at_the_end(tmp_path
 
 
 class Refused(Counting):
-    """Refuses the state that it is to continue from."""
+    """Reject the state to resume from."""
 
     def load_state_dict(self, state):
         raise ContentError("done=5: must be less")
@@ -163,8 +163,8 @@ def files(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != LOCK}
 
 
-def test_a_refused_state_leaves_every_file_as_it_was(tmp_path):
-    """Also the lines written after the state, which a resumed run replaces."""
+def test_rejected_state_leaves_every_file_unchanged(tmp_path):
+    """This includes the lines after the state, which a resumed run replaces."""
     options = config(tmp_path, checkpoint_every=2)
     with RunSession(options, total=5) as session:
         fit(Counting(5), session)
@@ -179,7 +179,7 @@ def test_a_refused_state_leaves_every_file_as_it_was(tmp_path):
     assert "done after 5 updates" not in events.read_text()
 
 
-def test_a_state_that_no_start_would_read_is_not_written(tmp_path, capsys):
+def test_invalid_state_is_not_written(tmp_path, capsys):
     class Spoiled(Counting):
         def state_dict(self):
             bad = {"recent": [1.0, math.nan]} if self.updates_done == 2 else {"w": torch.ones(2)}

@@ -1,4 +1,4 @@
-"""Run folders: names, what they hold, and links, FIFOs and folders in place of files, refused by name at the start."""
+"""Run folders: names, content, and rejected links, FIFOs and folders in place of files."""
 
 import os
 import re
@@ -19,37 +19,37 @@ from sparring.configs.load import load
 from tests.configs.run_configs import configured
 
 
-def test_a_generated_name_is_adjective_callsign_run(tmp_path):
+def test_generated_name_is_adjective_callsign_run(tmp_path):
     folder = RunFolder.create(tmp_path / "checkpoints", "", "unified_dr_gpu_v3")
     adjective, callsign, run = folder.name.split("-")
     assert (adjective in ADJECTIVES, callsign in CALLSIGNS, run) == (True, True, "unified_dr_gpu_v3")
     assert folder.path.is_dir()
 
 
-def test_without_a_run_file_the_name_has_two_parts(tmp_path):
+def test_name_without_run_file_has_two_parts(tmp_path):
     assert len(RunFolder.create(tmp_path).name.split("-")) == 2
 
 
-def test_the_words_are_many_and_plain():
+def test_word_lists_are_large_and_plain():
     for words in (ADJECTIVES, CALLSIGNS):
         assert len(set(words)) == len(words) >= 40
         assert all(word.isalpha() and word.islower() for word in words)
 
 
-def test_a_generated_name_that_exists_is_drawn_again(tmp_path, monkeypatch):
+def test_existing_generated_name_is_redrawn(tmp_path, monkeypatch):
     draws = iter(["dark", "ghost", "dark", "ghost", "calm", "raven"])
     monkeypatch.setattr(run_folder.secrets, "choice", lambda words: next(draws))
     assert RunFolder.create(tmp_path, "", "v3").name == "dark-ghost-v3"
     assert RunFolder.create(tmp_path, "", "v3").name == "calm-raven-v3"
 
 
-def test_an_existing_run_name_is_refused(tmp_path):
+def test_existing_run_name_is_rejected(tmp_path):
     assert RunFolder.create(tmp_path, "mine").path == tmp_path / "mine"
     with pytest.raises(RunFolderError, match=r"name='mine': .* exists; choose another or leave it empty"):
         RunFolder.create(tmp_path, "mine")
 
 
-def test_of_many_that_want_one_name_at_once_one_gets_it(tmp_path):
+def test_concurrent_starts_with_one_name_create_one_run(tmp_path):
     def create(_):
         try:
             return RunFolder.create(tmp_path / "checkpoints", "mine").name
@@ -61,18 +61,18 @@ def test_of_many_that_want_one_name_at_once_one_gets_it(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["../up", "a/b", ".hidden", "two words", "released", "-flag"])
-def test_an_invalid_folder_name_is_refused(tmp_path, name):
+def test_invalid_folder_name_is_rejected(tmp_path, name):
     with pytest.raises(RunFolderError, match=r"name=.*must be letters, digits"):
         RunFolder.create(tmp_path, name)
 
 
-def test_the_error_names_a_folder_that_cannot_be_created(tmp_path):
+def test_error_names_folder_that_cannot_be_created(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(RunFolderError, match=r"checkpoint_dir=.*file/runs: cannot be made \(Not a directory\); give"):
         RunFolder.create(tmp_path / "file" / "runs")
 
 
-def test_files_of_a_run_have_their_paths(tmp_path):
+def test_run_files_have_expected_paths(tmp_path):
     folder = RunFolder(tmp_path / "dark-ghost")
     paths = [folder.config, folder.state, folder.pool, folder.final, folder.step(4096), folder.named("pre_brawler")]
     names = ["config.yaml", "state", "pool", "final.pt", "step_4096.pt", "pre_brawler.pt"]
@@ -81,7 +81,7 @@ def test_files_of_a_run_have_their_paths(tmp_path):
         folder.named("../x")
 
 
-def test_the_configuration_is_written_as_yaml_in_declaration_order(tmp_path):
+def test_configuration_is_yaml_in_declaration_order(tmp_path):
     folder = RunFolder.create(tmp_path)
     config = {"seed": 1, "env": {"id": "sparring/Dogfight-v1", "rules": "classic"}, "bots": ["ace"], "none": None}
     folder.write_config(config)
@@ -90,7 +90,7 @@ def test_the_configuration_is_written_as_yaml_in_declaration_order(tmp_path):
     assert text.index("seed") < text.index("env") < text.index("bots")
 
 
-def test_a_run_is_opened_again_by_its_name(tmp_path):
+def test_run_is_opened_by_name(tmp_path):
     assert RunFolder.open(tmp_path, "mine") is None
     assert RunFolder.open(tmp_path, "") is None
     folder = RunFolder.create(tmp_path, "mine")
@@ -100,7 +100,7 @@ def test_a_run_is_opened_again_by_its_name(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["[1, 2", "just text", None])
-def test_an_unreadable_configuration_is_named(tmp_path, text):
+def test_unreadable_configuration_is_named(tmp_path, text):
     folder = RunFolder.create(tmp_path, "mine")
     if text:
         folder.config.write_text(text)
@@ -125,7 +125,7 @@ def config(root, *options):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A run's folder, with something beside it that no run may touch."""
+    """Return a run folder next to something no run may touch."""
     RunSession(config(tmp_path), total=1).close()
     precious = tmp_path / "precious"
     precious.mkdir()
@@ -155,12 +155,12 @@ def refused(folder, name):
 
 
 def each_once(names, *kinds):
-    """Pairs of every name with one of the kinds in turn, and of the first name with all of them."""
+    """Pair every name with one of the kinds in turn, and the first name with all of them."""
     return [*((names[0], kind) for kind in kinds), *zip(names[1:], cycle(kinds), strict=False)]
 
 
 @pytest.mark.parametrize(("name", "kind"), each_once(FILES, "link", "broken link", "device", "FIFO", "folder"))
-def test_what_is_not_a_file_is_refused_by_name(folder, name, kind):
+def test_non_file_is_rejected_by_name(folder, name, kind):
     target = {"link": folder.parent / "precious" / "lock", "broken link": "nothing", "device": "/dev/zero"}.get(kind)
     other = os.mkfifo if kind == "FIFO" else Path.mkdir
     replaced(folder / name, (lambda path: path.symlink_to(target)) if target else other)
@@ -168,7 +168,7 @@ def test_what_is_not_a_file_is_refused_by_name(folder, name, kind):
 
 
 @pytest.mark.parametrize(("name", "kind"), each_once(FOLDERS, "link", "broken link", "FIFO", "file"))
-def test_what_is_not_a_folder_is_refused_by_name(folder, name, kind):
+def test_non_folder_is_rejected_by_name(folder, name, kind):
     target = {"link": folder.parent / "precious", "broken link": "nothing"}.get(kind)
     other = os.mkfifo if kind == "FIFO" else Path.touch
     replaced(folder / name, (lambda path: path.symlink_to(target)) if target else other)
@@ -179,13 +179,13 @@ def test_what_is_not_a_folder_is_refused_by_name(folder, name, kind):
 
 
 @pytest.mark.parametrize("target", ["nothing", "/dev/zero"])
-def test_a_linked_configuration_is_not_reported_as_a_missing_run(folder, target):
+def test_linked_configuration_is_not_reported_as_missing_run(folder, target):
     replaced(folder / "config.yaml", lambda path: path.symlink_to(target))
     with pytest.raises(InputError, match=re.escape(f"{folder / 'config.yaml'}: is a link")):
         load(["resume=mine", f"checkpoint_dir={folder.parent}"])
 
 
-def test_links_in_the_folder_of_weights_and_biases_are_its_own(folder):
+def test_links_in_wandb_folder_are_allowed(folder):
     (folder / "wandb").mkdir()
     (folder / "wandb" / "latest-run").symlink_to("run-1")
     FolderClaim(config(folder.parent)).release()

@@ -1,4 +1,4 @@
-"""The guard's answers to broken updates, and the detectors of failing training on made and on recorded metrics."""
+"""The guard's reaction to broken updates, and failure detectors on synthetic and recorded metrics."""
 
 import itertools
 import json
@@ -64,7 +64,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("reason", BROKEN)
-def test_a_broken_update_is_taken_back_and_the_rate_cut(reason):
+def test_broken_update_is_reverted_and_rate_is_cut(reason):
     said = []
     guard = make_guard(said)
     before = first_weight(guard)
@@ -76,7 +76,7 @@ def test_a_broken_update_is_taken_back_and_the_rate_cut(reason):
 
 
 @pytest.mark.parametrize("value", [NAN, math.inf])
-def test_an_update_that_spoils_a_moment_is_taken_back(value):
+def test_update_with_non_finite_moment_is_reverted(value):
     said = []
     guard = make_guard(said)
     before = first_weight(guard)
@@ -90,7 +90,7 @@ def test_an_update_that_spoils_a_moment_is_taken_back(value):
     ]
 
 
-def test_a_sound_update_stays():
+def test_valid_update_is_kept():
     guard = make_guard()
     before = first_weight(guard)
     shift(guard)
@@ -107,11 +107,11 @@ def verdicts(guard, updates):
     return found
 
 
-def test_far_apart_they_are_each_the_first():
+def test_distant_faults_each_count_as_first():
     assert verdicts(make_guard(), [0, 50, 100, 150]) == [GuardVerdict.GO_ON] * 4
 
 
-def test_switched_off_it_only_counts():
+def test_disabled_guard_only_counts():
     guard = make_guard(enabled=False)
     assert verdicts(guard, [0, 1, 2]) == [GuardVerdict.GO_ON] * 3
     assert (guard.rate_scale, guard.counts["restored_updates"]) == (1.0, 0)
@@ -119,14 +119,14 @@ def test_switched_off_it_only_counts():
     assert (guard.counts["kl_stops"], guard.counts["skipped_steps"]) == (1, 2)
 
 
-def test_the_adaptive_learning_rate_follows_the_kl():
+def test_adaptive_learning_rate_follows_kl():
     guard = Guard(GuardConfig(), learner(), adaptive_kl=0.01, alert=pytest.fail)
     for kl, scale in ((0.03, 1 / 1.5), (0.01, 1 / 1.5), (0.001, 1.0), (0.001, 1.5)):
         guard.after(0, train_metrics(kl=kl))
         assert guard.rate_scale == pytest.approx(scale)
 
 
-def test_its_state_comes_back():
+def test_guard_state_is_restored():
     guard, twin = make_guard(), make_guard()
     verdicts(guard, [1])
     guard.watch({"train/entropy": 1.0}, quarantined=2)
@@ -144,7 +144,7 @@ def events(folder):
 
 
 def inject(monkeypatch, owner, name, fault, calls=(0,)):
-    """Let `fault` spoil the result of some calls of a method, counted from 0."""
+    """Let `fault` corrupt the result of some calls of a method, counted from 0."""
     original, count = getattr(owner, name), itertools.count()
 
     def spoiled(self, *arguments, **options):
@@ -157,7 +157,7 @@ def inject(monkeypatch, owner, name, fault, calls=(0,)):
 
 
 @pytest.mark.parametrize("tensor", ["obs", "reward"])
-def test_a_match_that_is_not_finite_restarts(tmp_path, monkeypatch, tensor):
+def test_non_finite_match_restarts(tmp_path, monkeypatch, tensor):
     inject(monkeypatch, DogfightBatch, "step", lambda batch, _: getattr(batch, tensor)[3].fill_(NAN))
     train(config(tmp_path))
     rows = metrics(tmp_path)
@@ -167,7 +167,7 @@ def test_a_match_that_is_not_finite_restarts(tmp_path, monkeypatch, tensor):
     assert all(value is not None for row in rows for value in row.values())
 
 
-def test_a_state_that_is_not_finite_restarts(tmp_path, monkeypatch):
+def test_non_finite_state_restarts_match(tmp_path, monkeypatch):
     def spoil(batch, _):
         state = batch.snapshot()
         state["fighters"]["speed"][5, 0] = NAN
@@ -179,7 +179,7 @@ def test_a_state_that_is_not_finite_restarts(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("tensor", ["log_prob", "value", "advantage", "returns"])
-def test_samples_that_are_not_finite_cost_their_minibatches_only(tmp_path, monkeypatch, tensor):
+def test_non_finite_samples_skip_only_their_minibatches(tmp_path, monkeypatch, tensor):
     inject(monkeypatch, Rollout, "finish", lambda rollout, _: getattr(rollout, tensor)[2, 3].fill_(NAN))
     train(config(tmp_path))
     rows = metrics(tmp_path)
@@ -192,8 +192,8 @@ def spoil_moment(learner, _):
         state["exp_avg"].fill_(NAN)
 
 
-def test_a_broken_moment_is_left_behind_by_rolling_back(tmp_path, monkeypatch):
-    """Taking updates back does not help when what they are taken back to is broken; an earlier state does."""
+def test_broken_moment_is_removed_by_rollback(tmp_path, monkeypatch):
+    """Reverting updates does not help if the reverted state is already broken; an earlier state does."""
     inject(monkeypatch, StateFolder, "publish", lambda states, _: spoil_moment(runs[0].learner, None), calls=[1])
     runs = []
     inject(monkeypatch, PPOTrainer, "restore_or_init", lambda trainer, _: runs.append(trainer))
@@ -207,7 +207,7 @@ def break_update(learner, result):
     result["train/kl_max"] = 9.9
 
 
-def test_one_broken_update_is_taken_back_and_the_run_goes_on(tmp_path, monkeypatch):
+def test_first_broken_update_is_reverted_and_run_continues(tmp_path, monkeypatch):
     inject(monkeypatch, PPOLearner, "update", break_update)
     train(config(tmp_path))
     rows = metrics(tmp_path)
@@ -215,7 +215,7 @@ def test_one_broken_update_is_taken_back_and_the_run_goes_on(tmp_path, monkeypat
     assert [row["train/learning_rate"] for row in rows] == pytest.approx([3e-4, 1.65e-4 / 2, 3e-5 / 2])
 
 
-def test_a_second_one_rolls_back_to_the_last_state(tmp_path, monkeypatch):
+def test_second_broken_update_rolls_back_to_last_state(tmp_path, monkeypatch):
     inject(monkeypatch, PPOLearner, "update", break_update, calls=[1, 2])
     moved = []
     inject(monkeypatch, Progress, "skip", lambda progress, _: moved.append(progress._bar.n))
@@ -230,7 +230,7 @@ def test_a_second_one_rolls_back_to_the_last_state(tmp_path, monkeypatch):
     assert sum("is taken back" in text for text in said) == 2
 
 
-def test_a_third_one_ends_the_run_with_a_report(tmp_path, monkeypatch):
+def test_third_broken_update_ends_run_with_report(tmp_path, monkeypatch):
     inject(monkeypatch, PPOLearner, "update", break_update, calls=[1, 2, 3])
     with pytest.raises(LearningFailed) as failed:
         train(config(tmp_path, checkpoint_every=1))
@@ -242,7 +242,7 @@ def test_a_third_one_ends_the_run_with_a_report(tmp_path, monkeypatch):
     assert "the policy keeps breaking" in events(tmp_path)[-1]
 
 
-def test_stopping_right_after_a_roll_back_saves_what_it_went_back_to(tmp_path, monkeypatch):
+def test_stop_after_rollback_saves_restored_policy(tmp_path, monkeypatch):
     inject(monkeypatch, PPOLearner, "update", break_update, calls=[1, 2])
     inject(monkeypatch, RunSession, "rewind", lambda session, _: signal.raise_signal(signal.SIGTERM))
     with pytest.raises(Stopped):
@@ -273,33 +273,33 @@ def healthy():
 
 
 @pytest.mark.parametrize("text", FAULTS)
-def test_a_lasting_fault_is_reported_once_per_cool_down(text):
+def test_persistent_fault_is_reported_once_per_cooldown(text):
     said = alerts(healthy(), USUAL | FAULTS[text], HOLD + COOL_DOWN)
     assert said[HOLD - 1] == said[-1] == [text]
     assert sum(map(len, said)) == 2
 
 
 @pytest.mark.parametrize("text", FAULTS)
-def test_a_passing_one_is_not(text):
+def test_transient_fault_is_not_reported(text):
     detectors = healthy()
     for _ in range(10):
         assert not any(alerts(detectors, USUAL | FAULTS[text], HOLD - 1))
         assert not any(alerts(detectors, USUAL, 1))
 
 
-def test_a_bot_never_mastered_cannot_be_lost():
+def test_unmastered_bot_cannot_be_forgotten():
     assert not any(alerts(healthy(), USUAL | {"curriculum/chaser/win_rate": 0.2}, 20))
 
 
-def test_nothing_is_judged_before_it_is_known_what_is_usual():
+def test_detectors_wait_for_baseline():
     detectors = Detectors()
     assert not any(alerts(detectors, USUAL, ENOUGH - 1))
     assert not any(alerts(detectors, USUAL | {"train/grad_norm": 60.0, "train/entropy": -3.0}, 1))
 
 
 @pytest.mark.parametrize("text", [text for text in FAULTS if text.startswith("train/")])
-def test_a_skipped_update_blinds_no_sign(text):
-    """An update of which every step was skipped has no loss, NaN; so have states of earlier versions after one."""
+def test_skipped_update_does_not_blind_detectors(text):
+    """An update with all steps skipped has loss NaN; so do earlier versions' states after one."""
     detectors = healthy()
     skipped = dict.fromkeys(("train/entropy", "train/value_loss", "train/grad_norm"), math.nan)
     assert not any(alerts(detectors, USUAL | skipped, 1))
@@ -312,7 +312,7 @@ def test_a_skipped_update_blinds_no_sign(text):
     assert alerts(detectors, USUAL | FAULTS[text], HOLD)[-1] == [text]
 
 
-def test_windows_and_counters_come_back():
+def test_windows_and_counters_are_restored():
     detectors, twin = healthy(), Detectors()
     fault = USUAL | {"train/grad_norm": 60.0, "curriculum/ace/win_rate": 0.1}
     assert not any(alerts(detectors, fault, HOLD - 1))
@@ -324,7 +324,7 @@ TRACES = json.loads((Path(__file__).parent / "healthy_traces.json").read_text())
 
 
 @pytest.mark.parametrize("number", range(20))
-def test_nothing_fires_on_runs_that_learn_as_they_should(number):
+def test_nothing_fires_on_healthy_runs(number):
     """Recorded by record_healthy_traces.py."""
     optimizer = SimpleNamespace(state={})
     learner = SimpleNamespace(config=PPOConfig(), state_dict=dict, optimizer=optimizer)

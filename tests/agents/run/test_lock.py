@@ -1,4 +1,4 @@
-"""One trainer in a run folder: its lock, and two starts at once."""
+"""Run folder locks, and two concurrent starts."""
 
 import os
 import re
@@ -24,7 +24,7 @@ def holder(folder):
     return process
 
 
-def test_a_killed_holder_leaves_no_lock(tmp_path):
+def test_killed_holder_leaves_no_lock(tmp_path):
     process = holder(tmp_path)
     with pytest.raises(RunLockedError, match=rf"process {process.pid} on .* is training there"):
         RunLock(tmp_path)
@@ -33,12 +33,12 @@ def test_a_killed_holder_leaves_no_lock(tmp_path):
     RunLock(tmp_path).release()
 
 
-def test_a_released_run_can_be_locked_again(tmp_path):
+def test_released_run_can_be_locked_again(tmp_path):
     for _ in range(2):
         RunLock(tmp_path).release()
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+def test_unwritable_folder_is_named(tmp_path):
     with pytest.raises(RunLockedError, match="gone: cannot be written"):
         RunLock(tmp_path / "gone")
 
@@ -70,8 +70,8 @@ def config(root, *options):
     return configured(("+run=quickstart", "name=mine"), f"checkpoint_dir={root}", *options)
 
 
-def test_of_two_starts_at_once_one_trains_and_the_other_hears_its_process_and_host(tmp_path):
-    """Two processes that look for the folder and create it at the same moment, for twenty names."""
+def test_concurrent_starts_train_once_and_name_process_and_host(tmp_path):
+    """Two processes look for the folder and create it simultaneously, for twenty names."""
     arguments = [[sys.executable, "-c", START, str(tmp_path), seed] for seed in "12"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     both = [subprocess.Popen(command, **pipes) for command in arguments]
@@ -96,8 +96,8 @@ def test_of_two_starts_at_once_one_trains_and_the_other_hears_its_process_and_ho
         assert process.returncode == 0
 
 
-def test_a_folder_that_appears_just_after_the_look_for_it_is_a_run_like_any_other(tmp_path, monkeypatch):
-    """The other start makes it between the failing listing and the next question to the file system."""
+def test_folder_created_during_lookup_is_treated_as_run(tmp_path, monkeypatch):
+    """The other start creates it between the failed listing and the next file system call."""
     first, listdir, calls = FolderClaim(config(tmp_path)), os.listdir, []
 
     def listing(path):
@@ -114,7 +114,7 @@ def test_a_folder_that_appears_just_after_the_look_for_it_is_a_run_like_any_othe
         late.folder()
 
 
-def test_a_start_that_saw_no_folder_hears_who_has_created_it_since(tmp_path):
+def test_late_start_names_creator_of_folder(tmp_path):
     late = FolderClaim(config(tmp_path))
     with FolderClaim(config(tmp_path)) as first:
         first.folder()
@@ -124,15 +124,15 @@ def test_a_start_that_saw_no_folder_hears_who_has_created_it_since(tmp_path):
         late.folder()
 
 
-def test_a_running_trainer_is_named_before_options_that_differ(tmp_path):
+def test_running_trainer_is_named_before_differing_options(tmp_path):
     with FolderClaim(config(tmp_path)) as first:
         (first.folder().path / "metrics.jsonl").write_text("{}\n")
         with pytest.raises(RunLockedError, match="is training there"):
             FolderClaim(config(tmp_path, "seed=7"))
 
 
-def test_a_refused_lock_does_not_name_a_process_that_has_ended(tmp_path):
-    """The lock's file keeps the last holder's name until the next one has written its own."""
+def test_rejected_lock_does_not_name_ended_process(tmp_path):
+    """The lock file keeps the last holder's name until the next one writes its own."""
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     lock = RunLock(tmp_path)
@@ -146,14 +146,14 @@ def test_a_refused_lock_does_not_name_a_process_that_has_ended(tmp_path):
     lock.release()
 
 
-def test_a_start_killed_before_its_configuration_leaves_the_name_free(tmp_path):
+def test_start_killed_before_configuration_frees_name(tmp_path):
     RunFolder.create(tmp_path, "mine")
     with FolderClaim(config(tmp_path, "seed=7")) as claim:
         assert not claim.existed
         assert claim.folder().read_config()["seed"] == 7
 
 
-def test_a_folder_is_made_with_its_lock_in_one_step(tmp_path, monkeypatch):
+def test_folder_and_lock_are_created_atomically(tmp_path, monkeypatch):
     def kill(*_):
         raise KeyboardInterrupt
 
@@ -163,7 +163,7 @@ def test_a_folder_is_made_with_its_lock_in_one_step(tmp_path, monkeypatch):
     assert not (tmp_path / "mine").exists()
 
 
-def test_an_empty_folder_of_someone_else_is_not_taken(tmp_path):
+def test_foreign_empty_folder_is_not_taken(tmp_path):
     (tmp_path / "mine").mkdir()
     with pytest.raises(InputError, match="exists and is not a run's folder"):
         FolderClaim(config(tmp_path))

@@ -1,4 +1,4 @@
-"""Logs of a run on full disks, after resumes and rollbacks; videos and hyperparameters, read back from its files."""
+"""Logging on full disks and after resumes and rollbacks; videos and hyperparameters read back from files."""
 
 import json
 import resource
@@ -94,22 +94,22 @@ def test_off_never_imports_wandb(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("mode", ["none", "disabled", "False"])
-def test_what_other_programs_call_off_is_meant_as_off(tmp_path, mode):
-    """By its letters "none" is nearer to "online", which would send the run."""
+def test_off_aliases_suggest_off(tmp_path, mode):
+    """By spelling alone, "none" is closer to "online", which would upload the run."""
     with pytest.raises(UnknownNameError, match=r"choose from off, online, offline; did you mean 'off'\?"):
         run_logger(tmp_path, mode)
 
 
 @pytest.mark.parametrize("found", [None, types.ModuleType("wandb")])
-def test_a_logger_that_is_not_installed_names_what_to_install(tmp_path, monkeypatch, found):
-    """A bare module is what a left-over folder called wandb/ imports as."""
+def test_missing_logger_names_package_to_install(tmp_path, monkeypatch, found):
+    """A leftover folder called wandb/ imports as an empty module."""
     monkeypatch.setitem(sys.modules, "wandb", found)
     with pytest.raises(LoggerError, match=r"logger\.wandb=offline needs wandb: `sparring install wandb`"):
         run_logger(tmp_path, "offline")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_wandb_gets_rows_with_env_steps_as_their_axis(tmp_path, monkeypatch):
+def test_wandb_rows_use_env_steps_as_axis(tmp_path, monkeypatch):
     run = FakeRun()
     module = fake_wandb(monkeypatch, run)
     run_logger(tmp_path, "online")
@@ -124,7 +124,7 @@ def test_wandb_gets_rows_with_env_steps_as_their_axis(tmp_path, monkeypatch):
     assert run.finished
 
 
-def test_a_continued_run_is_the_same_run_to_wandb(tmp_path, monkeypatch):
+def test_resumed_run_keeps_wandb_run(tmp_path, monkeypatch):
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     module = fake_wandb(monkeypatch, FakeRun())
@@ -135,7 +135,7 @@ def test_a_continued_run_is_the_same_run_to_wandb(tmp_path, monkeypatch):
     assert {call["resume"] for call in module.calls} == {"allow"}
 
 
-def test_a_failing_start_costs_one_warning_and_no_training(tmp_path, monkeypatch, capsys):
+def test_failing_logger_start_warns_once_and_training_continues(tmp_path, monkeypatch, capsys):
     fake_wandb(monkeypatch, RuntimeError("no API key\nconfigured"))
     run_logger(tmp_path, "online")
     assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 2
@@ -144,7 +144,7 @@ def test_a_failing_start_costs_one_warning_and_no_training(tmp_path, monkeypatch
     assert "no API key configured" in warnings[0]
 
 
-def test_a_connection_lost_later_costs_one_warning(tmp_path, monkeypatch, capsys):
+def test_lost_connection_warns_once(tmp_path, monkeypatch, capsys):
     run = FakeRun(failing=True)
     fake_wandb(monkeypatch, run)
     run_logger(tmp_path, "online")
@@ -154,14 +154,14 @@ def test_a_connection_lost_later_costs_one_warning(tmp_path, monkeypatch, capsys
 
 
 def animation():
-    """An animated GIF of three colours."""
+    """Return an animated GIF of three colours."""
     written = BytesIO()
     red, *others = [Image.new("RGB", (8, 8), color) for color in ("red", "green", "blue")]
     red.save(written, format="GIF", save_all=True, append_images=others, duration=100)
     return written.getvalue()
 
 
-def test_offline_mode_of_the_real_package_writes_the_run(tmp_path, monkeypatch):
+def test_real_wandb_offline_mode_writes_run(tmp_path, monkeypatch):
     pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_MODE", "offline")
     options, config = LoggerConfig(wandb="offline", wandb_project="sparring-test"), {"ppo": {"learning_rate": 0.5}}
@@ -184,7 +184,7 @@ def test_offline_mode_of_the_real_package_writes_the_run(tmp_path, monkeypatch):
     assert b"video-file" in record.read_bytes()
 
 
-def test_a_video_that_wandb_refuses_is_one_warning(tmp_path, monkeypatch, capsys):
+def test_rejected_video_warns_once(tmp_path, monkeypatch, capsys):
     fake_wandb(monkeypatch, FakeRun())  # a stand-in without Video
     logger = open_logger(LoggerConfig(wandb="online"), tmp_path, "dark-ghost", {})
     logger.video(512, "eval/video", animation())
@@ -194,7 +194,7 @@ def test_a_video_that_wandb_refuses_is_one_warning(tmp_path, monkeypatch, capsys
     assert EventAccumulator(str(tmp_path)).Reload().Images("eval/video")[0].encoded_image_string == animation()
 
 
-def test_a_resumed_logger_forgets_what_came_after_the_state(tmp_path):
+def test_resumed_logger_drops_rows_after_state(tmp_path):
     logger = open_logger(LoggerConfig(), tmp_path, "dark-ghost", {})
     logger.log(512, {"a": 1})
     logger.event("kept", kind="alert")
@@ -217,7 +217,7 @@ def test_a_resumed_logger_forgets_what_came_after_the_state(tmp_path):
 
 @contextmanager
 def files_up_to(size):
-    """No file can grow beyond `size` bytes, as on a full disk."""
+    """Limit file sizes to `size` bytes, as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
@@ -228,7 +228,7 @@ def files_up_to(size):
         signal.signal(signal.SIGXFSZ, handler)
 
 
-def test_a_full_disk_gives_one_warning_and_leaves_complete_lines(tmp_path, capsys):
+def test_full_disk_warns_once_and_leaves_complete_lines(tmp_path, capsys):
     lines = JsonLines(tmp_path, {})
     lines.log(1, {"a": 1.0})
     with files_up_to((tmp_path / "metrics.jsonl").stat().st_size + 10):
@@ -244,7 +244,7 @@ def test_a_full_disk_gives_one_warning_and_leaves_complete_lines(tmp_path, capsy
 
 
 @pytest.mark.parametrize("full_from", ["the start", "a row on"])
-def test_a_full_disk_costs_tensorboard_the_rows_of_that_time(tmp_path, capfd, full_from):
+def test_full_disk_loses_only_current_tensorboard_rows(tmp_path, capfd, full_from):
     """Half of what is written there fits; no thread of its own prints anything, and later rows, texts and videos count.
 
     EventAccumulator is TensorBoard's own reader.
@@ -296,7 +296,7 @@ def events(filmed):
     return EventAccumulator(str(filmed / "small")).Reload()
 
 
-def test_every_nth_evaluation_leaves_a_video_in_tensorboard(events):
+def test_every_nth_evaluation_logs_tensorboard_video(events):
     assert events.Tags()["images"] == ["eval/video"]
     (image,) = events.Images("eval/video")
     assert image.step == 2 * STEPS * ENVS, "the second of three evaluations"
@@ -307,14 +307,14 @@ def test_every_nth_evaluation_leaves_a_video_in_tensorboard(events):
         assert 20 < gif.n_frames <= 151
 
 
-def test_a_run_with_videos_is_the_same_run(filmed, tmp_path):
+def test_run_with_videos_is_unchanged(filmed, tmp_path):
     plain = trained(tmp_path, videos=99)
     assert state_of(plain) == state_of(filmed)
     assert untimed(metrics(plain)) == untimed(metrics(filmed))
     assert EventAccumulator(str(plain / "small")).Reload().Tags()["images"] == []
 
 
-def test_hyperparameters_are_those_of_the_run_itself(filmed, events):
+def test_hyperparameters_match_run(filmed, events):
     data = [HParamsPluginData.FromString(events.SummaryMetadata(tag).plugin_data.content)
             for tag in (SESSION_START_INFO_TAG, EXPERIMENT_TAG)]  # fmt: skip
     values = data[0].session_start_info.hparams
@@ -328,7 +328,7 @@ def test_hyperparameters_are_those_of_the_run_itself(filmed, events):
     assert not [path for path in (filmed / "small").iterdir() if path.is_dir() and list(path.glob("events.*"))]
 
 
-def test_a_drawing_that_fails_is_an_alert(tmp_path, monkeypatch):
+def test_failed_drawing_is_alert(tmp_path, monkeypatch):
     def fail(*_, **__):
         raise OSError("no font\nis found")
 
@@ -340,13 +340,13 @@ def test_a_drawing_that_fails_is_an_alert(tmp_path, monkeypatch):
     assert alerts == [f"eval/video at {steps} env steps is not drawn (no font is found); training goes on"]
 
 
-def test_without_other_evaluations_those_of_one_bot_are_filmed(tmp_path):
+def test_single_bot_evaluations_are_filmed_without_others(tmp_path):
     root = trained(tmp_path, every=0, check_every=1)
     events = EventAccumulator(str(root / "small")).Reload()
     assert [image.step for image in events.Images("eval/video")] == [3 * STEPS * ENVS]
 
 
-def test_videos_come_in_order_once_and_can_be_dropped():
+def test_videos_are_ordered_unique_and_droppable():
     threads = VideoThreads()
     for number in range(3):
         threads.start(number, "video", lambda number=number: bytes([number]))

@@ -1,4 +1,4 @@
-"""What a run would begin with is looked for before it has a folder; a refused start leaves room for another command."""
+"""Preflight checks run before the run folder exists; a rejected start can be repeated with other options."""
 
 import pytest
 
@@ -22,14 +22,14 @@ def early(folder, *options):
         ("model.adapter=nothing.pt", r"model\.adapter=nothing\.pt: is not a file; give an adapter"),
     ],
 )
-def test_a_slip_is_refused_by_name_and_leaves_no_folder(tmp_path, option, said):
+def test_missing_input_is_rejected_by_name_without_folder(tmp_path, option, said):
     with pytest.raises(InputError, match=said):
         early(tmp_path, option)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("run", ["diplomacy_exp2", "diplomacy_exp2_quick"])
-def test_the_experiment_that_trains_an_adapter_asks_for_it(tmp_path, run):
+def test_adapter_experiment_requires_adapter(tmp_path, run):
     with pytest.raises(
         InputError, match=rf"^model\.adapter is missing: \+run={run} .*give model\.adapter=FILE"
     ) as refused:
@@ -38,7 +38,7 @@ def test_the_experiment_that_trains_an_adapter_asks_for_it(tmp_path, run):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_there_is_taken(tmp_path):
+def test_existing_inputs_are_accepted(tmp_path):
     (tmp_path / "adapter.pt").write_bytes(b"read by the trainer")
     (tmp_path / "theirs").mkdir()
     LeagueFile(tmp_path / "theirs").restore(new_league(("random",), "toy"))
@@ -51,7 +51,7 @@ def config(root, *options):
 
 @pytest.fixture
 def refused(tmp_path):
-    """What is left where the trainer was refused right after it had opened its folder, with seed 1."""
+    """Return what is left when the trainer fails right after opening its folder, with seed 1."""
     with RunSession(config(tmp_path), total=1) as session:
         session.states.folder.mkdir()
         session.folder.pool.mkdir()
@@ -62,7 +62,7 @@ def stored(root):
     return RunFolder(root / "mine").read_config()
 
 
-def test_a_corrected_command_replaces_the_options_of_the_refused_start(refused):
+def test_corrected_command_replaces_options_of_rejected_start(refused):
     corrected = config(refused, "seed=7", "model.name=smollm2", "logger.wandb_project=other")
     with RunSession(corrected, total=1, claim=FolderClaim(corrected)) as session:
         session.report_resume(0, {})
@@ -71,7 +71,7 @@ def test_a_corrected_command_replaces_the_options_of_the_refused_start(refused):
     assert "starts from the beginning, and config.yaml now has its seed, model.name, logger.wandb_project" in said
 
 
-def test_a_retry_checks_the_files_it_starts_from_again(refused):
+def test_retry_checks_initial_files_again(refused):
     with pytest.raises(ConfigError, match=r"model\.adapter=nothing\.pt: is not a file"):
         FolderClaim(config(refused, "model.adapter=nothing.pt"))
 
@@ -93,15 +93,15 @@ STARTED = {
 
 
 @pytest.mark.parametrize("what", STARTED)
-def test_a_folder_with_anything_in_it_keeps_its_options(refused, what):
+def test_non_empty_folder_keeps_its_options(refused, what):
     STARTED[what](refused / "mine")
     with pytest.raises(ConfigError, match="seed=7: the run was started with 1"):
         FolderClaim(config(refused, "seed=7"))
     assert stored(refused)["seed"] == 1
 
 
-def test_the_league_of_a_refused_start_is_renamed(refused):
-    """Its base model is that of the slip; the run makes one of its own."""
+def test_league_of_rejected_start_is_renamed(refused):
+    """Its base model belongs to the mistaken command; the run creates its own."""
     LeagueFile(refused / "mine").restore(new_league(("random",), "slip"))
     written = (refused / "mine" / "league.json").read_bytes()
     RunSession(config(refused, "model.name=smollm2"), total=1).close()
@@ -109,6 +109,6 @@ def test_the_league_of_a_refused_start_is_renamed(refused):
     assert (refused / "mine" / "league.json.before").read_bytes() == written
 
 
-def test_many_changed_options_are_counted_in_the_line():
+def test_many_changed_options_are_counted():
     line = fresh_start({f"option_{number}": (1, 2) for number in range(8)})
     assert line.endswith("now has its option_0, option_1, option_2, option_3, option_4, 3 more options")

@@ -1,4 +1,4 @@
-"""What a person is told while a run trains."""
+"""Messages shown while a run trains."""
 
 import sys
 
@@ -9,14 +9,14 @@ from sparring.agents.run.progress import Pace, Progress, counted, duration, fore
 
 
 def on_terminal(monkeypatch):
-    """Let the streams that `capsys` reads stand in for a terminal; called in the test, when these are in place."""
+    """Let the streams captured by `capsys` act as a terminal; call it inside the test."""
     for stream in (sys.stdout, sys.stderr):
         monkeypatch.setattr(stream, "isatty", lambda: True)
 
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that only a test moves: `clock[0]` is its time in seconds."""
+    """Return a manual clock: `clock[0]` is its time in seconds."""
     seconds = [0.0]
     monkeypatch.setattr(module.time, "monotonic", lambda: seconds[0])
     return seconds
@@ -34,16 +34,16 @@ def clock(monkeypatch):
         (950_400, "11 days"),
     ],
 )
-def test_durations_read_as_people_say_them(seconds, text):
+def test_durations_are_human_readable(seconds, text):
     assert duration(seconds) == text
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.1, ""), (4.9, ""), (5.1, "about 5 s on this machine; ")])
-def test_a_run_of_a_moment_is_not_forecast(seconds, text):
+def test_very_short_run_is_not_forecast(seconds, text):
     assert forecast(seconds) == text
 
 
-def test_the_bar_shows_phase_opponents_win_rates_and_speed(monkeypatch, capsys):
+def test_bar_shows_phase_opponents_win_rates_and_speed(monkeypatch, capsys):
     on_terminal(monkeypatch)
     progress = Progress(5, enabled=True)
     progress.advance("transition (none)", "ace 93% brawler selfplay 60%, 31,250 steps/s")
@@ -55,7 +55,7 @@ def test_the_bar_shows_phase_opponents_win_rates_and_speed(monkeypatch, capsys):
         assert part in bar
 
 
-def test_without_the_bar_only_lines_remain(capsys):
+def test_only_lines_remain_without_bar(capsys):
     progress = Progress(5, enabled=False)
     progress.skip(2)
     progress.advance("transition", "ace, 1 steps/s")
@@ -65,8 +65,8 @@ def test_without_the_bar_only_lines_remain(capsys):
 
 
 @pytest.mark.parametrize("updates", [1, 4])
-def test_the_bar_goes_on_where_the_run_does(monkeypatch, capsys, updates):
-    """After resuming it begins later than at 0, after the guard went back earlier than it was; the speed is of now."""
+def test_bar_follows_resume_and_rollback(monkeypatch, capsys, updates):
+    """It starts above 0 after resuming, and moves back after a rollback; the speed is current."""
     on_terminal(monkeypatch)
     progress = Progress(6, enabled=True)
     for _ in range(2):
@@ -84,7 +84,7 @@ def test_the_bar_goes_on_where_the_run_does(monkeypatch, capsys, updates):
 @pytest.mark.parametrize(
     ("number", "unit", "text"), [(1, "update", "1 update"), (0, "step", "0 steps"), (20_000, "bot", "20,000 bots")]
 )
-def test_a_count_of_one_is_singular(number, unit, text):
+def test_count_of_one_is_singular(number, unit, text):
     assert counted(number, unit) == text
 
 
@@ -105,11 +105,11 @@ def pace_of(seconds):
         ([100.0] * 5 + [900.0] * 8, 900.0),  # slow ones: the last eight
     ],
 )
-def test_the_pace_follows_a_lasting_change_and_hardly_one_slow_update(seconds, pace):
+def test_pace_follows_lasting_change_but_not_one_slow_update(seconds, pace):
     assert pace_of(seconds) == pytest.approx(pace)
 
 
-def test_the_pace_is_unknown_before_the_second_update_and_leaves_out_a_restart():
+def test_pace_is_unknown_before_second_update_and_excludes_restart():
     pace = Pace()
     pace.tick(5.0)
     assert pace.per_update() is None
@@ -119,8 +119,8 @@ def test_the_pace_is_unknown_before_the_second_update_and_leaves_out_a_restart()
     assert pace.per_update() == 1.0
 
 
-def test_the_bar_shows_the_time_left(clock, monkeypatch, capsys):
-    """100 updates of 4 s, of which 20 are done: 320 s are left, although one of them took a minute."""
+def test_bar_shows_time_left(clock, monkeypatch, capsys):
+    """100 updates of 4 s with 20 done: 320 s are left, although one update took a minute."""
     on_terminal(monkeypatch)
     progress = Progress(100, enabled=True)
     for update in range(20):
@@ -134,8 +134,8 @@ def test_the_bar_shows_the_time_left(clock, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("stream", [None, "stdout", "stderr"])
-def test_a_log_gets_a_plain_line_every_half_minute_and_at_the_end(stream, clock, monkeypatch, capsys):
-    """`stream` is the only one that is a terminal; there is a bar only on stderr."""
+def test_log_gets_plain_line_every_half_minute_and_at_end(stream, clock, monkeypatch, capsys):
+    """Only `stream` is a terminal; a bar is shown on stderr only."""
     if stream:
         monkeypatch.setattr(getattr(sys, stream), "isatty", lambda: True)
     progress = Progress(10, enabled=True)

@@ -1,4 +1,4 @@
-"""The first signal asks, the second stops, time runs out, and afterwards everything is as it was."""
+"""The first signal requests a stop, the second stops, time-outs apply, and handlers are restored."""
 
 import signal
 import threading
@@ -13,7 +13,7 @@ NUMBERS = {signal.SIGINT: 130, signal.SIGTERM: 75}
 
 @pytest.mark.parametrize("second", NUMBERS)
 @pytest.mark.parametrize("first", NUMBERS)
-def test_the_first_asks_and_the_second_stops(first, second):
+def test_first_signal_requests_stop_and_second_stops(first, second):
     before = [signal.getsignal(number) for number in NUMBERS]
     with pytest.raises(Stopped) as stopped, StopRequest(60.0) as stop:  # noqa: PT012
         assert (stop.asked, stop.exit_code) == (False, 0)
@@ -24,7 +24,7 @@ def test_the_first_asks_and_the_second_stops(first, second):
     assert [signal.getsignal(number) for number in NUMBERS] == before
 
 
-def test_a_stop_without_a_signal_exits_with_0_and_a_first_signal_after_it_still_asks():
+def test_stop_request_exits_0_until_signal_sets_75():
     with StopRequest(60.0) as stop:
         stop.request()
         assert (stop.asked, stop.exit_code) == (True, 0)
@@ -35,7 +35,7 @@ def test_a_stop_without_a_signal_exits_with_0_and_a_first_signal_after_it_still_
         assert stop.exit_code == 75
 
 
-def test_an_update_that_takes_too_long_is_left(capfd):
+def test_slow_update_is_abandoned_after_timeout(capfd):
     with pytest.raises(Stopped) as stopped, StopRequest(0.05):  # noqa: PT012
         signal.raise_signal(signal.SIGTERM)
         time.sleep(10)
@@ -43,7 +43,7 @@ def test_an_update_that_takes_too_long_is_left(capfd):
     assert "did not end within 0.05 s" in capfd.readouterr().err
 
 
-def test_ctrl_c_waits_for_the_update_however_long_it_takes(capfd):
+def test_ctrl_c_waits_for_update_without_timeout(capfd):
     with StopRequest(0.05, "4 updates are kept", unit="step", remaining=lambda: ", in about 9 s") as stop:
         signal.raise_signal(signal.SIGINT)
         time.sleep(0.3)
@@ -52,7 +52,7 @@ def test_ctrl_c_waits_for_the_update_however_long_it_takes(capfd):
     assert capfd.readouterr().err.strip() == said
 
 
-def test_ctrl_c_before_the_first_update_stops_at_once(capfd):
+def test_ctrl_c_before_first_update_stops_immediately(capfd):
     with pytest.raises(Stopped) as stopped, StopRequest(60.0, "0 updates are kept", "go on so") as stop:  # noqa: PT012
         stop.at_once = True
         signal.raise_signal(signal.SIGINT)
@@ -61,13 +61,13 @@ def test_ctrl_c_before_the_first_update_stops_at_once(capfd):
     assert capfd.readouterr().err.strip() == "stopped at once; 0 updates are kept; go on so"
 
 
-def test_a_finished_update_is_not_cut_off_later():
+def test_finished_update_is_not_interrupted_later():
     with StopRequest(0.05):
         signal.raise_signal(signal.SIGINT)
     time.sleep(0.1)  # would be ended by the alarm
 
 
-def test_other_threads_leave_signals_alone():
+def test_other_threads_do_not_handle_signals():
     before, inside = signal.getsignal(signal.SIGINT), []
 
     def work():

@@ -1,4 +1,4 @@
-"""Training states: whole or not there, a readable manifest, the last few kept. Reading: see the resume tests."""
+"""Training states: atomic writes, a readable manifest, and retention. For reading see the resume tests."""
 
 import json
 
@@ -23,7 +23,7 @@ def published(path, updates, keep=3):
     return states
 
 
-def test_the_manifest_is_readable_without_torch(tmp_path):
+def test_manifest_is_readable_without_torch(tmp_path):
     published(tmp_path, [5])
     manifest = json.loads((tmp_path / "state" / "update_000005" / "manifest.json").read_text())
     size = (tmp_path / "state" / "update_000005" / "state.pt").stat().st_size
@@ -32,7 +32,7 @@ def test_the_manifest_is_readable_without_torch(tmp_path):
     assert manifest["summary"] == {"update": 5, "pool": ["s5"]}
 
 
-def test_the_newest_comes_back_and_the_oldest_go(tmp_path):
+def test_newest_state_is_loaded_and_oldest_are_deleted(tmp_path):
     states = published(tmp_path, [5, 10, 15, 20])
     assert [path.name for path in states.paths()] == ["update_000010", "update_000015", "update_000020"]
     assert [summary["update"] for summary in states.summaries()] == [10, 15, 20]
@@ -41,19 +41,19 @@ def test_the_newest_comes_back_and_the_oldest_go(tmp_path):
     assert torch.equal(found.content["w"], content(20)["w"])
 
 
-def test_a_number_of_seven_digits_is_newer_than_one_of_six(tmp_path):
+def test_seven_digit_number_is_newer_than_six_digit(tmp_path):
     states = published(tmp_path, [500_000, 1_000_003], keep=1)
     assert [path.name for path in states.paths()] == ["update_1000003"]
     assert states.latest().content["n"] == [1_000_003]
 
 
-def test_publishing_a_state_twice_replaces_the_first(tmp_path):
+def test_publishing_state_twice_replaces_first(tmp_path):
     states = published(tmp_path, [5, 5])
     assert len(states.paths()) == 1
     assert states.latest().content["n"] == [5]
 
 
-def test_half_written_states_are_ignored_and_removed(tmp_path):
+def test_partial_states_are_ignored_and_removed(tmp_path):
     states = published(tmp_path, [5])
     (tmp_path / "state" / ".update_000010.abc.tmp").mkdir()
     assert len(states.paths()) == 1

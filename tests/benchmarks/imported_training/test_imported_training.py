@@ -1,4 +1,4 @@
-"""Training on games of other packages: contestants have equal networks and samples, and the table divides rightly."""
+"""Training benchmarks on imported games: equal networks and samples for all, and correct ratios."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def weights(network):
 
 
 @pytest.mark.parametrize("name", benchmark.GAMES)
-def test_the_peer_has_our_network_and_our_samples(name):
+def test_peer_has_same_network_and_samples(name):
     one = game(name)
     model = one.make_peer(SMALL)
     config = load_kind(ImportedRunConfig, benchmark.our_options(one, SMALL, 3))
@@ -39,12 +39,12 @@ def test_the_peer_has_our_network_and_our_samples(name):
     batch.close()
 
 
-def test_updates_of_the_peer_are_timed():
+def test_peer_updates_are_timed():
     assert min(peers.time_updates(game("connect_four").make_peer(SMALL), 2)) > 0.0
 
 
 @pytest.mark.parametrize("extra", [benchmark.ALL_SEATS, ()])
-def test_updates_of_our_trainer_are_timed(extra):
+def test_own_updates_are_timed(extra):
     first, *others = benchmark.train_ours(game("connect_four"), SMALL, 3, ["threads=1", *extra])
     assert first == 0.0
     assert len(others) == 2
@@ -52,12 +52,12 @@ def test_updates_of_our_trainer_are_timed(extra):
 
 
 @pytest.mark.parametrize("name", [peers.CONNECT_FOUR, peers.LEDUC])
-def test_a_game_is_stepped_by_hand(name):
+def test_game_is_stepped_by_hand(name):
     pytest.importorskip({peers.LEDUC: "pyspiel"}.get(name, "pettingzoo"))
     assert peers.play_by_hand(name, 0.0) > 0.0
 
 
-def test_ratios_are_those_of_the_rounds():
+def test_ratios_match_rounds():
     speeds = {benchmark.LEARN: [200.0, 300.0, 240.0], benchmark.RUN_FILE: [100.0] * 3}
     speeds |= {"peer": [100.0, 100.0, 80.0], benchmark.GAME: [1000.0] * 3}
     ours, run_file, peer, alone = benchmark.game_rows("connect_four", 2, speeds)
@@ -68,7 +68,7 @@ def test_ratios_are_those_of_the_rounds():
     assert alone == ["connect_four", "game alone", "1", "1,000", "1,000 to 1,000", "", ""]
 
 
-def test_a_game_without_its_packages_is_skipped(monkeypatch, capsys):
+def test_game_without_packages_is_skipped(monkeypatch, capsys):
     monkeypatch.setattr(benchmark, "find_spec", lambda name: None if name == "sb3_contrib" else object())
     monkeypatch.setattr(benchmark, "packages", list)
     monkeypatch.setattr("sys.argv", ["imported_training", "--games", "connect_four"])
@@ -76,13 +76,13 @@ def test_a_game_without_its_packages_is_skipped(monkeypatch, capsys):
     assert "Skipped: connect_four needs `pip install sb3-contrib`." in capsys.readouterr().out
 
 
-def test_matches_are_a_multiple_of_the_seats():
+def test_matches_are_multiple_of_seats():
     args = benchmark.parse(["--matches", "64"])
     assert [benchmark.sizes(one, args).matches for one in benchmark.GAMES.values()] == [64, 64, 64, 64, 64, 63]
 
 
 @pytest.mark.parametrize("option", ["--updates=0", "--threads=0", "--matches=2", "--processor-time"])
-def test_impossible_sizes_are_refused(option, capsys):
+def test_impossible_sizes_are_rejected(option, capsys):
     with pytest.raises(SystemExit):
         benchmark.parse([option])
     assert option in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Phantom games: rows and rules against OpenSpiel, and values on four cells against a plain search of the histories."""
+"""Phantom games: rows and rules against OpenSpiel, and 2x2 values against a plain search of histories."""
 
 import shutil
 
@@ -19,7 +19,7 @@ LANES = 2
 
 
 def played(history, player):
-    """The sequence of a player as a number, from (player, cell, taken) moves."""
+    """Return a player's sequence as a number, from (player, cell, taken) moves."""
     key = 0
     for who, cell, taken in history:
         if who == player:
@@ -28,7 +28,7 @@ def played(history, player):
 
 
 @pytest.mark.parametrize(("game", "version"), [(game, name) for game in GAMES for name in ("classical", "abrupt")])
-def test_rows_are_those_of_openspiel(game, version):
+def test_rows_match_openspiel(game, version):
     pyspiel = pytest.importorskip("pyspiel")
     names = {"phantom_ttt": version, "dark_hex": {"classical": "cdh", "abrupt": "adh"}[version]}
     size = {"board_size": 3} if game == "dark_hex" else {}
@@ -50,13 +50,13 @@ def test_rows_are_those_of_openspiel(game, version):
 
 
 class Plain:
-    """Histories one by one; policies are dictionaries from sequences to probabilities of cells."""
+    """Plain search of histories; policies map sequences to probabilities of cells."""
 
     def __init__(self, game, abrupt, cells, policies):
         self.wins, self.abrupt, self.cells, self.policies = winning_sets(game), abrupt, cells, policies
 
     def leaves(self, stones=(0, 0), tried=(0, 0), keys=(0, 0), p=0, plays=()):
-        """Every history: the decisions (player, sequence, cell) of it, and the first player's return."""
+        """Yield every history: its decisions (player, sequence, cell), and the first player's return."""
         for cell in range(9):
             if not self.cells & ~tried[p] & 1 << cell:
                 continue
@@ -81,7 +81,7 @@ class Plain:
         return sum(self.reached(plays, (0, 1)) * won for plays, won in self.leaves())
 
     def response(self, player):
-        """Value of a best response, from the player's longest sequences to its empty one."""
+        """Return the value of a best response, from the player's longest sequences to the empty one."""
         sums = {}
         for plays, won in self.leaves():
             own = [(key, cell) for p, key, cell in plays if p == player]
@@ -97,7 +97,7 @@ class Plain:
         return max(sums[0].values())
 
 
-def test_without_a_compiler_the_fix_is_one_line(monkeypatch):
+def test_missing_compiler_gives_one_line_fix(monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(InputError, match=r"^no C\+\+ compiler: install g\+\+, or name one in .* CXX$"):
         PhantomGame("phantom_ttt", abrupt=False, cells=CELLS, flags=("-O1",))
@@ -105,7 +105,7 @@ def test_without_a_compiler_the_fix_is_one_line(monkeypatch):
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 @pytest.mark.parametrize("game", GAMES)
-def test_values_are_those_of_a_plain_search(game):
+def test_values_match_plain_search(game):
     random = np.random.default_rng(1)
     for abrupt, cells in ((False, CELLS), (True, LINE)):
         tree = PhantomGame(game, abrupt=abrupt, cells=cells, lanes=LANES, flags=("-O0",))
@@ -129,8 +129,8 @@ def test_values_are_those_of_a_plain_search(game):
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 @pytest.mark.parametrize("game", GAMES)
-def test_values_of_a_policy_of_sets_are_those_of_a_plain_search(game):
-    """It has other probabilities for each pair of a player's stones and tried cells."""
+def test_set_policy_values_match_plain_search(game):
+    """Probabilities differ for each pair of a player's stones and tried cells."""
     for abrupt, cells in ((False, LINE), (True, CELLS)):
         chances = phantom.uniform_chances(cells) * np.random.default_rng(cells).random((2, 512, 512, 9))
         chances /= np.maximum(chances.sum(3, keepdims=True), 1e-300)
@@ -150,7 +150,7 @@ def test_values_of_a_policy_of_sets_are_those_of_a_plain_search(game):
         assert values.responses == pytest.approx([plain.response(player) for player in (0, 1)], abs=1e-12)
 
 
-def test_tables_of_another_size_are_refused_before_the_code_reads_them():
+def test_wrong_table_size_is_rejected_before_reading():
     if shutil.which("g++") is None:
         pytest.skip("needs g++")
     tree = PhantomGame("phantom_ttt", abrupt=False, cells=CELLS, lanes=LANES, flags=("-O0",))
@@ -160,14 +160,14 @@ def test_tables_of_another_size_are_refused_before_the_code_reads_them():
     tree.close()
 
 
-def test_a_sequence_is_read_in_its_order():
+def test_sequence_is_read_in_order():
     cells, taken = moves_of(np.array([0, (3 << 1 | 1) << 5 | 9 << 1], dtype=np.uint64))
     assert cells[:, :3].tolist() == [[-1, -1, -1], [2, 8, -1]]
     assert taken[1, :2].tolist() == [True, False]
 
 
 @pytest.mark.parametrize(("gib", "abrupt", "lanes"), [(20, False, 4), (20, True, 1), (24, True, 2), (48, True, 4)])
-def test_as_many_policies_at_once_as_the_memory_holds(monkeypatch, gib, abrupt, lanes):
+def test_policies_per_batch_fit_available_memory(monkeypatch, gib, abrupt, lanes):
     monkeypatch.setattr("sparring.agents.ppo.rollout.memory_bytes", lambda: gib * 2**30)
     assert phantom.lanes_that_fit(abrupt=abrupt) == lanes
 
@@ -178,8 +178,8 @@ def test_too_little_memory_is_reported(monkeypatch):
         phantom.lanes_that_fit(abrupt=True)
 
 
-def test_a_network_s_table_has_its_probabilities_of_legal_cells():
-    """In every lane of its own, whatever is in the others."""
+def test_network_table_has_probabilities_of_legal_cells():
+    """Each lane is independent of the others."""
 
     class Leaning:
         def log_probabilities(self, rows):

@@ -1,4 +1,4 @@
-"""Seconds to a result: what is measured of a policy, and when a training has reached it."""
+"""Time to a result: what is measured, and when training has reached it."""
 
 import pytest
 import torch
@@ -11,14 +11,14 @@ def uniform(rows, count):
     return legal / legal.sum(1, keepdim=True)
 
 
-def test_uniform_play_in_leduc_poker_has_its_known_exploitability():
+def test_uniform_play_in_leduc_has_known_exploitability():
     pytest.importorskip("pyspiel")
     result, reached = seconds.measured("leduc_poker", lambda rows: uniform(rows, 3), 0)
     assert result == pytest.approx(4.747222 / 2, abs=1e-5)  # half of OpenSpiel's NashConv of its uniform policy
     assert not reached
 
 
-def test_a_player_that_fills_one_column_beats_random_play_in_connect_four():
+def test_one_column_player_beats_random_in_connect_four():
     pytest.importorskip("pyspiel")
 
     def column(rows):
@@ -30,7 +30,7 @@ def test_a_player_that_fills_one_column_beats_random_play_in_connect_four():
     assert not reached
 
 
-def test_a_training_ends_with_the_first_result_that_is_good_enough(monkeypatch):
+def test_training_ends_at_first_good_enough_result(monkeypatch):
     results = iter([0.4, 0.1, 0.05])
     monkeypatch.setattr(seconds, "exploitability", lambda chances: next(results))
     clock = seconds.ResultClock("leduc_poker", limit=1e9, seed=0)
@@ -42,7 +42,7 @@ def test_a_training_ends_with_the_first_result_that_is_good_enough(monkeypatch):
     assert row == ["leduc_poker", "ours", "1", "not in 2", "", "best 0.200"]
 
 
-def test_a_training_without_a_measurement_is_refused(capsys):
+def test_training_without_measurement_is_rejected(capsys):
     with pytest.raises(SystemExit):
         seconds.parse(["--updates", "5"])
     assert "--updates=5: must be at least 10" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Files of strangers that are too large, or nested too deep: refused in one line, before they are parsed."""
+"""Oversized or deeply nested files are rejected in one line before parsing."""
 
 import json
 from itertools import pairwise
@@ -23,7 +23,7 @@ from sparring.envs.dogfight.training.opponents.load import DUELS
 
 @pytest.fixture
 def parsed(monkeypatch):
-    """Every text that the parsers of JSON were called with."""
+    """Record every text passed to the JSON parsers."""
     seen, loads = [], json.loads
     monkeypatch.setattr(json, "loads", lambda text, **options: seen.append(text) or loads(text, **options))
     return seen
@@ -44,7 +44,7 @@ def nested(levels, opening="[", closing="]"):
         '["\\"]", ' + nested(DEEPEST) + "]",
     ],
 )
-def test_deep_json_is_refused_before_it_is_parsed(tmp_path, parsed, text):
+def test_deep_json_is_rejected_before_parsing(tmp_path, parsed, text):
     (tmp_path / "x.json").write_text(text)
     with pytest.raises(ValueError, match=f"^is nested deeper than {DEEPEST} levels$"):
         read_json(tmp_path / "x.json")
@@ -54,15 +54,15 @@ def test_deep_json_is_refused_before_it_is_parsed(tmp_path, parsed, text):
 @pytest.mark.parametrize(
     "value", [["[" * 500], {"{[" * 300: "\\"}, ['"' + "[" * 200 + '\\"'], [[]] * 1000, [1, {"a": [None, True]}]]
 )
-def test_brackets_in_texts_and_beside_each_other_do_not_count(tmp_path, value):
+def test_brackets_in_strings_and_siblings_do_not_count(tmp_path, value):
     (tmp_path / "x.json").write_text(json.dumps(value))
     assert read_json(tmp_path / "x.json") == value
     (tmp_path / "x.json").write_text(nested(DEEPEST))
     assert read_json(tmp_path / "x.json")
 
 
-def test_a_text_without_an_end_does_not_take_the_square_of_its_length(tmp_path):
-    """A million escaped quotes would be searched from each of them."""
+def test_unterminated_string_takes_linear_time(tmp_path):
+    """A naive search would start at each of a million escaped quotes."""
     (tmp_path / "x.json").write_text("[" * 101 + '"' + '\\"' * 1_000_000)
     with pytest.raises(ValueError, match="nested"):
         read_json(tmp_path / "x.json")
@@ -80,7 +80,7 @@ READERS = {
 
 @pytest.mark.parametrize("name", READERS)
 @pytest.mark.parametrize("content", ["large", "deep"])
-def test_every_reader_of_json_has_the_bounds(tmp_path, parsed, name, content):
+def test_every_json_reader_has_bounds(tmp_path, parsed, name, content):
     read, error = READERS[name]
     (tmp_path / "x.pt").write_bytes(b"x")
     (tmp_path / name).write_text("[" * 100_000 if content == "deep" else " " * (MOST_TEXT + 1))
@@ -109,13 +109,13 @@ LAUGHS = "a: &a [x, x]\n" + "".join(f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]\n" 
         ("x: " + "y" * MOST_YAML, f"at most {MOST_YAML} are read"),
     ],
 )
-def test_yaml_beyond_the_bounds_is_refused(text, message):
+def test_yaml_beyond_bounds_is_rejected(text, message):
     for read in (read_yaml, read_options):
         with pytest.raises(ConfigError, match=message):
             read(text)
 
 
-def test_yaml_within_the_bounds_is_read():
+def test_yaml_within_bounds_is_read():
     many = [[n, {"a": [n]}] for n in range(2 * DEEPEST)]
     assert read_yaml(yaml.safe_dump(many)) == many
     assert read_yaml(nested(DEEPEST - 1))
@@ -125,8 +125,8 @@ def test_yaml_within_the_bounds_is_read():
     ("header", "reason"),
     [(1 << 60, "header too large"), (100_000_001, "header too large"), (100, "invalid header length")],
 )
-def test_a_safetensors_header_that_does_not_fit_its_file_is_refused(tmp_path, header, reason):
-    """The package itself refuses a header above 100 MB."""
+def test_safetensors_header_larger_than_file_is_rejected(tmp_path, header, reason):
+    """The package's own limit for headers is 100 MB."""
     file = tmp_path / "model.safetensors"
     file.write_bytes(header.to_bytes(8, "little") + b"{}")
     if header == 100_000_001:
@@ -137,21 +137,21 @@ def test_a_safetensors_header_that_does_not_fit_its_file_is_refused(tmp_path, he
         check_sizes(tmp_path)
 
 
-def test_a_large_model_in_onnx_is_refused_by_its_size(tmp_path):
+def test_large_onnx_model_is_rejected_by_size(tmp_path):
     with (tmp_path / "x.onnx").open("wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(OnnxError, match=r"x\.onnx: cannot be read \(has 1099511627776 bytes, and at most 268435456"):
         DUELS.read_onnx(tmp_path / "x.onnx")
 
 
-def test_a_large_file_is_refused_by_its_size(tmp_path):
+def test_large_file_is_rejected_by_size(tmp_path):
     with (tmp_path / "x.json").open("wb") as file:
         file.truncate(MOST_TEXT + 1)
     with pytest.raises(IrregularFileError, match=f"has {MOST_TEXT + 1} bytes, and at most {MOST_TEXT} are read"):
         read_json(tmp_path / "x.json")
 
 
-def test_the_page_states_the_bounds():
+def test_page_states_bounds():
     page = (ROOT / "docs" / "opponents.md").read_text(encoding="utf-8").split("## Bounds of a stranger's file")[1]
     rows = dict(row.strip("| ").split(" | ") for row in page.split("##")[0].splitlines() if row.startswith("| "))
     for kind, figures in {

@@ -1,4 +1,4 @@
-"""Only regular files are opened, others are refused by name; a write leaves the old file or the new one, no part."""
+"""Only regular files are opened; a write leaves the old file or the new one, never a partial one."""
 
 import os
 import socket
@@ -47,24 +47,24 @@ def wrong(request, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_WRONLY, os.O_RDWR | os.O_CREAT, os.O_RDWR | os.O_TRUNC])
-def test_a_path_that_is_not_a_regular_file_is_refused_in_one_line(wrong, flags):
+def test_non_regular_file_is_rejected_in_one_line(wrong, flags):
     with pytest.raises(IrregularFileError, match="must be a regular file") as caught:
         open_regular(wrong, flags)
     assert isinstance(caught.value, InputError)
     assert str(caught.value).startswith(f"{wrong}: is a")
 
 
-def test_a_lock_refuses_it_and_does_not_write(wrong):
+def test_lock_rejects_non_regular_file_without_writing(wrong):
     with pytest.raises(IrregularFileError, match="must be a regular file"):
         FileLock(wrong)
 
 
-def test_a_device_is_refused():
+def test_device_file_is_rejected():
     with pytest.raises(IrregularFileError, match="/dev/zero: is a device, and must be a regular file"):
         read_regular(Path("/dev/zero"))
 
 
-def test_a_link_that_a_user_names_may_be_read_but_not_one_to_a_device(tmp_path):
+def test_user_link_is_read_unless_it_points_to_device(tmp_path):
     (tmp_path / "file").write_bytes(b"content")
     (tmp_path / "link").symlink_to("file")
     (tmp_path / "zero").symlink_to("/dev/zero")
@@ -73,7 +73,7 @@ def test_a_link_that_a_user_names_may_be_read_but_not_one_to_a_device(tmp_path):
         read_regular(tmp_path / "zero", follow=True)
 
 
-def test_a_hard_link_is_read_but_not_written(tmp_path):
+def test_hard_link_is_read_but_not_written(tmp_path):
     (tmp_path / "precious").write_bytes(b"keep")
     os.link(tmp_path / "precious", tmp_path / "lock")
     assert read_regular(tmp_path / "lock") == b"keep"
@@ -82,7 +82,7 @@ def test_a_hard_link_is_read_but_not_written(tmp_path):
     assert (tmp_path / "precious").read_bytes() == b"keep"
 
 
-def test_other_errors_stay_what_they_are(tmp_path):
+def test_other_errors_are_unchanged(tmp_path):
     with pytest.raises(FileNotFoundError):
         read_regular(tmp_path / "gone")
     (tmp_path / "file").touch()
@@ -90,7 +90,7 @@ def test_other_errors_stay_what_they_are(tmp_path):
         read_regular(tmp_path / "file" / "inside")
 
 
-def test_a_linked_folder_is_not_cleaned_or_removed(tmp_path):
+def test_linked_folder_is_not_cleaned_or_removed(tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / ".precious.1.tmp").write_text("keep")
@@ -101,15 +101,15 @@ def test_a_linked_folder_is_not_cleaned_or_removed(tmp_path):
     assert os.listdir(elsewhere) == [".precious.1.tmp"]
 
 
-def test_a_linked_leftover_is_removed_and_its_target_stays(tmp_path):
+def test_linked_leftover_is_removed_without_its_target(tmp_path):
     (tmp_path / "precious").mkdir()
     (tmp_path / ".a.1.tmp").symlink_to("precious")
     remove_leftovers(tmp_path)
     assert os.listdir(tmp_path) == ["precious"]
 
 
-def test_a_sparse_file_is_refused_by_its_size(tmp_path):
-    """It takes no room on the disk, and would take all memory."""
+def test_sparse_file_is_rejected_by_size(tmp_path):
+    """It uses no disk space, but reading it would fill memory."""
     with (tmp_path / "config.yaml").open("wb") as file:
         file.truncate(1 << 43)
     with pytest.raises(IrregularFileError, match=r"config\.yaml: has 8796093022208 bytes, and at most 16777216 are"):
@@ -118,7 +118,7 @@ def test_a_sparse_file_is_refused_by_its_size(tmp_path):
         read_regular(tmp_path / "config.yaml")
 
 
-def test_text_and_bytes_replace_what_was_there(tmp_path):
+def test_text_and_bytes_replace_previous_content(tmp_path):
     path = tmp_path / "a.json"
     write_atomically(path, "räder")
     assert path.read_bytes() == "räder".encode()
@@ -127,7 +127,7 @@ def test_text_and_bytes_replace_what_was_there(tmp_path):
     assert os.listdir(tmp_path) == ["a.json"]
 
 
-def test_a_crash_before_the_last_step_keeps_the_old_file(tmp_path, monkeypatch):
+def test_crash_before_last_step_keeps_old_file(tmp_path, monkeypatch):
     path = tmp_path / "a.json"
     write_atomically(path, "old")
 
@@ -141,19 +141,19 @@ def test_a_crash_before_the_last_step_keeps_the_old_file(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["a.json"]
 
 
-def test_the_file_is_readable_by_others(tmp_path):
+def test_written_file_is_readable_by_others(tmp_path):
     write_atomically(tmp_path / "a", b"")
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o644
 
 
-def test_a_folder_appears_complete_and_replaces_the_old_one(tmp_path):
+def test_folder_appears_complete_and_replaces_old_one(tmp_path):
     publish_folder(tmp_path / "state", {"a": b"1", "b": b"2"})
     publish_folder(tmp_path / "state", {"a": b"3"})
     assert {path.name: path.read_bytes() for path in (tmp_path / "state").iterdir()} == {"a": b"3"}
     assert os.listdir(tmp_path) == ["state"]
 
 
-def test_a_folder_that_cannot_be_finished_is_not_there(tmp_path, monkeypatch):
+def test_unfinished_folder_does_not_appear(tmp_path, monkeypatch):
     publish_folder(tmp_path / "state", {"a": b"1"})
     monkeypatch.setattr("sparring.configs.core.files.Path.rename", lambda *_: (_ for _ in ()).throw(OSError("no")))
     with pytest.raises(OSError, match="no"):

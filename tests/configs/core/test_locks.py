@@ -1,4 +1,4 @@
-"""The lock: one holder, waiting for it, and none when its process is dead, whatever that process had forked."""
+"""Locks: one holder, waiting, and release when the holder dies, whatever it had forked."""
 
 import os
 import signal
@@ -24,14 +24,14 @@ time.sleep(float(sys.argv[3]))
 
 
 def holder(path, forks="plain", seconds=600.0):
-    """A process that holds the lock, and the id of the child it forked while it does."""
+    """Start a process that holds the lock, and return the id of the child it forked meanwhile."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(path), forks, str(seconds)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
     return process, int(process.stdout.readline())
 
 
-def test_a_held_lock_says_whose_it_is(tmp_path):
+def test_held_lock_names_its_holder(tmp_path):
     process, _ = holder(tmp_path / "lock")
     with pytest.raises(LockBusyError, match=rf"held by process {process.pid} on "):
         FileLock(tmp_path / "lock")
@@ -40,13 +40,13 @@ def test_a_held_lock_says_whose_it_is(tmp_path):
     FileLock(tmp_path / "lock").release()
 
 
-def test_who_waits_gets_it_when_the_holder_ends(tmp_path):
+def test_waiter_gets_lock_when_holder_exits(tmp_path):
     process, _ = holder(tmp_path / "lock", seconds=0.3)
     with FileLock(tmp_path / "lock", patience=60.0):
         assert process.wait() == 0
 
 
-def test_a_busy_lock_is_refused_after_the_patience(tmp_path):
+def test_busy_lock_is_rejected_after_timeout(tmp_path):
     with FileLock(tmp_path / "lock"):
         started = time.monotonic()
         with pytest.raises(LockBusyError):
@@ -54,7 +54,7 @@ def test_a_busy_lock_is_refused_after_the_patience(tmp_path):
         assert time.monotonic() - started >= 0.05
 
 
-def test_a_child_that_outlives_a_killed_holder_does_not_keep_the_lock(tmp_path):
+def test_child_of_killed_holder_does_not_keep_lock(tmp_path):
     process, child = holder(tmp_path / "lock", "fork")
     try:
         process.kill()
@@ -65,19 +65,19 @@ def test_a_child_that_outlives_a_killed_holder_does_not_keep_the_lock(tmp_path):
         os.kill(child, signal.SIGKILL)
 
 
-def test_releasing_a_lock_frees_it_and_may_be_repeated(tmp_path):
+def test_releasing_lock_is_idempotent(tmp_path):
     for _ in range(2):
         lock = FileLock(tmp_path / "lock")
         lock.release()
         lock.release()
 
 
-def test_an_error_within_lets_the_lock_go(tmp_path):
+def test_exception_in_block_releases_lock(tmp_path):
     with pytest.raises(KeyError), FileLock(tmp_path / "lock"):
         raise KeyError
     FileLock(tmp_path / "lock").release()
 
 
-def test_an_unwritable_path_raises_os_error(tmp_path):
+def test_unwritable_path_raises_os_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         FileLock(tmp_path / "gone" / "lock")

@@ -1,4 +1,4 @@
-"""The manifest of policies: size and SHA-256 of each, verified when one is read."""
+"""The policy manifest: size and SHA-256 of each file, verified on read."""
 
 import hashlib
 import json
@@ -8,7 +8,7 @@ import pytest
 from sparring.configs.core.manifest import MANIFEST, ManifestError, listed, read_listed, repair_manifest, write_listed
 
 
-def test_an_entry_has_size_and_hash(tmp_path):
+def test_entry_has_size_and_hash(tmp_path):
     write_listed(tmp_path / "final.pt", b"weights")
     write_listed(tmp_path / "best.pt", b"")
     entries = json.loads((tmp_path / MANIFEST).read_text())
@@ -18,14 +18,14 @@ def test_an_entry_has_size_and_hash(tmp_path):
 
 
 @pytest.mark.parametrize("data", [b"weightz", b"weight", b"", b"weights and more"])
-def test_another_content_is_refused(tmp_path, data):
+def test_changed_content_is_rejected(tmp_path, data):
     write_listed(tmp_path / "final.pt", b"weights")
     (tmp_path / "final.pt").write_bytes(data)
     with pytest.raises(ManifestError, match=r"final\.pt: is damaged or was replaced: its size or SHA-256 is not the"):
         read_listed(tmp_path / "final.pt")
 
 
-def test_a_manifest_entry_without_a_size_is_preserved(tmp_path):
+def test_entry_without_size_is_preserved(tmp_path):
     old = {"old.pt": {"sha256": hashlib.sha256(b"old").hexdigest()}}
     (tmp_path / MANIFEST).write_text(json.dumps(old))
     (tmp_path / "old.pt").write_bytes(b"old")
@@ -34,13 +34,13 @@ def test_a_manifest_entry_without_a_size_is_preserved(tmp_path):
     assert json.loads((tmp_path / MANIFEST).read_text())["old.pt"] == old["old.pt"]
 
 
-def test_a_file_that_is_not_listed_is_read(tmp_path):
+def test_unlisted_file_is_read(tmp_path):
     (tmp_path / "final.pt").write_bytes(b"weights")
     assert read_listed(tmp_path / "final.pt") == b"weights"
 
 
 @pytest.mark.parametrize("text", ["[]", "{", '{"final.pt": 1}', '{"final.pt": {}}', "\udcff"])
-def test_a_damaged_manifest_is_named_and_nothing_is_written(tmp_path, text):
+def test_damaged_manifest_is_named_and_nothing_is_written(tmp_path, text):
     (tmp_path / MANIFEST).write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(ManifestError, match=r"manifest\.json: is not a manifest \(.*\); remove it"):
         write_listed(tmp_path / "final.pt", b"weights")
@@ -48,7 +48,7 @@ def test_a_damaged_manifest_is_named_and_nothing_is_written(tmp_path, text):
 
 
 @pytest.mark.parametrize(("key", "value"), [("sha256", "0" * 64), ("bytes", 8)])
-def test_a_changed_manifest_entry_is_corrected_if_its_file_is_unchanged(tmp_path, key, value):
+def test_changed_entry_is_corrected_if_file_is_unchanged(tmp_path, key, value):
     for name in ("final.pt", "best.pt"):
         write_listed(tmp_path / name, b"weights")
     known = listed(tmp_path, unless={})

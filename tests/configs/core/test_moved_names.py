@@ -1,4 +1,4 @@
-"""Names at their old import paths: they work for one release and say the new path."""
+"""Old import paths work for one release and name the new path."""
 
 import re
 import subprocess
@@ -31,7 +31,7 @@ MOVED = {
 
 
 @pytest.mark.parametrize(("old", "new"), MOVED.items())
-def test_an_old_path_gives_the_object_and_names_the_new_path(old, new):
+def test_old_path_returns_object_and_names_new_path(old, new):
     module, name = old.split(":")
     with pytest.warns(DeprecationWarning, match=new.replace(":", ".").replace(".", r"\.")):
         found = getattr(import_module(module), name)
@@ -39,7 +39,7 @@ def test_an_old_path_gives_the_object_and_names_the_new_path(old, new):
     assert found is getattr(import_module(home), name)
 
 
-def test_an_unknown_name_is_still_refused_as_python_does():
+def test_unknown_name_raises_attribute_error():
     find = moved("mine", {"old": "math"})
     with pytest.raises(AttributeError, match="module 'mine' has no attribute 'new'"):
         find("new")
@@ -57,7 +57,7 @@ def test_an_unknown_name_is_still_refused_as_python_does():
         "agents.opponents.dogfight.held_out": "envs.dogfight.training.opponents.held_out",
     }.items(),
 )
-def test_an_old_module_is_the_module_of_the_new_path(old, new):
+def test_old_module_is_module_of_new_path(old, new):
     home = import_module(f"sparring.{new}")
     spec = home.__spec__
     sys.modules.pop(f"sparring.{old}", None)
@@ -68,17 +68,17 @@ def test_an_old_module_is_the_module_of_the_new_path(old, new):
 
 
 @pytest.mark.parametrize("new", MOVED_MODULES.values())
-def test_every_moved_module_is_at_its_new_path(new):
+def test_every_moved_module_exists_at_new_path(new):
     assert find_spec(f"sparring.{new}")
 
 
-def test_no_other_module_is_taken_for_a_moved_one():
+def test_other_modules_are_not_treated_as_moved():
     for name in ("sparring.eval.dogfights", "sparring.eval", "eval.dogfight", "sparring", "numpy", "sparring.eval.run"):
         assert MovedModules().find_spec(name) is None
 
 
-def test_an_import_statement_warns_at_the_line_that_has_the_old_path(tmp_path):
-    """In a process of its own: Python imports a module once."""
+def test_import_statement_warns_at_line_with_old_path(tmp_path):
+    """Runs in a separate process, since Python imports a module once."""
     code = """import sparring
 from sparring.eval.dogfight.responses import RECORDED
 import sparring.eval.dogfight.speed as speed
@@ -95,6 +95,6 @@ print(speed.__name__)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_module_that_was_nowhere_is_refused_as_python_does():
+def test_unknown_module_raises_module_not_found_error():
     with pytest.raises(ModuleNotFoundError, match=r"No module named 'sparring\.envs\.dogfight\.evaluation\.no_such'"):
         import_module("sparring.eval.dogfight.no_such")

@@ -1,4 +1,4 @@
-"""Local servers on loopback: foreign hosts and pages, silent and greedy clients, clients that leave, the end."""
+"""Local servers on loopback: foreign hosts, silent or greedy clients, disconnects, shutdown."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ pytest.importorskip("uvicorn")
 
 
 class Echo:
-    """Answers "well" to requests, and a WebSocket's texts with themselves; "search" works until it is cancelled."""
+    """Answer "well" to requests, echo WebSocket texts; "search" runs until it is cancelled."""
 
     def __init__(self):
         self.searching, self.ended, self.cancelled = Event(), Event(), Event()
@@ -99,7 +99,7 @@ def until(condition, what):
     raise AssertionError(what)
 
 
-def test_foreign_hosts_and_pages_are_refused():
+def test_foreign_hosts_and_origins_are_rejected():
     with served(names=["box.example"]) as (_, port):
         ours = {"": 200, f"127.0.0.1:{port}": 200, f"localhost:{port}": 200, "10.0.0.7:8000": 200, "[::1]:9": 200}
         theirs = (
@@ -127,14 +127,14 @@ def test_foreign_hosts_and_pages_are_refused():
 @pytest.mark.parametrize(
     "head", ["Host: 127.0.0.1\r\nHost: evil.example\r\n", "Host: evil.example\r\nHost: 127.0.0.1\r\n", ""]
 )
-def test_a_request_needs_exactly_one_host(head):
+def test_request_needs_exactly_one_host(head):
     with served() as (_, port), socket.create_connection(("127.0.0.1", port), timeout=30) as client:
         client.sendall(f"GET / HTTP/1.{1 if head else 0}\r\n{head}\r\n".encode())
         assert client.recv(100).split()[1] in (b"400", b"403")
 
 
 @pytest.mark.parametrize("over", ["http", "websocket"])
-def test_work_for_a_client_that_left_is_cancelled(over):
+def test_work_for_disconnected_client_is_cancelled(over):
     with served() as (echo, port):
         if over == "http":
             client = socket.create_connection(("127.0.0.1", port), timeout=30)
@@ -159,7 +159,7 @@ def test_silent_websockets_time_out():
                     client.recv(30)
 
 
-def test_one_client_has_so_many_requests_at_a_time_and_gets_them_back():
+def test_concurrent_requests_per_client_are_limited():
     with served(ClientBounds(requests=3)) as (_, port):
         for _ in range(2):
             with contextlib.ExitStack() as opened:
@@ -172,7 +172,7 @@ def test_one_client_has_so_many_requests_at_a_time_and_gets_them_back():
 
 
 def test_silent_connections_do_not_block_new_ones(monkeypatch):
-    """The oldest are closed long before their time is over."""
+    """The oldest connections are closed long before their time-out."""
     monkeypatch.setattr(serving, "REQUEST_SECONDS", 600.0)
     with served() as (_, port), contextlib.ExitStack() as opened:
         clients = [opened.enter_context(socket.create_connection(("127.0.0.1", port), 30)) for _ in range(100)]
@@ -197,7 +197,7 @@ def test_bodies_and_messages_are_bounded(monkeypatch):
             assert slow.recv(100).split()[1] == b"408"
 
 
-def test_messages_that_are_not_read_are_bounded():
+def test_unread_messages_are_bounded():
     with served() as (echo, port), connect(f"ws://127.0.0.1:{port}/") as client:
         client.send("search")
         assert echo.searching.wait(30)
@@ -224,7 +224,7 @@ bounded_server(GuardedApp(Deaf()), largest_message=1000, port=0, log_level="info
 
 
 @pytest.mark.parametrize(("kind", "sent"), [("thread", signal.SIGTERM), ("task", signal.SIGINT)])
-def test_a_signal_ends_the_server_under_load(kind, sent):
+def test_signal_stops_server_under_load(kind, sent):
     process = subprocess.Popen([sys.executable, "-c", BUSY, kind], stderr=subprocess.PIPE, text=True)
     try:
         line = next(line for line in process.stderr if "running on" in line)

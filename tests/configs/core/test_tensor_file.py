@@ -1,4 +1,4 @@
-"""Tensor files: content decides the bytes, damage is noticed, code is never run."""
+"""Tensor files: deterministic bytes, damage detection, no code execution."""
 
 import io
 import pickle
@@ -28,7 +28,7 @@ def test_round_trip_keeps_values_types_and_keys():
     assert read == written
 
 
-def test_equal_content_gives_equal_bytes_whatever_the_objects():
+def test_equal_content_gives_equal_bytes():
     shared, name = torch.zeros(20), "".join(["no", "te"])
     one = {"w": shared[:12].reshape(3, 4), "again": shared[:1], "note": name, name + "s": "note", "n": (1, 2)}
     other = {"w": torch.zeros(3, 4), "again": torch.zeros(1), "note": "note", "notes": "note", "n": [1, 2]}
@@ -36,20 +36,20 @@ def test_equal_content_gives_equal_bytes_whatever_the_objects():
 
 
 @pytest.mark.parametrize("value", [torch.device("cpu"), np.float64(1.0), np.zeros(1), {1, 2}])
-def test_data_that_is_not_plain_is_refused_when_writing(value):
+def test_non_plain_data_is_rejected_on_write(value):
     with pytest.raises(TypeError, match="is neither a tensor nor plain data"):
         pack({"list": [value]})
 
 
 @pytest.mark.parametrize("keep", [0, 1, 3, 100, 0.5, 0.9, -1])
-def test_every_truncation_is_noticed(keep):
+def test_every_truncation_is_detected(keep):
     data = pack(content())
     cut = data[: int(keep * len(data))] if isinstance(keep, float) else data[:keep]
     with pytest.raises(TensorFileError):
         unpack(cut)
 
 
-def test_a_flipped_weight_bit_is_noticed():
+def test_flipped_weight_bit_is_detected():
     data = bytearray(pack(content()))
     data[data.index(torch.arange(12, dtype=torch.float32).numpy().tobytes()) + 5] ^= 4
     with pytest.raises(TensorFileError, match="fails its checksum"):
@@ -72,7 +72,7 @@ def test_code_is_never_unpickled():
     assert Trap.ran is False
 
 
-def test_other_files_are_not_taken_for_named_tensors():
+def test_other_files_are_rejected():
     buffer = io.BytesIO()
     torch.save([torch.zeros(1)], buffer)
     for data, complaint in ((b"hello", "not a file of tensors"), (b"", "empty"), (buffer.getvalue(), "named tensors")):
@@ -81,7 +81,7 @@ def test_other_files_are_not_taken_for_named_tensors():
 
 
 def torch_file(pickled):
-    """A file of torch with this pickle."""
+    """Return a torch file with this pickle."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("archive/data.pkl", pickled)
@@ -106,8 +106,8 @@ GREEDY = {
 
 @pytest.mark.parametrize("kind", GREEDY)
 @pytest.mark.parametrize("read", [unpack, read_arrays])
-def test_a_pickle_of_many_objects_is_refused_within_the_files_size(kind, read, monkeypatch):
-    """The readers are not called, and what the check takes is of the file's size; for most kinds at a smaller bound."""
+def test_pickle_with_many_objects_is_rejected_in_bounded_memory(kind, read, monkeypatch):
+    """Readers are not called, and memory is bounded by the file size; most kinds use a smaller limit."""
     if kind != "lists in lists":
         monkeypatch.setattr(archive, "MOST_OPCODES", 100_000)
         monkeypatch.setattr(archive, "MOST_OBJECTS", 10_000)
@@ -122,7 +122,7 @@ def test_a_pickle_of_many_objects_is_refused_within_the_files_size(kind, read, m
         tracemalloc.stop()
 
 
-def test_a_file_of_many_plain_values_is_read():
+def test_file_with_many_plain_values_is_read():
     content = {"texts": [str(number) for number in range(10_000)], "pairs": [[number, 0.5] for number in range(4000)]}
     data = pack(content)
     assert unpack(data) == content

@@ -1,4 +1,4 @@
-"""Typed reading of stored content: one line with place, value and what is allowed; sizes before anything is built."""
+"""Typed reading of stored content: one-line errors with path, value and allowed range; sizes checked first."""
 
 import io
 import zipfile
@@ -35,7 +35,7 @@ def test_counts_accept_integers_only(value):
     assert "\n" not in str(caught.value)
 
 
-def test_unknown_keys_are_ignored_and_missing_keys_are_named():
+def test_unknown_keys_are_ignored_and_missing_keys_named():
     assert read(Row, {"steps": 3, "later": 1}) == {"steps": 3}
     with pytest.raises(ContentError, match=r"^rows\.steps is missing"):
         read(Row, {"step": 3}, "rows")
@@ -49,12 +49,12 @@ def test_tensors_are_not_converted(found):
         check_tensors({"w": found}, {"w": torch.ones(3)}, "weights")
 
 
-def test_a_tensor_that_is_not_finite_is_refused():
+def test_non_finite_tensor_is_rejected():
     with pytest.raises(ContentError, match="holds NaN or infinity"):
         check_tensor(torch.tensor([0.0, torch.inf]), torch.zeros(2), "w")
 
 
-def test_options_of_an_optimizer_follow_from_the_configuration_and_moments_have_the_shapes_of_the_weights():
+def test_optimizer_options_and_moment_shapes_are_checked():
     optimizer = torch.optim.Adam([torch.nn.Parameter(torch.ones(2))], lr=0.5)
     optimizer.param_groups[0]["params"][0].sum().backward()
     optimizer.step()
@@ -74,7 +74,7 @@ def rewritten(data, method, more=b""):
     return out.getvalue()
 
 
-def test_members_are_stored_not_compressed():
+def test_members_are_stored_uncompressed():
     data = pack({"w": torch.zeros(100_000)})
     assert unpack(rewritten(data, zipfile.ZIP_STORED)).keys() == {"w"}
     with pytest.raises(TensorFileError, match="is compressed"):
@@ -83,7 +83,7 @@ def test_members_are_stored_not_compressed():
         unpack(rewritten(data, zipfile.ZIP_STORED, bytes(4)))
 
 
-def test_a_tensor_has_all_its_numbers_for_itself():
+def test_tensor_must_own_its_storage():
     buffer = io.BytesIO()
     torch.save({"w": torch.zeros(()).expand(10**6, 10**6)}, buffer)
     with pytest.raises(TensorFileError, match="w: is not a tensor of plain numbers"):
@@ -94,7 +94,7 @@ def test_a_tensor_has_all_its_numbers_for_itself():
         unpack(buffer.getvalue())
 
 
-def test_lists_that_repeat_each_other_do_not_expand():
+def test_repeated_nested_lists_do_not_expand():
     value = [0]
     for _ in range(30):
         value = [value, value]
@@ -106,7 +106,7 @@ def test_lists_that_repeat_each_other_do_not_expand():
 
 @pytest.mark.parametrize("blocks", [0, 1, 3])
 @pytest.mark.parametrize("categorical", [0, 4])
-def test_the_sizes_in_closed_form_are_those_of_the_networks(blocks, categorical):
+def test_closed_form_sizes_match_networks(blocks, categorical):
     config = NetworkConfig(hidden=6, blocks=blocks)
     network = ActorCritic(5, 2, 1, config, categorical=categorical)
     assert dict(weight_sizes(network.shape)) == {name: tuple(w.shape) for name, w in network.state_dict().items()}
@@ -115,7 +115,7 @@ def test_the_sizes_in_closed_form_are_those_of_the_networks(blocks, categorical)
 
 
 @pytest.mark.parametrize("sizes", [{"hidden": 10**9}, {"blocks": 10**9}, {"obs_dim": 10**9}])
-def test_a_declared_size_costs_nothing(sizes):
+def test_declared_size_allocates_nothing(sizes):
     weights = ActorCritic(5, 2, 1, NetworkConfig(hidden=6)).state_dict()
     shape = network_shape(5, 2, 1, NetworkConfig(hidden=6)) | sizes
     with pytest.raises(ContentError, match=r"has shape|is missing"):

@@ -1,4 +1,4 @@
-"""Every file that the product writes goes through `configs/core/files.py`: in one step, and never through a link."""
+"""Every file the product writes goes through `configs/core/files.py`: atomically, and never through a link."""
 
 import ast
 import re
@@ -24,7 +24,7 @@ def writes(call):
     return name in WRITERS or (name == "open" and bool(modes))
 
 
-def test_no_other_file_of_the_product_writes_by_a_path():
+def test_only_files_module_writes_by_path():
     files = {
         path: path.read_text(encoding="utf-8") for room in ROOMS for path in sorted((PACKAGE / room).rglob("*.py"))
     }
@@ -37,7 +37,7 @@ def test_no_other_file_of_the_product_writes_by_a_path():
     ] == []
 
 
-def test_stored_results_are_not_appended_through_a_link(tmp_path):
+def test_stored_results_are_not_appended_through_link(tmp_path):
     outside = tmp_path / "outside"
     outside.write_text("mine")
     for name in ("link", "dangling"):
@@ -56,7 +56,7 @@ def test_stored_results_are_not_appended_through_a_link(tmp_path):
     assert kept.read() == {"a": 1, "b": 2}
 
 
-def test_a_hard_link_is_not_appended_to(tmp_path):
+def test_hard_link_is_not_appended_to(tmp_path):
     (tmp_path / "outside").write_text("mine")
     (tmp_path / "log").hardlink_to(tmp_path / "outside")
     with pytest.raises(InputError, match="second name"):
@@ -67,7 +67,7 @@ def test_a_hard_link_is_not_appended_to(tmp_path):
 @pytest.mark.parametrize(
     ("target", "outside"), [("inside", False), ("..", True), ("/", True), ("missing", True), ("self", True)]
 )
-def test_links_out_of_a_folder_are_recognized(tmp_path, target, outside):
+def test_links_out_of_folder_are_recognized(tmp_path, target, outside):
     (tmp_path / "run" / "inside").mkdir(parents=True)
     link = tmp_path / "run" / "link"
     link.symlink_to("link" if target == "self" else target)

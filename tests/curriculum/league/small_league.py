@@ -1,4 +1,4 @@
-"""A league for tests: six bots, the base model, a challenger and two checkpoints, with the Elos one asks for."""
+"""A small league for tests: six bots, the base model, a challenger and two checkpoints, with given Elos."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sparring.curriculum.league.league import League, enter_checkpoint, new_leag
 
 
 def small_league(checkpoints: int = 2, **elos: float) -> League:
-    """Checkpoints are called checkpoint_000010 and so on; every Elo that is not given is the one of the beginning."""
+    """Return a league with checkpoints checkpoint_000010 and so on; unspecified Elos are the initial ones."""
     league = new_league(DIPLOMACY_BOTS, "tiny")
     for number in range(1, checkpoints + 1):
         league = enter_checkpoint(league, step=10 * number, path=f"step_{10 * number}")
@@ -17,7 +17,7 @@ def small_league(checkpoints: int = 2, **elos: float) -> League:
 
 
 def rated(league: League, **elos: float) -> League:
-    """The league with these Elos instead; the checkpoint of step n may be called cn."""
+    """Return the league with these Elos; the checkpoint of step n may be called cn."""
     names = {f"c{agent.step}": agent.name for agent in league.of_kind("checkpoint")}
     changed = {names.get(name, name): elo for name, elo in elos.items()}
     return replace(

@@ -1,4 +1,4 @@
-"""The league as data: initial agents, effects of games, new members, and how fast recent results fade."""
+"""The league: initial agents, results of games, new members, and decay of earlier results."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ from tests.curriculum.league.small_league import small_league
 SEVEN = (CHALLENGER, "base_model", "random", "chaos", "dumbbot", "dumbbot", "defensive")
 
 
-def test_starting_elos():
+def test_initial_elo_ratings():
     league = new_league(DIPLOMACY_BOTS, "tiny", initial_elo=1200.0)
     elos = {name: agent.elo for name, agent in league.agents.items()}
     assert elos.pop(CHALLENGER) == 1200.0
@@ -37,7 +37,7 @@ def test_starting_elos():
     assert {agent.kind for agent in league.agents.values()} <= set(KINDS)
 
 
-def test_every_game_moves_both_ratings_of_all_its_players():
+def test_every_game_updates_both_ratings_of_all_players():
     before = new_league(DIPLOMACY_BOTS, "tiny")
     game = GameResult(SEVEN, (1, 2, 3, 4, 5, 6, 7))
     after = record(before, [game])
@@ -53,7 +53,7 @@ def test_every_game_moves_both_ratings_of_all_its_players():
     assert {name: after[name].belief for name in set(SEVEN)} == beliefs
 
 
-def test_neither_the_order_of_games_nor_of_agents_makes_a_difference():
+def test_update_is_independent_of_game_and_agent_order():
     rng = np.random.default_rng(1)
     names = list(small_league().agents)
     games = [GameResult(tuple(rng.choice(names, 7)), tuple(rng.permutation(7) + 1)) for _ in range(40)]
@@ -64,7 +64,7 @@ def test_neither_the_order_of_games_nor_of_agents_makes_a_difference():
     assert dict(one.records) == dict(turned.records)
 
 
-def test_results_add_up_over_batches():
+def test_results_accumulate_over_batches():
     league = small_league()
     for ranks in ((1, 2), (2, 1), (1, 2), (1, 1)):
         league = record(league, [GameResult((CHALLENGER, "chaos"), ranks)])
@@ -72,12 +72,12 @@ def test_results_add_up_over_batches():
     assert league["chaos"].games == league[CHALLENGER].games == 4
 
 
-def test_nothing_played_nothing_changed():
+def test_empty_batch_changes_nothing():
     assert record(small_league(), []) == small_league()
 
 
 def test_recent_results_outweigh_earlier_results():
-    """600 lost games, then 600 won: in total even, recently 7 of 8, since 200 decayed games still hold the old 150."""
+    """600 lost games, then 600 won: even in total, recently 7/8, since 200 decayed games keep the old 150."""
     league = record(small_league(), 600 * [GameResult((CHALLENGER, "chaos"), (2, 1))])
     league = record(league, 600 * [GameResult((CHALLENGER, "chaos"), (1, 2))])
     assert league.records[CHALLENGER, "chaos"].total == (600, 0, 600)
@@ -87,12 +87,12 @@ def test_recent_results_outweigh_earlier_results():
     assert theirs == pytest.approx(1.0 - rate)
 
 
-def test_never_met_is_even():
+def test_unmet_pair_has_even_win_rate():
     assert rates(small_league(), CHALLENGER, ["chaos", "base_model"]).tolist() == [0.5, 0.5]
     assert rates(small_league(), CHALLENGER, []).shape == (0,)
 
 
-def test_a_checkpoint_enters_with_the_challengers_ratings_and_stays_while_that_moves_on():
+def test_checkpoint_copies_challenger_ratings_and_keeps_them():
     league = record(small_league(0), [GameResult(SEVEN, (1, 2, 3, 4, 5, 6, 7))])
     league = enter_checkpoint(league, step=20, path="step_20/adapter")
     entered = league["checkpoint_000020"]
@@ -104,7 +104,7 @@ def test_a_checkpoint_enters_with_the_challengers_ratings_and_stays_while_that_m
     assert league[CHALLENGER].elo > entered.elo
 
 
-def test_no_agent_enters_twice_and_no_unknown_one_plays():
+def test_duplicate_and_unknown_agents_are_rejected():
     league = small_league()
     with pytest.raises(InputError, match="'checkpoint_000010': is in the league already"):
         enter(league, league["checkpoint_000010"])
@@ -112,7 +112,7 @@ def test_no_agent_enters_twice_and_no_unknown_one_plays():
         record(league, [GameResult((CHALLENGER, "dumbot"), (1, 2))])
 
 
-def test_starting_ratings_of_the_original():
+def test_original_initial_ratings():
     league = new_league(DIPLOMACY_BOTS, "tiny", initial_elo=1200.0, ratings="original")
     assert {name: agent.elo for name, agent in league.agents.items()} == {
         "base_model": 1000,
@@ -128,7 +128,7 @@ def test_starting_ratings_of_the_original():
     assert all(agent.belief.sigma == 25 / 3 for agent in league.agents.values())
 
 
-def test_variants_of_bots_start_where_the_bots_do():
+def test_bot_variants_start_with_bot_ratings():
     league = new_league(SEED_BOTS, "tiny", ratings="original")
     assert [league[name].elo for name in SEED_BOTS] == [900, 1000, 950, 850]
 
@@ -139,14 +139,14 @@ def league_after(**results):
     return record(league, games)
 
 
-def test_earlier_results_fade_by_the_number_of_new_games():
-    """A hundred count half: 20 + 100 wins in 150 games. After ten games a memory of 30 keeps 30 / (30 + 10) = 3/4."""
+def test_earlier_results_decay_by_number_of_new_games():
+    """A hundred games halve the weight: 20 + 100 wins in 150. With memory 30, ten games keep 30 / 40 = 3/4."""
     assert decayed((40, 0, 60), (100, 0, 0), memory=100).tolist() == [120.0, 0.0, 30.0]
     assert decayed((8, 4, 12), (5, 3, 2), memory=30).tolist() == [11.0, 6.0, 11.0]
     assert decayed((0, 0, 0), (5, 3, 2)).tolist() == [5.0, 3.0, 2.0]
 
 
-def test_the_memory_settles():
+def test_effective_memory_converges():
     seen = (0.0, 0.0, 0.0)
     for _ in range(100):
         seen = decayed(seen, (0, 0, 50), memory=100)
@@ -154,7 +154,7 @@ def test_the_memory_settles():
     assert (won, lost) == (50.0, pytest.approx(100.0))
 
 
-def test_win_rates_count_draws_as_half_and_are_unknown_after_few_games():
+def test_win_rates_count_draws_half_and_need_minimum_games():
     league = league_after(ace=(0, 98, 0), brawler=(19, 0, 0))
     assert known_win_rates(league, CHALLENGER) == {"ace": 0.0}
     assert win_rates(league, CHALLENGER, ["ace", "brawler"]) == pytest.approx([0.5, 20 / 21])
@@ -162,7 +162,7 @@ def test_win_rates_count_draws_as_half_and_are_unknown_after_few_games():
     assert known_win_rates(league_after(ace=(5, 10, 25)), "ace") == {CHALLENGER: 0.625}  # seen by the other
 
 
-def test_who_leaves_is_forgotten():
+def test_removed_agent_is_forgotten():
     league = leave(league_after(ace=(30, 0, 0), brawler=(0, 0, 30)), ["ace", "never met"])
     assert known_win_rates(league, CHALLENGER) == {"brawler": 0.0}
     assert list(league.agents) == ["brawler", CHALLENGER]

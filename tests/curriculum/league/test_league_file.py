@@ -1,4 +1,4 @@
-"""A league on disk: what is written comes back, a killed writer loses nothing, damage and other versions are named."""
+"""League files: round trips, killed writers, damage and unknown versions."""
 
 import json
 import subprocess
@@ -24,14 +24,14 @@ def played():
     return record(small_league(), games)
 
 
-def test_what_is_written_comes_back_to_the_bit(tmp_path):
+def test_league_round_trips_bit_for_bit(tmp_path):
     file = LeagueFile(tmp_path)
     file.restore(played())
     assert LeagueFile(tmp_path).read() == played()
     assert read_league(json.loads(json.dumps(write_league(played())))) == played()
 
 
-def test_a_league_goes_back_to_an_earlier_moment(tmp_path):
+def test_league_restores_earlier_state(tmp_path):
     file = LeagueFile(tmp_path)
     earlier = played()
     file.restore(record(earlier, [GameResult((CHALLENGER, "chaos"), (1, 2))]))
@@ -40,7 +40,7 @@ def test_a_league_goes_back_to_an_earlier_moment(tmp_path):
     assert file.read() == played()
 
 
-def test_what_cannot_be_used_is_put_aside_and_what_can_stays(tmp_path):
+def test_unusable_files_are_set_aside_and_usable_kept(tmp_path):
     file = LeagueFile(tmp_path)
     assert file.put_aside_damaged() == ""
     file.restore(played())
@@ -69,7 +69,7 @@ while True:
 """
 
 
-def test_a_killed_writer_leaves_a_complete_league(tmp_path):
+def test_killed_writer_leaves_complete_league(tmp_path):
     file = LeagueFile(tmp_path)
     file.restore(small_league())
     process = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], cwd=ROOT)
@@ -81,7 +81,7 @@ def test_a_killed_writer_leaves_a_complete_league(tmp_path):
     assert league["chaos"].games == league[CHALLENGER].games >= 5
 
 
-def test_a_full_disk_leaves_the_league_as_it_was(tmp_path, monkeypatch):
+def test_full_disk_leaves_league_unchanged(tmp_path, monkeypatch):
     file = LeagueFile(tmp_path)
     file.restore(small_league())
 
@@ -94,8 +94,8 @@ def test_a_full_disk_leaves_the_league_as_it_was(tmp_path, monkeypatch):
     assert file.read() == small_league()
 
 
-def test_damage_anywhere_in_the_file_is_noticed(tmp_path):
-    """One character of every line replaced by another digit or letter: never read as another league."""
+def test_damage_anywhere_in_file_is_detected(tmp_path):
+    """One character per line is replaced by another digit or letter: it is never read as another league."""
     file = LeagueFile(tmp_path)
     file.restore(played())
     text = file.path.read_text()
@@ -124,13 +124,13 @@ def test_other_files_are_named(tmp_path, content, message):
     assert "\n" not in str(error.value)
 
 
-def test_a_missing_league_is_named(tmp_path):
+def test_missing_league_is_named(tmp_path):
     with pytest.raises(LeagueError, match=r"league\.json: is missing"):
         LeagueFile(tmp_path).read()
 
 
 def crafted(where, value):
-    """A league with one field of an agent or a result changed, and a digest that fits."""
+    """Return a league with one modified field and a matching digest."""
     plain = write_league(played())
     kind, key = where
     plain[kind][0][key] = value
@@ -150,8 +150,8 @@ def crafted(where, value):
         (("results", "total"), [1, 2], r"results\.0\.total\.2 is missing"),
     ],
 )
-def test_crafted_fields_are_refused_by_their_path(tmp_path, where, value, message):
-    """Names and paths are those of files."""
+def test_crafted_fields_are_rejected_by_path(tmp_path, where, value, message):
+    """Names and paths can name files."""
     (tmp_path / "league.json").write_text(json.dumps(crafted(where, value)))
     with pytest.raises(LeagueError, match=message):
         LeagueFile(tmp_path).read()

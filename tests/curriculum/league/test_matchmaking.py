@@ -1,4 +1,4 @@
-"""Prioritized fictitious self-play: weights by hand, and the draws."""
+"""Prioritized fictitious self-play: weights by hand, and draws."""
 
 import numpy as np
 import pytest
@@ -7,11 +7,11 @@ from sparring.curriculum.league import matchmaking as pfsp
 from sparring.curriculum.league.league import CHALLENGER, League, PairRecord, win_rates
 
 
-def test_weights_are_one_minus_win_rate_plus_a_tenth():
+def test_weights_are_one_minus_win_rate_plus_tenth():
     np.testing.assert_allclose(pfsp.weights([0.0, 0.25, 1.0]), [1.1, 0.85, 0.1])
 
 
-def test_win_rate_counts_draws_as_half_starts_even_and_moves_little_by_one_game():
+def test_win_rate_counts_draws_half_and_starts_even():
     records = {(CHALLENGER, "met"): PairRecord(recent=(3, 1, 4)), ("a", CHALLENGER): PairRecord(recent=(1, 0, 0))}
     # (3 + 1/2 + 1) / (3 + 1 + 4 + 2); never met, 1 / 2; lost once, 1 / 3.
     rates = win_rates(League(records=records), CHALLENGER, ["met", "unknown", "a"])
@@ -19,34 +19,34 @@ def test_win_rate_counts_draws_as_half_starts_even_and_moves_little_by_one_game(
 
 
 @pytest.mark.parametrize("rates", [[-0.1], [1.2], [float("nan")]])
-def test_a_win_rate_outside_0_to_1_is_refused(rates):
+def test_win_rate_outside_0_to_1_is_rejected(rates):
     with pytest.raises(ValueError, match=r"outside \[0, 1\]"):
         pfsp.weights(rates)
 
 
-def test_draws_are_different_while_there_are_enough_names():
+def test_draws_are_distinct_while_names_suffice():
     rng = np.random.default_rng(0)
     for _ in range(50):
         assert len(set(pfsp.draw("abcdef", np.arange(1, 7), 4, rng))) == 4
 
 
-def test_every_name_comes_once_before_any_comes_twice():
+def test_every_name_is_drawn_once_before_repeats():
     drawn = pfsp.draw("abc", [1.0, 1.0, 100.0], 7, np.random.default_rng(0))
     assert set(drawn[:3]) == set(drawn[3:6]) == set("abc")
     assert len(drawn) == 7
 
 
-def test_frequencies_follow_the_weights():
+def test_draw_frequencies_follow_weights():
     rng = np.random.default_rng(3)
     drawn = [pfsp.draw("ab", [3.0, 1.0], 1, rng)[0] for _ in range(4000)]
     assert drawn.count("a") / len(drawn) == pytest.approx(0.75, abs=0.03)
 
 
-def test_same_generator_state_same_draw():
+def test_same_generator_state_gives_same_draw():
     first, second = (pfsp.draw("abcdef", np.ones(6), 4, np.random.default_rng(9)) for _ in range(2))
     assert first == second
 
 
-def test_an_empty_pool_is_named_as_such():
+def test_empty_pool_is_named():
     with pytest.raises(ValueError, match="empty pool"):
         pfsp.draw([], [], 2, np.random.default_rng(0))

@@ -1,4 +1,4 @@
-"""Equilibria of games solved by hand, of random ones by their definition, and the game of styles."""
+"""Equilibria of games solved by hand and of random games, and the game of styles."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def test_games_solved_by_hand(payoff, strategy):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_neither_player_gains_by_leaving_it(seed):
+def test_no_player_gains_by_deviating(seed):
     rng = np.random.default_rng(seed)
     payoff = rng.normal(size=rng.integers(1, 9, size=2)).round(seed % 3)  # rounded ones have many ties
     row, column = equilibrium(payoff), equilibrium(-payoff.T)
@@ -40,7 +40,7 @@ def test_neither_player_gains_by_leaving_it(seed):
 
 
 @pytest.mark.parametrize("payoff", [[], [[]], [1.0, 2.0], [[np.nan]], [[np.inf, 0.0]]])
-def test_no_matrix_of_finite_numbers_is_refused(payoff):
+def test_invalid_payoff_matrix_is_rejected(payoff):
     with pytest.raises(ValueError, match="give a matrix"):
         equilibrium(payoff)
 
@@ -55,14 +55,14 @@ def solved(results, rounds=400):
     return game
 
 
-def test_a_cycle_of_styles_is_mixed_equally():
+def test_cyclic_styles_are_mixed_equally():
     game = solved({(1, 0): (9000, 0, 0), (2, 1): (9000, 0, 0), (2, 0): (0, 0, 9000)})
     assert game.payoff == pytest.approx(np.array(ROCK_PAPER_SCISSORS), abs=0.01)
     assert game.mixture == pytest.approx([1 / 3] * 3, abs=0.03)
     assert game.opponents(2) == pytest.approx([EXPLORED / 2, 1 - EXPLORED / 2], abs=1e-6)  # of the first two, 1 wins
 
 
-def test_a_style_that_beats_all_is_played_alone_and_lower_ones_are_still_met():
+def test_dominant_style_is_played_alone_and_lower_are_still_met():
     game = solved({(1, 0): (500, 0, 400), (2, 0): (900, 50, 10), (2, 1): (900, 50, 10)})
     assert game.mixture == pytest.approx([0.0, 0.0, 1.0], abs=1e-6)
     assert min(game.opponents(2)) >= EXPLORED / 2
@@ -70,7 +70,7 @@ def test_a_style_that_beats_all_is_played_alone_and_lower_ones_are_still_met():
     assert game.metrics()["styles/effective"] == pytest.approx(1.0, abs=1e-3)
 
 
-def test_styles_without_results_are_used_alike():
+def test_styles_without_results_are_used_equally():
     assert solved({}).mixture.min() > 0.2
 
 
@@ -83,7 +83,7 @@ def test_newer_results_replace_older_ones():
     assert game.payoff[0, 1] == pytest.approx(1625 / 1877)
 
 
-def test_only_lower_styles_have_results_and_a_state_is_of_one_size():
+def test_only_lower_styles_have_results_and_state_size_is_fixed():
     game = StyleGame(3)
     with pytest.raises(ValueError, match="the styles below it only"):
         game.record(1, 1, np.array((1, 0, 0)))

@@ -1,4 +1,4 @@
-"""Bayesian ratings: published updates by hand and from another implementation, properties, batches in any order."""
+"""Bayesian ratings: published updates by hand and from another implementation, properties, batches."""
 
 import math
 
@@ -13,7 +13,7 @@ BELIEFS = st.builds(Belief, st.floats(0.0, 50.0), st.floats(0.5, SIGMA))
 SEVEN = tuple("abcdefg")
 
 
-def test_the_conservative_rating_is_three_deviations_below_the_mean():
+def test_conservative_rating_is_three_deviations_below_mean():
     assert Belief().shown == pytest.approx(0.0)
     assert Belief(30.0, 2.0).shown == 24.0
 
@@ -46,7 +46,7 @@ PUBLISHED = {
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_one_game_is_the_published_update(name):
+def test_one_game_matches_published_update(name):
     """Figures of openskill 6.2.0, BradleyTerryFull with its defaults."""
     before, ranks, mus, sigmas = PUBLISHED[name]
     names = SEVEN[: len(before)]
@@ -55,22 +55,22 @@ def test_one_game_is_the_published_update(name):
     assert [after[n].sigma for n in names] == pytest.approx(sigmas, rel=1e-12)
 
 
-def test_one_game_shrinks_a_variance_by_a_factor_of_ten_thousand_at_most():
-    """Weng and Lin's kappa, 0.0001: six certain opponents would take 6/4 of an uncertain player's variance away."""
+def test_variance_shrinks_at_most_ten_thousandfold_per_game():
+    """Weng and Lin's kappa, 0.0001: six certain opponents would remove 6/4 of an uncertain player's variance."""
     before = dict(zip(SEVEN, [Belief(25.0, 1e6), *[Belief(25.0, 1e-3)] * 6], strict=True))
     after = beliefs_after(before, [GameResult(SEVEN, (1, 2, 3, 4, 5, 6, 7))])
     assert after["a"].sigma == pytest.approx(1e4, rel=1e-6)
 
 
 @given(BELIEFS, BELIEFS)
-def test_chances_sum_to_one_and_follow_the_means(mine, theirs):
+def test_win_probabilities_sum_to_one_and_follow_means(mine, theirs):
     chance = win_chance(mine, theirs)
     assert 0.0 < chance < 1.0
     assert chance + win_chance(theirs, mine) == pytest.approx(1.0)
     assert (chance > 0.5) == (mine.mu > theirs.mu) or chance == pytest.approx(0.5)
 
 
-def test_a_chance_is_nearer_to_even_the_less_is_known():
+def test_win_probability_is_closer_to_even_with_uncertainty():
     sure, unsure = (win_chance(Belief(30.0, sigma), Belief(25.0, sigma)) for sigma in (1.0, 8.0))
     assert 0.5 < unsure < sure
     # Nothing left to learn: c = beta sqrt 2, the scatter of two performances.
@@ -80,7 +80,7 @@ def test_a_chance_is_nearer_to_even_the_less_is_known():
 
 
 @pytest.mark.parametrize("elo", [1000.0, 1000])
-def test_elo_ratings_are_refused_as_bayesian_ones(elo):
+def test_elo_ratings_are_rejected_as_bayesian(elo):
     with pytest.raises(AttributeError):
         win_chance(elo, Belief())
     with pytest.raises(AttributeError):
@@ -97,7 +97,7 @@ def batches(draw):
 
 
 @given(batches(), st.randoms(use_true_random=False))
-def test_the_order_of_games_in_a_batch_makes_no_difference_to_the_bit(batch, random):
+def test_batch_update_is_bit_equal_for_any_game_order(batch, random):
     before, games = batch
     mixed = list(games)
     random.shuffle(mixed)
@@ -105,18 +105,18 @@ def test_the_order_of_games_in_a_batch_makes_no_difference_to_the_bit(batch, ran
 
 
 @given(batches())
-def test_games_leave_a_variance_and_never_add_more_than_tau(batch):
+def test_variance_stays_positive_and_grows_at_most_by_tau(batch):
     before, games = batch
     for name, belief in beliefs_after(before, games).items():
         assert 0.0 < belief.sigma <= math.hypot(before[name].sigma, 1 / 12) + 1e-9
         assert math.isfinite(belief.mu)
 
 
-def test_who_plays_only_with_itself_learns_nothing():
+def test_self_play_only_changes_nothing():
     assert beliefs_after({"a": Belief()}, [GameResult(("a", "a", "a"), (1, 2, 3))]) == {}
 
 
-def test_a_hundred_games_between_two_are_one_result_with_a_fractional_score():
+def test_hundred_games_equal_one_fractional_result():
     before = {"a": Belief(), "b": Belief()}
     once = beliefs_after(before, [GameResult(("a", "b"), (1, 2))])
     won = beliefs_after(before, 100 * [GameResult(("a", "b"), (1, 2))])
@@ -125,7 +125,7 @@ def test_a_hundred_games_between_two_are_one_result_with_a_fractional_score():
     assert even["a"].mu == pytest.approx(25.0)
 
 
-def test_players_of_known_strength_end_in_their_order_and_are_known_better():
+def test_known_players_are_ranked_with_less_uncertainty():
     truth = dict(zip(SEVEN, range(10, 45, 5), strict=True))
     rng = np.random.default_rng(5)
     beliefs = dict.fromkeys(SEVEN, Belief())
@@ -139,7 +139,7 @@ def test_players_of_known_strength_end_in_their_order_and_are_known_better():
     assert all(belief.sigma < SIGMA / 2 for belief in beliefs.values())
 
 
-def test_games_that_ended_alike_are_one_with_their_number():
+def test_equal_results_equal_their_count():
     games = (
         5 * [GameResult(("a", "b"), (1, 2))] + 2 * [GameResult(("b", "a"), (1, 1))] + [GameResult(("b", "a"), (1, 2))]
     )

@@ -1,4 +1,4 @@
-"""Elo ratings: the formula by hand, zero sum, batches in any order, and convergence to a known difference."""
+"""Elo ratings: the formula by hand, zero sum, order-independent batches, convergence."""
 
 import itertools
 
@@ -20,7 +20,7 @@ def test_expected_score_by_hand():
 
 
 def after(ratings, results, *, k=32.0):
-    """Ratings after the learner's (wins, draws, losses) against each of `results`; who is new begins at 1000."""
+    """Return ratings after the learner's (wins, draws, losses) against `results`; new players start at 1000."""
     before = dict.fromkeys(("learner", *results), 1000.0) | ratings
     games = [game for name, result in results.items() for game in head_to_head("learner", name, result)]
     return before | elo_after(before, games, k=k)
@@ -29,22 +29,22 @@ def after(ratings, results, *, k=32.0):
 @pytest.mark.parametrize(
     ("result", "learner"), [((3, 0, 1), 1008.0), ((0, 10, 0), 1000.0), ((0, 0, 0), 1000.0), ((5000, 0, 0), 1016.0)]
 )
-def test_results_move_both_sides_by_k_times_surprise(result, learner):
-    """By hand, with K = 32 and an expected score of 1/2: 3/4, draws alone, no game, and thousands of won ones."""
+def test_results_move_both_ratings_by_k_times_surprise(result, learner):
+    """By hand, with K = 32 and expected score 1/2: 3/4, draws only, no game, and thousands of wins."""
     assert after({}, {"ace": result}) == {
         "learner": pytest.approx(learner),
         "ace": pytest.approx(2000.0 - learner),
     }
 
 
-def test_every_opponent_moves_and_the_sum_stays():
+def test_every_opponent_moves_and_sum_is_constant():
     ratings = after({}, {"ace": (10, 0, 0), "brawler": (0, 0, 9), "snapshot_000050": (7, 1, 2)})
     assert all(rating != 1000.0 for name, rating in ratings.items() if name != "learner")
     assert sum(ratings.values()) == pytest.approx(4000.0)
 
 
 @pytest.mark.parametrize("opponents", [1, 40])
-def test_always_winning_against_any_number_of_opponents_does_not_oscillate(opponents):
+def test_winning_against_many_opponents_does_not_oscillate(opponents):
     ratings, learner = {}, []
     for _ in range(300):
         ratings = after(ratings, {f"snapshot_{i:06d}": (20, 0, 0) for i in range(opponents)})
@@ -54,7 +54,7 @@ def test_always_winning_against_any_number_of_opponents_does_not_oscillate(oppon
 
 
 @pytest.mark.parametrize("opponents", [3, 30])
-def test_ratings_converge_to_the_true_difference(opponents):
+def test_ratings_converge_to_true_difference(opponents):
     truth = {f"{strength:+}_{n}": strength for n in range(opponents // 3) for strength in (-300.0, 0.0, 200.0)}
     rng, ratings = np.random.default_rng(0), {}
     for _ in range(400):
@@ -65,7 +65,7 @@ def test_ratings_converge_to_the_true_difference(opponents):
 
 
 @given(ELOS, ELOS, st.floats(-500.0, 500.0))
-def test_expected_scores_sum_to_one_grow_with_the_rating_and_depend_on_the_difference_alone(mine, theirs, shift):
+def test_expected_scores_sum_to_one_and_depend_on_difference(mine, theirs, shift):
     score = expected_score(mine, theirs)
     assert 0.0 <= score <= 1.0  # at 6,000 points apart it is 1 to the last bit
     assert score + expected_score(theirs, mine) == pytest.approx(1.0)
@@ -73,12 +73,12 @@ def test_expected_scores_sum_to_one_grow_with_the_rating_and_depend_on_the_diffe
     assert expected_score(mine + shift, theirs + shift) == pytest.approx(score, abs=1e-9)
 
 
-def test_bayesian_ratings_are_refused_as_elo():
+def test_bayesian_ratings_are_rejected_as_elo():
     with pytest.raises(TypeError):
         expected_score(Belief(), 1000.0)
 
 
-def test_a_player_in_six_seats_loses_what_the_other_wins_and_nothing_to_itself():
+def test_player_in_six_seats_loses_what_opponent_wins():
     game = GameResult(("hero",) + 6 * ("bot",), (1, 2, 3, 4, 5, 6, 7))
     after = elo_after({"hero": 1000.0, "bot": 1000.0}, [game])
     assert after == {"hero": pytest.approx(1024.0), "bot": pytest.approx(976.0)}
@@ -87,7 +87,7 @@ def test_a_player_in_six_seats_loses_what_the_other_wins_and_nothing_to_itself()
 
 @st.composite
 def batches(draw):
-    """Ratings of nine players, and games of two to seven of them, who may sit twice."""
+    """Return ratings of nine players, and games of two to seven of them, possibly in several seats."""
     names = st.sampled_from("abcdefghi")
     games = []
     for _ in range(draw(st.integers(1, 8))):
@@ -97,7 +97,7 @@ def batches(draw):
 
 
 @given(batches(), st.randoms(use_true_random=False))
-def test_the_order_of_games_in_a_batch_makes_no_difference_to_the_bit(batch, random):
+def test_batch_update_is_bit_equal_for_any_game_order(batch, random):
     before, games = batch
     mixed = list(games)
     random.shuffle(mixed)
@@ -105,14 +105,14 @@ def test_the_order_of_games_in_a_batch_makes_no_difference_to_the_bit(batch, ran
 
 
 @given(batches())
-def test_what_one_side_wins_the_others_lose(batch):
+def test_update_is_zero_sum(batch):
     before, games = batch
     after = before | elo_after(before, games)
     assert sum(after.values()) == pytest.approx(sum(before.values()))
 
 
 @given(batches())
-def test_no_player_moves_another_by_more_than_one_game_could(batch):
+def test_opponent_moves_rating_by_at_most_one_game(batch):
     before, games = batch
     for name, rating in elo_after(before, games).items():
         met = {other for game in games if name in game.players for other in game.players if other != name}
@@ -121,11 +121,11 @@ def test_no_player_moves_another_by_more_than_one_game_could(batch):
 
 
 def one_game(name, other, players):
-    """Most that one game can move `name` by its results against `other`: 48, or more for players of several seats."""
+    """Return the largest change one game can cause: 48, or more for players in several seats."""
     return 48.0 * players.count(name) * players.count(other) / (len(players) - 1)
 
 
-def test_games_that_ended_alike_are_one_with_their_number():
+def test_equal_results_equal_their_count():
     """5 wins, 2 draws and 1 loss, one by one and counted."""
     games = (
         5 * [GameResult(("me", "ace"), (1, 2))]
@@ -137,8 +137,8 @@ def test_games_that_ended_alike_are_one_with_their_number():
     assert elo_after(before, games, k=32.0) == {name: pytest.approx(rating) for name, rating in counted.items()}
 
 
-def test_players_of_known_strength_end_in_their_order():
-    """Seven players whose performances scatter as the model says, 60 batches of 32 games."""
+def test_known_players_are_ranked_in_order():
+    """Seven players whose performances vary as modelled, 60 batches of 32 games."""
     truth = dict(zip(SEVEN, (-300.0, -200.0, -100.0, 0.0, 100.0, 200.0, 300.0), strict=True))
     rng = np.random.default_rng(5)
     elos = dict.fromkeys(SEVEN, 1000.0)

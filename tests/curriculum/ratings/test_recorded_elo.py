@@ -1,4 +1,4 @@
-"""Elo against the original's: its examples, and 200 matches recorded from its functions outside this repository."""
+"""Elo against the original system: its examples and 200 matches recorded from its functions."""
 
 import json
 from pathlib import Path
@@ -19,20 +19,20 @@ def test_seven_different_places():
     assert list(found.values()) == pytest.approx([1024, 1016, 1008, 1000, 992, 984, 976])
 
 
-def test_a_tie_by_score():
+def test_tie_by_score():
     found = rated({"a": 1200.0, "b": 1000.0, "c": 1000.0}, "abc", [10, 10, 5], 48.0)
     assert list(found.values()) == pytest.approx([1199.532, 1018.234, 982.234], abs=5e-4)
 
 
 @pytest.mark.parametrize(("k", "expected"), [(32.0, [1009.492, 840.508]), (48.0, [1014.238, 835.762])])
-def test_an_agent_in_six_seats_is_one_opponent(k, expected):
+def test_agent_in_six_seats_is_one_opponent(k, expected):
     seats = ["hero", *6 * ["bot"]]
     found = rated({"hero": 1000.0, "bot": 850.0}, seats, [59.3, 32.1, 40, 20, 10, 5, -30], k)
     assert list(found.values()) == pytest.approx(expected, abs=5e-4)
 
 
 def test_recorded_matches():
-    """Seats by number of the agent, final scores, ratings before, and after with K 32 and 48."""
+    """Seats by agent number, final scores, ratings before, and after with K 32 and 48."""
     rows = json.loads((Path(__file__).parent / "recorded_elo.json").read_text())
     assert len(rows) >= 190
     assert {len(set(row["seats"])) for row in rows} >= {2, 3, 4, 5, 6}
@@ -43,5 +43,5 @@ def test_recorded_matches():
             assert [found[name] for name in before] == pytest.approx(row[f"k{k}"], abs=1e-3)
 
 
-def test_means_that_differ_by_rounding_are_equal():
+def test_means_differing_by_rounding_are_equal():
     assert by_player("abb", [0.3, 0.1 + 0.2, 0.3]).ranks == (1, 1)

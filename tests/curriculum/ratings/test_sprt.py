@@ -1,4 +1,4 @@
-"""The sequential test: by hand, its error rates in simulation, and on real games."""
+"""The sequential probability ratio test: by hand, simulated error rates, and real games."""
 
 import math
 
@@ -36,7 +36,7 @@ def test_verdicts():
 
 
 def error_rate(score, wrong, hypotheses, runs=400):
-    """Share of tests that accept `wrong` when pairs have this mean score, in batches of 20 pairs."""
+    """Return the share of tests that accept `wrong` with this mean pair score, in batches of 20 pairs."""
     rng, mistakes = np.random.default_rng(7), 0
     spread = np.array([0.1, 0.2, 0.4, 0.2, 0.1])
     tilt = (score - 0.5) / ((SCORES - 0.5) ** 2 @ spread)
@@ -50,7 +50,7 @@ def error_rate(score, wrong, hypotheses, runs=400):
 
 
 @pytest.mark.parametrize(("alpha", "beta"), [(0.05, 0.05), (0.02, 0.2)])
-def test_simulated_error_rates_keep_their_promise(alpha, beta):
+def test_simulated_error_rates_are_within_bounds(alpha, beta):
     hypotheses = Hypotheses(0.0, 60.0, alpha, beta)
     even, stronger = 0.5, 1.0 / (1.0 + 10.0 ** (-60.0 / 400.0))
     for rate, promised in ((error_rate(even, "H1", hypotheses), alpha), (error_rate(stronger, "H0", hypotheses), beta)):
@@ -58,11 +58,11 @@ def test_simulated_error_rates_keep_their_promise(alpha, beta):
         assert rate > 0.1 * promised  # nor is it a test that never decides wrongly because it hardly decides
 
 
-def test_pairs_are_games_from_the_same_start():
+def test_pairs_are_games_from_same_start():
     assert count_pairs(np.array([1, 1, 0, 1, -1, -1])).tolist() == [0, 1, 1, 0, 1]
 
 
-def test_sprt_distinguishes_a_bot_from_a_weaker_one():
+def test_sprt_separates_bot_from_weaker_one():
     results = play("ace", "do_nothing", games=40, seed=1, setting=MatchSettings(threads=1))
     assert judge(count_pairs(results.outcome), Hypotheses(0.0, 50.0)).accepted == "H1"
 
@@ -81,5 +81,5 @@ def test_bad_options_are_named(words, complaint):
         parse_hypotheses(map(pair_of, words))
 
 
-def test_options_are_read():
+def test_options_are_parsed():
     assert parse_hypotheses([("elo0", "-5"), ("elo1", "5")]) == Hypotheses(-5.0, 5.0)

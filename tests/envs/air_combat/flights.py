@@ -1,4 +1,4 @@
-"""Kernels that fly planes of `sparring.envs.air_combat` alone, and starts for them."""
+"""Kernels that fly single aircraft of `sparring.envs.air_combat`, and initial states for them."""
 
 # Annotations stay unquoted in files with Warp functions: Warp reads them as objects.
 from functools import cache

@@ -1,4 +1,4 @@
-"""Continuous, discrete and manoeuvre actions, each flown by a bot that reads observations only and wins with it."""
+"""Continuous, discrete and manoeuvre actions, each with a bot that wins from observations alone."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def batch(form, n=1, **further):
 
 
 def pilot(obs):
-    """Commands [N, 4] of a bot: roll the lift towards the opponent, pull by the angle, fire within the cone."""
+    """Return commands [N, 4] of a bot: roll lift toward the opponent, pull by the angle, fire in the cone."""
     x, y, z = (obs[:, COLUMN[f"aim_{axis}"]] for axis in "xyz")
     up = obs[:, COLUMN["roof_elevation"]].clamp(-1, 1)
     right = -obs[:, COLUMN["wing_elevation"]]
@@ -38,7 +38,7 @@ def pilot(obs):
 
 
 def nearest_levels(commands):
-    """The bot's commands as a discrete action [N, 4]."""
+    """Return the bot's commands as a discrete action [N, 4]."""
     columns = []
     for values, levels in zip(commands.T, rules.DISCRETE, strict=True):
         wanted = (values > 0).float() if len(levels) == 2 else values
@@ -47,7 +47,7 @@ def nearest_levels(commands):
 
 
 def tactician(obs):
-    """A manoeuvre [N, 2] by the geometry: a break against a threat, yo-yos by closure, lead pursuit to shoot."""
+    """Return a manoeuvre [N, 2] by geometry: break when threatened, yo-yos by closure, lead pursuit to shoot."""
     off_nose, off_tail = obs[:, COLUMN["cos_off_nose"]], obs[:, COLUMN["cos_off_tail"]]
     near, closure = obs[:, COLUMN["range_far"]] < 0.2, obs[:, COLUMN["closure"]] * 300.0
     choice = torch.full((len(obs),), CHOICES.index("pure_pursuit"))
@@ -62,8 +62,8 @@ def tactician(obs):
     ("form", "bot"),
     [("continuous", pilot), ("discrete", lambda obs: nearest_levels(pilot(obs))), ("manoeuvres", tactician)],
 )
-def test_a_bot_wins_by_each_form(form, bot):
-    """Against the target that flies straight, from even starts; it never meets the ground."""
+def test_bot_wins_with_each_action_form(form, bot):
+    """Against a straight-flying target from even starts, without hitting the ground."""
     game = batch(form, 16)
     game.assign(torch.tensor([[rules.ACTIONS, rules.bot_id("straight")]]))
     results = torch.full((16,), -1)
@@ -80,7 +80,7 @@ def test_a_bot_wins_by_each_form(form, bot):
 
 
 def flown(name, place, *, heading=0.0, steps=30, height=5000.0):
-    """Planes [2] and the first observation, after steps of a manoeuvre of seat 0, which flew north."""
+    """Return planes [2] and the first observation after steps of a manoeuvre of seat 0, which flew north."""
     game = batch("manoeuvres")
     planes = flights.level(2, speed=220.0, height=height, heading=np.radians([0.0, heading]))
     planes["pos"][1] += place
@@ -96,7 +96,7 @@ def directions(planes):
     return planes["vel"] / np.linalg.norm(planes["vel"], axis=-1, keepdims=True)
 
 
-def test_level_climb_and_dive_keep_the_heading():
+def test_level_climb_and_dive_keep_heading():
     for name, tangent in (("level", 0.0), ("climb", 0.6), ("dive", -0.5)):
         planes, _ = flown(name, (3000.0, 0.0, 0.0), steps=60)
         north, east, down = directions(planes)[0]
@@ -107,8 +107,8 @@ def test_level_climb_and_dive_keep_the_heading():
 @pytest.mark.parametrize(
     ("name", "lift"), [("pure_pursuit", 0.0), ("sustained_turn", 0.0), ("high_yo_yo", 0.5), ("low_yo_yo", -0.25)]
 )
-def test_pursuits_and_yo_yos_point_at_the_opponent_or_out_of_the_plane(name, lift):
-    """After a turn of 60 degrees to the right, in azimuth at the opponent, in elevation above or below it."""
+def test_pursuits_point_at_opponent_and_yo_yos_out_of_plane(name, lift):
+    """After a 60-degree right turn: azimuth at the opponent, elevation above or below it."""
     planes, _ = flown(name, (2000.0, 3500.0, 0.0), heading=60.0, steps=110)
     gap = planes["pos"][1] - planes["pos"][0]
     direction = directions(planes)[0]
@@ -118,7 +118,7 @@ def test_pursuits_and_yo_yos_point_at_the_opponent_or_out_of_the_plane(name, lif
     assert elevation == pytest.approx(0.0, abs=0.06) if lift == 0.0 else np.sign(elevation) == np.sign(lift)
 
 
-def test_lead_and_lag_are_ahead_of_and_behind_the_opponent():
+def test_lead_and_lag_point_ahead_of_and_behind_opponent():
     """The opponent crosses to the right."""
     asides = {}
     for name in ("lead_pursuit", "pure_pursuit", "lag_pursuit"):
@@ -144,7 +144,7 @@ def test_break_beam_and_extend_turn_across_and_away():
 
 
 @pytest.mark.parametrize("name", rules.MANOEUVRES)
-def test_no_manoeuvre_meets_the_ground(name):
+def test_no_manoeuvre_hits_ground(name):
     planes, _ = flown(name, (1500.0, 400.0, 300.0), steps=600, height=1200.0)
     assert -planes["pos"][0, 2] > 100.0
 
@@ -153,7 +153,7 @@ def test_no_manoeuvre_meets_the_ground(name):
     ("form", "action"),
     [("manoeuvres", (12, 0)), ("manoeuvres", (-1, 0)), ("manoeuvres", (0, 2)), ("discrete", (5, 0, 0, 0))],
 )
-def test_choices_that_are_none_are_counted(form, action):
+def test_invalid_choices_are_counted(form, action):
     game = batch(form)
     game.actions[0, 0] = torch.tensor(action, dtype=torch.float32)
     game.step(game.actions)
@@ -172,7 +172,7 @@ def test_weapons_are_fired_with_choices():
     assert not game.invalid_actions.any()
 
 
-def test_spaces_of_pettingzoo_are_of_choices():
+def test_pettingzoo_spaces_match_choices():
     env = parallel_env(action_form="manoeuvres", missiles=2, flares=2, opponent="straight")
     assert env.action_space("player_0").nvec.tolist() == [12, 2, 2, 2]
     env.reset(seed=1)

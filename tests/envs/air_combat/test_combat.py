@@ -1,4 +1,4 @@
-"""Matches of air combat: starts, guns, ends, observations, and independence of everything but seed, id and actions."""
+"""Air combat matches: starts, guns, endings, observations, and dependence on seed, id and actions only."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def batch(n=1, **options):
 
 
 def scene(distance=500.0, *, heading=(0.0, 0.0), height=5000.0, speed=220.0):
-    """Planes [1, 2]: seat 1 is `distance` north of seat 0."""
+    """Return planes [1, 2]: seat 1 is `distance` north of seat 0."""
     planes = flights.level(2, speed=speed, height=height, heading=np.array(heading))
     planes["pos"][1, 0], planes["rounds"], planes["alpha"] = distance, rules.MAGAZINE, 0.0
     return planes.reshape(1, 2)
@@ -35,7 +35,7 @@ def play(game, actions=None, bots=None, steps=1):
     return game
 
 
-def test_starts_are_the_same_for_both_seats():
+def test_starts_are_equal_for_both_seats():
     planes = batch(64, seed=3).snapshot()["planes"]
     assert planes["pos"][:, 0] * (-1, -1, 1) == pytest.approx(planes["pos"][:, 1], abs=1e-2)
     assert planes["vel"][:, 0] == pytest.approx(-planes["vel"][:, 1], abs=1e-3)
@@ -45,8 +45,8 @@ def test_starts_are_the_same_for_both_seats():
 
 
 @pytest.mark.parametrize("model", rules.MODELS)
-def test_a_match_depends_on_its_id_only(model):
-    """A row of many is the same match as one alone, to the bit, with guns firing."""
+def test_match_depends_on_its_id_only(model):
+    """A row of many equals the match alone, bit for bit, with guns firing."""
     many, one = batch(7, model=model, seed=5), batch(1, model=model, seed=5)
     one.match_id[:] = 4
     one.reset(5)
@@ -58,8 +58,8 @@ def test_a_match_depends_on_its_id_only(model):
     assert torch.equal(many.reward[4], one.reward[0])
 
 
-def test_seats_can_be_swapped():
-    """The same match with the pilots in the other seats has the rewards swapped."""
+def test_swapping_seats_swaps_rewards():
+    """The rewards are swapped when the pilots change seats."""
     left, right = (batch(8, seed=9) for _ in range(2))
     ids = [rules.bot_id("dogfighter"), rules.bot_id("chaser")]
     left.assign(torch.tensor([ids]))
@@ -70,7 +70,7 @@ def test_seats_can_be_swapped():
         assert left.reward.numpy() == pytest.approx(right.reward.numpy()[:, ::-1], abs=1e-3)
 
 
-def test_cone_does_the_damage_of_its_range():
+def test_cone_damage_depends_on_range():
     game = batch()
     game.load({"planes": scene(500.0)})
     action = torch.stack([HANDS_OFF + torch.tensor([0.0, 0.0, 0.0, 1.0]), HANDS_OFF])
@@ -88,7 +88,7 @@ def test_cone_misses_outside(distance, heading):
     assert game.snapshot()["planes"]["hp"][0, 1] == 1.0
 
 
-def test_rounds_take_time_and_hit():
+def test_rounds_have_flight_time_and_hit():
     game = batch(model="f16")
     planes = scene(400.0)
     planes["surfaces"][..., 0] = -2.0
@@ -107,7 +107,7 @@ def test_rounds_take_time_and_hit():
 
 
 def test_five_bursts_kill():
-    """Not six: 1 less five times 0.2 is above 0 in float32."""
+    """Not six, because 1 - 5 x 0.2 is above 0 in float32."""
     game = batch(model="f16")
     game.load({"planes": scene(400.0)})
     state = game.snapshot()
@@ -132,8 +132,8 @@ def test_rounds_run_out():
 
 
 @pytest.mark.parametrize("height", [100.0, 14_960.0])
-def test_ground_and_ceiling_end_a_flight(height):
-    """The aircraft that leaves loses, and the match is decided, not cut."""
+def test_ground_and_ceiling_end_flight(height):
+    """The leaving aircraft loses, and the match is decided, not truncated."""
     game = batch()
     planes = scene(3000.0)
     up = 1.0 if height > 1000 else -1.0
@@ -147,7 +147,7 @@ def test_ground_and_ceiling_end_a_flight(height):
     assert game.reward[0].tolist() == pytest.approx([-2.0, 2.5], abs=0.5)  # damage -0.5 and loss, damage 1 and win
 
 
-def test_time_limit_counts_hp():
+def test_time_limit_compares_hp():
     game = batch(max_ticks=8, reward=CombatReward(shaping=0.0))
     planes = scene(3000.0)
     planes["hp"] = [[0.5, 0.75]]
@@ -166,7 +166,7 @@ def test_time_limit_counts_hp():
 
 
 @pytest.mark.parametrize("options", [rules.CombatOptions(), rules.CombatOptions(flares=1)], ids=["plain", "battle"])
-def test_fired_rounds_cost_their_part_of_the_magazine(options):
+def test_fired_rounds_cost_share_of_magazine(options):
     reward = CombatReward(shaping=0.0, ammunition=2.0)
     game = batch(gun="rounds", reward=reward, options=options)
     planes = scene(50_000.0)  # nothing is hit
@@ -182,7 +182,7 @@ def test_fired_rounds_cost_their_part_of_the_magazine(options):
     assert earned.tolist() == pytest.approx([-2.0 * (1.0 - left[0] / rules.MAGAZINE), 0.0])
 
 
-def test_actions_that_are_not_finite_are_counted_and_let_go():
+def test_non_finite_actions_are_counted_and_ignored():
     game = batch()
     action = HANDS_OFF.repeat(1, 2, 1)
     action[0, 1, 1] = torch.nan
@@ -191,7 +191,7 @@ def test_actions_that_are_not_finite_are_counted_and_let_go():
     assert game.obs.isfinite().all()
 
 
-def test_observation_of_a_head_on_pass():
+def test_observation_of_head_on_pass():
     game = batch()
     game.load({"planes": scene(2000.0, heading=(0.0, np.pi))})
     obs = dict(zip(rules.OBSERVATION, game.obs[0, 0].tolist(), strict=True))
@@ -208,7 +208,7 @@ def test_observation_of_a_head_on_pass():
     assert len(obs) == game.obs_dim == game.obs.shape[-1]
 
 
-def test_observation_to_the_right_and_above():
+def test_observation_to_right_and_above():
     game = batch()
     planes = scene(0.0)
     planes["pos"][0, 1] += (0.0, 1000.0, -1000.0)
@@ -227,7 +227,7 @@ def test_observation_to_the_right_and_above():
         ("vel", (-200.0, 0.0, 0.0), {"nose_elevation": 0.0}),
     ],
 )
-def test_starts_outside_the_tables_are_clamped_and_counted(field, value, expected):
+def test_starts_outside_tables_are_clamped_and_counted(field, value, expected):
     for model in rules.MODELS:
         game = batch(model=model)
         planes = scene(3000.0)
@@ -241,7 +241,7 @@ def test_starts_outside_the_tables_are_clamped_and_counted(field, value, expecte
 
 
 @pytest.mark.parametrize("model", rules.MODELS)
-def test_a_state_continues_to_the_bit(model):
+def test_state_resumes_bit_for_bit(model):
     game, other = batch(3, model=model, seed=1), batch(3, model=model, seed=2)
     for one in (game, other):
         one.assign(torch.full((3, 2), rules.bot_id("ace")))
@@ -262,12 +262,12 @@ def test_a_state_continues_to_the_bit(model):
         ({"gamma": 1.5}, r"gamma=1.5: .*\[0, 1\]"),
     ],
 )
-def test_bad_options_are_refused(options, message):
+def test_bad_options_are_rejected(options, message):
     with pytest.raises(ConfigError, match=message):
         AirCombatBatch(**({"num_envs": 1} | options))
 
 
-def test_bad_names_bots_and_shapes_are_refused():
+def test_bad_names_bots_and_shapes_are_rejected():
     with pytest.raises(UnknownNameError, match="f-16"):
         batch(model="f-16")
     with pytest.raises(ConfigError, match=r"bots=\[99\]: choose from -1 actions, 0 do_nothing"):

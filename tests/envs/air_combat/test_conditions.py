@@ -1,4 +1,4 @@
-"""Drawn physics: ranges, flight with other masses, wind, gusts, what is seen, what is observed, and resuming."""
+"""Randomized physics: ranges, mass, wind, gusts, sensors, observations, and resuming."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def batch(n=1, *, level="full", seed=5, observed=True, **further):
 
 
 def calm(game, **values):
-    """Set the physics to their defaults but for `values`, and return the conditions [N]."""
+    """Set physics to defaults except `values`, and return the conditions [N]."""
     conditions = game.snapshot()["conditions"]
     defaults = {"mass": 1, "thrust": 1, "drag": 1, "shear": 0, "turbulence": 0, "noise": 0, "delay": 0}
     for name, value in (defaults | values).items():
@@ -37,7 +37,7 @@ def straight(game, steps, record=lambda state: state):
 
 
 @pytest.mark.parametrize("level", ["narrow", "full"])
-def test_physics_are_drawn_within_the_ranges(level):
+def test_physics_are_drawn_within_ranges(level):
     conditions = batch(400, level=level).snapshot()["conditions"]
     drawn = [conditions[name] for name in ("mass", "thrust", "drag")]
     drawn += [np.linalg.norm(conditions["shear"], axis=-1) * 1000.0]
@@ -48,7 +48,7 @@ def test_physics_are_drawn_within_the_ranges(level):
     assert np.unique(conditions["delay"]).tolist() == list(range(int(rules.ranges(level)[-1][1]) + 1))
 
 
-def test_draws_depend_on_the_match_only_and_leave_the_starts_as_they_are():
+def test_draws_depend_on_match_only_and_keep_starts():
     many, one = batch(6), batch()
     one.match_id[:] = 4
     one.reset(5)
@@ -58,7 +58,7 @@ def test_draws_depend_on_the_match_only_and_leave_the_starts_as_they_are():
 
 
 @pytest.mark.parametrize("mass", [0.8, 1.25])
-def test_mass_changes_the_excess_power_as_it_should(mass):
+def test_mass_changes_excess_power_as_expected(mass):
     """A load n on m masses needs the lift of n m: Ps = Ps_nominal(n m) / m."""
     speed, height = 220.0, 4000.0
     planes = flights.level(1, speed=speed, height=height)
@@ -71,7 +71,7 @@ def test_mass_changes_the_excess_power_as_it_should(mass):
     assert (heights[1] - heights[0]) / 0.5 == pytest.approx(expected, rel=0.02)
 
 
-def test_mass_divides_the_forces_and_moments_of_the_f16():
+def test_mass_scales_f16_forces_and_moments():
     planes = flights.level(1, speed=150.0, height=4000.0)
     planes["surfaces"] = (-8.0, 5.0, 2.0)
     light, heavy = (flights.fly(planes, (1.0, 0.0, 0.5), 0, six=True, mass=mass)[0] for mass in (1.0, 1.25))
@@ -81,7 +81,7 @@ def test_mass_divides_the_forces_and_moments_of_the_f16():
     assert heavy["past_rotation"] * 1.25 == pytest.approx(light["past_rotation"], abs=1e-4)
 
 
-def test_wind_carries_an_aircraft_along():
+def test_wind_displaces_aircraft():
     """5 m/s to the north at 1,000 m above the height of the start: the same flight, displaced."""
     places = []
     for shear in (0.0, 0.005):
@@ -97,7 +97,7 @@ def test_wind_carries_an_aircraft_along():
 
 
 @pytest.mark.parametrize("model", rules.MODELS)
-def test_shear_gives_energy_to_a_climb_into_the_wind(model):
+def test_shear_gives_energy_in_climb_into_wind(model):
     """Airspeed grows at the rate of climb times the shear against the wind, and falls downwind."""
     gains = []
     for sign in (-1.0, 0.0, 1.0):
@@ -122,7 +122,7 @@ def test_shear_gives_energy_to_a_climb_into_the_wind(model):
     assert gains[1][0] - gains[2][0] == pytest.approx(change, rel=0.35)
 
 
-def test_gusts_have_drydens_variance_and_length():
+def test_gusts_have_dryden_variance_and_length():
     game = batch(300, level="narrow")
     calm(game, turbulence=2.0)
     states = list(straight(game, 150, lambda state: (state["gusts"], state["planes"]["vel"])))
@@ -141,7 +141,7 @@ def test_gusts_have_drydens_variance_and_length():
     assert correlations == pytest.approx({"along": np.exp(-s), "side": across, "down": across}, abs=0.12)
 
 
-def test_a_delayed_sensor_shows_what_was():
+def test_delayed_sensor_shows_past_values():
     game = batch(3, level="narrow")
     conditions = calm(game)
     conditions["delay"] = [0, 1, 3]
@@ -153,7 +153,7 @@ def test_a_delayed_sensor_shows_what_was():
         assert game.obs[match, 0, COLUMN["range_far"]].item() == pytest.approx(distance / 5000.0, rel=1e-4)
 
 
-def test_sensor_noise_has_its_deviation():
+def test_sensor_noise_has_configured_deviation():
     game = batch(500, level="narrow")
     calm(game, noise=20.0)
     errors = []
@@ -178,7 +178,7 @@ def test_physics_are_observed_or_hidden():
     assert seen.obs[..., len(rules.OBSERVATION) :].abs().max() <= 1.3
 
 
-def test_ranges_are_set_for_the_next_matches():
+def test_ranges_apply_to_next_matches():
     game = batch(4)
     ranges = np.array(rules.ranges("none"))
     ranges[0] = (1.1, 1.1)
@@ -189,7 +189,7 @@ def test_ranges_are_set_for_the_next_matches():
     assert not game.snapshot()["conditions"]["delay"].any()
 
 
-def test_bad_levels_and_ranges_are_refused():
+def test_bad_levels_and_ranges_are_rejected():
     with pytest.raises(ConfigError, match="randomization=wide"):
         rules.CombatOptions(randomization="wide")
     with pytest.raises(UnknownNameError, match="wide"):

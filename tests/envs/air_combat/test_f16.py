@@ -1,4 +1,4 @@
-"""The F-16 against the figures printed in the textbook, in float64 and in the kernel, and its inner loop."""
+"""The F-16 against the textbook's figures, in float64 and in the kernel, and its inner loop."""
 
 import numpy as np
 import pytest
@@ -46,12 +46,12 @@ TURN_CONTROLS = np.array([0.8349601, -1.481766, 0.09553108, -0.4118124])
 """Example 3.6: a turn of 0.3 rad/s."""
 
 
-def test_check_case_of_the_book():
+def test_textbook_check_case():
     found = f16.derivatives(CHECK_STATE, CHECK_CONTROLS, cg=0.40)
     assert np.abs(found / CHECK_DERIVATIVES - 1.0).max() < 2e-5
 
 
-def test_check_case_notices_the_cells_that_copies_get_wrong(monkeypatch):
+def test_check_case_detects_common_table_errors(monkeypatch):
     """Rolling moment at beta 10 and 15, alpha 15 to 25: with the widespread values p' is 12.8290."""
     rows = [list(row) for row in f16.data.ROLLING]
     rows[2][5:8], rows[3][5:8] = (-0.041, -0.045, -0.040), (-0.054, -0.057, -0.054)
@@ -62,7 +62,7 @@ def test_check_case_notices_the_cells_that_copies_get_wrong(monkeypatch):
 
 
 def rounded(value, printed):
-    """Whether a value is the printed one to its last digit, or half a unit beyond."""
+    """Return whether a value equals the printed one to its last digit, or half a unit beyond."""
     digits = len(f"{printed:g}".partition(".")[2])
     return abs(value - printed) <= 0.51 * 10.0**-digits
 
@@ -85,13 +85,13 @@ def test_coordinated_turn():
     assert np.abs(rates - np.array([0, 0, 0, 0, 0, 0.3, 0, 0, 0, 502, 0, 0, 0])).max() < 5e-5
 
 
-def test_a_speed_without_level_flight_is_refused():
+def test_speed_without_level_flight_is_rejected():
     with pytest.raises(ValueError, match="speed=90: no level flight at 0 ft; take 140 to 800"):
         f16.trim(90)
 
 
-def test_kernel_has_the_forces_of_the_reference():
-    """The check case, the trims and the turn, and two hundred draws within the tables."""
+def test_kernel_forces_match_reference():
+    """The check case, trims, the turn, and two hundred draws within the tables."""
     rng = np.random.default_rng(3)
     trims = [f16.trim(speed) for speed in LEVEL if speed > 130]  # at 130 alpha is beyond the table
     states = np.zeros((200, 13))
@@ -112,8 +112,8 @@ def test_kernel_has_the_forces_of_the_reference():
     assert np.abs(found["rotation"][0] / CHECK_DERIVATIVES[6:9] - 1.0).max() < 2e-5
 
 
-def test_effects_are_those_of_the_reference():
-    """The inner loop's gain of each surface is the derivative of the reference, by differences."""
+def test_control_effectiveness_matches_reference():
+    """The inner loop's gain of each surface equals the reference's derivative by differences."""
     state, control = CHECK_STATE.copy(), np.array([0.9, 3.0, -4.0, 5.0])
     state[1], state[2] = 0.15, 0.02
     found = flights.forces([state], [control], [0.35])["effects"][0]
@@ -129,7 +129,7 @@ def angles(planes):
     return np.stack([phi, np.arcsin(2 * (w * y - z * x)), np.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))], -1)
 
 
-def test_kinematics_are_those_of_the_euler_equations():
+def test_kinematics_match_euler_equations():
     """From the middle of a rolling pull, a tick changes angles and position as the book's equations say."""
     plane, _ = flights.trimmed()
     before = flights.fly(plane, (4.0, 1.5, 0.9), 40, six=True)
@@ -168,15 +168,15 @@ def test_trimmed_flight_stays_level():
 
 
 @pytest.mark.parametrize("load", [-1.0, 0.0, 2.0, 4.0, 6.0])
-def test_inner_loop_reaches_the_load(load):
+def test_inner_loop_reaches_load(load):
     plane, _ = flights.trimmed(speed_ft=700.0, height_ft=5000.0)
     flown = flights.fly(plane, (load, 0.0, 1.0), 90, six=True)
     assert flown["load"][0] == pytest.approx(load, abs=0.15 + 0.05 * abs(load))
 
 
 @pytest.mark.parametrize("side", [-1.0, 1.0])
-def test_inner_loop_rolls_about_the_velocity(side):
-    """Little sideslip, and the commanded rate less what alpha takes."""
+def test_inner_loop_rolls_about_velocity_vector(side):
+    """Sideslip stays small, and the roll rate is the command less what alpha takes."""
     plane, _ = flights.trimmed(speed_ft=700.0, height_ft=5000.0)
     flown = flights.fly(plane, (1.0, 3.0 * side, 1.0), 60, six=True)
     right = np.cross(flown["nose"][0], flown["up"][0])
@@ -185,8 +185,8 @@ def test_inner_loop_rolls_about_the_velocity(side):
     assert abs(np.degrees(slip)) < 3.0
 
 
-def test_alpha_limit_holds_under_a_full_stick_at_low_speed():
-    """The elevator moves 60 degrees/s: a pitch that it cannot stop in time overshoots, by 15 degrees."""
+def test_alpha_limit_holds_with_full_stick_at_low_speed():
+    """The elevator moves 60 degrees/s, so a fast pitch overshoots by 15 degrees."""
     rng = np.random.default_rng(5)
     planes = flights.level(64, speed=rng.uniform(100, 150, 64), height=rng.uniform(2000, 7000, 64))
     most = 0.0

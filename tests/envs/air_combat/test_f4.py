@@ -1,4 +1,4 @@
-"""The F-4 as a point mass: closed forms of its published tables for level flight, stall and turns; a speed record."""
+"""The F-4 as a point mass: closed forms of its published tables, and a speed record."""
 
 import numpy as np
 import pytest
@@ -50,7 +50,7 @@ def fly(planes, orders, ticks):
 
 @pytest.mark.parametrize("height", [0.0, 10_000 * FT, 30_000 * FT], ids=["0", "10,000 ft", "30,000 ft"])
 @pytest.mark.parametrize(("mach", "load"), [(0.6, 1.0), (0.8, 3.0), (0.9, 4.0), (1.0, 1.0), (1.1, 2.0)])
-def test_energy_is_gained_as_the_published_tables_say(height, mach, load):
+def test_energy_gain_matches_published_tables(height, mach, load):
     """dE/dt = V (T cos(alpha) - D) / W, where lift suffices."""
     alpha, push, drag = forces(load, mach, height)
     if alpha * np.interp(mach, MACHS, SLOPE) > 0.95:
@@ -69,7 +69,7 @@ def _energy(planes):
     return -float(planes["pos"][0, 2]) + (planes["vel"][0].astype(float) ** 2).sum() / (2 * G)
 
 
-def test_level_flight_ends_where_thrust_meets_drag_near_the_record():
+def test_level_speed_is_near_record():
     """In 1961 an F4H-1F flew 902.77 mph over 3 km at White Sands, 1,200 m above the sea; nothing is fitted to it."""
     height = 1200.0
     sound = air(height)[1]
@@ -87,7 +87,7 @@ def test_level_flight_ends_where_thrust_meets_drag_near_the_record():
 
 
 @pytest.mark.parametrize("height", [0.0, 6000.0])
-def test_below_the_stall_speed_lift_falls_with_its_square(height):
+def test_lift_falls_with_speed_squared_below_stall(height):
     """V = sqrt(2 W / (rho S CL)) without thrust: 78.7 m/s at sea level, 153 knots."""
     density = air(height)[0]
     stall = np.sqrt(2 * WEIGHT / (density * AREA * 1.0))
@@ -101,7 +101,7 @@ def test_below_the_stall_speed_lift_falls_with_its_square(height):
 
 
 @pytest.mark.parametrize(("load", "mach"), [(3.0, 0.8), (5.0, 0.9)])
-def test_a_level_turn_has_the_rate_of_its_load(load, mach):
+def test_level_turn_rate_follows_load(load, mach):
     """g sqrt(n^2 - 1) / V."""
     height = 3000.0
     speed = mach * air(height)[1]
@@ -113,14 +113,14 @@ def test_a_level_turn_has_the_rate_of_its_load(load, mach):
     assert turned / 0.5 == pytest.approx(G * np.sqrt(load**2 - 1) / mean, rel=0.01)
 
 
-def test_full_stick_stops_at_the_load_limit():
+def test_full_stick_stops_at_load_limit():
     planes = flights.level(1, speed=330.0, height=1000.0, bank=1.4)
     after = fly(planes, (rules.LOAD_MOST, 0.0, 1.0), 180)
     assert after["load"][0] == pytest.approx(8.5 * 37_500 / 41_998, rel=1e-3)
     assert F4.pull_out[1] == pytest.approx(0.9 * 7.59, abs=0.01)
 
 
-def test_military_power_is_the_dry_rating_of_its_engines():
+def test_military_power_is_dry_engine_rating():
     """10,900 of 17,000 lbf; idle is none. At Mach 0.8, 30,000 ft, 14,100 lbf with afterburner."""
     height, sound = 30_000 * FT, air(30_000 * FT)[1]
     gains = []
@@ -135,11 +135,11 @@ def test_military_power_is_the_dry_rating_of_its_engines():
     assert (military - idle) / (maximum - idle) == pytest.approx(10_900 / 17_000, rel=0.01)
 
 
-def test_its_matches_are_played_with_the_cone_by_policies_of_the_other_models():
+def test_cone_matches_accept_policies_of_other_models():
     f4, f16 = AirCombatBatch(2, model="f4", threads=1), AirCombatBatch(2, model="point_mass", threads=1)
     assert (f4.gun, f4.contract) == ("cone", f16.contract)
     assert parallel_env(model="f4").observation_space("player_0").shape == (44,)
 
 
-def test_every_flight_model_has_an_airframe():
+def test_every_flight_model_has_airframe():
     assert tuple(AIRFRAMES) == rules.MODELS

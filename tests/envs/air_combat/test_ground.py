@@ -1,4 +1,4 @@
-"""Near the ground: where low matches begin, what is observed of it, its part of the reward, and the limit."""
+"""Low flight: starts, ground observations, ground reward, and the limiter."""
 
 from dataclasses import replace
 
@@ -47,7 +47,7 @@ def dived(game, *, height, speed, angle, load=1.0):
 
 
 @pytest.mark.parametrize("options", [PLAIN, rules.CombatOptions(team_size=2)], ids=["duel", "teams"])
-def test_low_starts_have_their_heights_and_are_even(options):
+def test_low_starts_have_expected_heights_and_are_even(options):
     low = AirCombatBatch(2000, threads=1, seed=8, low_start=1.0, options=options).snapshot()["planes"]
     height = -low["pos"][..., 2]
     assert (height == height[:, :1]).all()
@@ -61,7 +61,7 @@ def test_low_starts_have_their_heights_and_are_even(options):
     assert np.allclose(low["vel"][:, :half, :2], -low["vel"][:, half:, :2], atol=1e-2)
 
 
-def test_a_share_of_starts_is_low_and_the_others_are_those_without_it():
+def test_low_start_share_leaves_other_starts_unchanged():
     high, mixed, low = (AirCombatBatch(2000, threads=1, seed=8, low_start=share).snapshot()["planes"]
                         for share in (0.0, 0.3, 1.0))  # fmt: skip
     near = -mixed["pos"][:, 0, 2] < 1600.0
@@ -73,7 +73,7 @@ def test_a_share_of_starts_is_low_and_the_others_are_those_without_it():
 
 
 @pytest.mark.parametrize("name", ["low_start", "ground_limit"])
-def test_values_out_of_range_are_refused_by_name(name):
+def test_out_of_range_values_are_rejected_by_name(name):
     with pytest.raises(ConfigError, match=f"{name}=-0.1: must be in"):
         batch(**{name: -0.1})
 
@@ -82,7 +82,7 @@ def test_values_out_of_range_are_refused_by_name(name):
 
 
 @pytest.mark.parametrize("options", [SEEN, FURTHER], ids=["guns", "missiles"])
-def test_the_ground_is_observed_as_computed_by_hand(options):
+def test_ground_observation_by_hand(options):
     game = batch(options=options)
     planes = dived(game, height=400.0, speed=200.0, angle=30.0, load=3.0)
     seen = dict(zip(rules.OBSERVATION_GROUND, game.obs[0, 0].numpy()[-6:], strict=True))
@@ -103,8 +103,8 @@ def test_the_ground_is_observed_as_computed_by_hand(options):
 
 @pytest.mark.parametrize("model", rules.MODELS)
 @pytest.mark.parametrize(("speed", "angle"), [(180.0, 20.0), (250.0, 45.0), (300.0, 60.0), (200.0, 80.0)])
-def test_the_margin_is_what_a_flown_pull_out_leaves(model, speed, angle):
-    """The simulator flies it: full stick from wings level, at full throttle. The prediction is on the safe side."""
+def test_predicted_margin_matches_flown_pull_out(model, speed, angle):
+    """The simulator flies full stick from wings level at full throttle. The prediction is conservative."""
     game = batch(model=model, action_repeat=1)
     dived(game, height=2500.0, speed=speed, angle=angle)
     start = game.snapshot()["planes"]["pos"][0, 0, 2]
@@ -119,7 +119,7 @@ def test_the_margin_is_what_a_flown_pull_out_leaves(model, speed, angle):
     assert flown < lost < 1.6 * flown + 40.0
 
 
-def test_columns_of_the_ground_are_the_last_with_every_option():
+def test_ground_columns_are_last_with_every_option():
     options = rules.CombatOptions(observe_ground=True, missiles=1, radar=True, team_size=2, randomization="full")
     for seen, blind in ((options, replace(options, observe_ground=False)), (SEEN, PLAIN)):
         assert seen.observation == blind.observation + rules.OBSERVATION_GROUND
@@ -134,7 +134,7 @@ def test_columns_of_the_ground_are_the_last_with_every_option():
 # Players with and without these columns
 
 
-def test_policies_that_see_the_ground_and_those_that_do_not_meet_in_one_match():
+def test_policies_with_and_without_ground_columns_can_meet():
     old = sparring.load(ROOT / "checkpoints" / "released" / "air_combat_f16_rounds.pt").policy
     setting = CombatConditions("point_mass", "cone", old.contract["action_repeat"], threads=1, options=SEEN)
     new = contract_of(50, {})
@@ -157,8 +157,8 @@ def test_policies_that_see_the_ground_and_those_that_do_not_meet_in_one_match():
 
 
 @pytest.mark.parametrize("options", [PLAIN, rules.CombatOptions(missiles=1)], ids=["guns", "missiles"])
-def test_an_impact_costs_the_weight_of_the_ground_beside_the_loss(options):
-    """Sums over a match, without a discount: the potential at the start is about 0, an impact keeps -1 of it."""
+def test_impact_costs_ground_weight_besides_loss(options):
+    """Undiscounted sums over a match: the initial potential is about 0, an impact keeps -1 of it."""
     reward = {"damage_dealt": 0.0, "damage_taken": 0.0, "shaping": 0.0, "lose": 0.0, "win": 0.0, "draw": 0.0}
     game = batch(options=options, reward=CombatReward(**reward, ground=2.0), gamma=1.0)
     dived(game, height=2900.0, speed=150.0, angle=0.0)
@@ -178,7 +178,7 @@ def test_an_impact_costs_the_weight_of_the_ground_beside_the_loss(options):
 
 @pytest.mark.parametrize("options", [PLAIN, rules.CombatOptions(missiles=1)], ids=["guns", "missiles"])
 @pytest.mark.parametrize("model", rules.MODELS)
-def test_the_limit_saves_a_dive_that_is_held_and_without_it_the_aircraft_is_lost(model, options):
+def test_limiter_saves_dive_that_is_lost_without_it(model, options):
     """From 400 m at 250 m/s, 30 degrees down, hands off the stick."""
     lost = {}
     for limit in (0.0, 60.0):
@@ -198,7 +198,7 @@ def test_the_limit_saves_a_dive_that_is_held_and_without_it_the_aircraft_is_lost
 
 
 @pytest.mark.parametrize("model", rules.MODELS)
-def test_the_limit_holds_against_sticks_pulled_at_random(model):
+def test_limiter_holds_against_random_pulls(model):
     draws = np.random.default_rng(2)
     game = batch(100, model=model, ground_limit=150.0, action_repeat=6, max_ticks=1800, low_start=0.5)
     actions, lost = torch.full((100, 2, 4), -1.0), 0
@@ -210,7 +210,7 @@ def test_the_limit_holds_against_sticks_pulled_at_random(model):
     assert lost <= 4
 
 
-def test_the_limit_leaves_scripted_pilots_alone():
+def test_limiter_does_not_affect_scripted_pilots():
     games = [batch(16, options=PLAIN, ground_limit=limit) for limit in (0.0, 500.0)]
     for game in games:
         game.assign(torch.tensor([[rules.bot_id("deck"), rules.bot_id("dragger")]]))

@@ -1,4 +1,4 @@
-"""The Gymnasium environment of air combat: bounds over many steps, opponents, rendering, and a learner of SB3."""
+"""The Gymnasium environment of air combat: bounds, opponents, rendering, and SB3 training."""
 
 from types import SimpleNamespace
 
@@ -26,8 +26,8 @@ ID = "sparring/AirCombat-v1"
     ],
     ids=["point mass", "F-16", "options"],
 )
-def test_ten_thousand_random_steps_stay_within_the_bounds_without_clipping(options):
-    """Actions that last a second reach every corner: dives, stalls, passes and the ground."""
+def test_ten_thousand_random_steps_stay_within_bounds(options):
+    """Actions lasting a second reach every corner: dives, stalls, passes and the ground."""
     chosen = rules.CombatOptions(**{name: value for name, value in options.items() if name != "model"})
     game = AirCombatBatch(50, model=options["model"], threads=1, seed=5, options=chosen)
     space, random = spaces.observation_space(chosen), np.random.default_rng(5)
@@ -46,14 +46,14 @@ def test_ten_thousand_random_steps_stay_within_the_bounds_without_clipping(optio
     assert [chosen.observation[column] for column in outside] == []
 
 
-def test_observations_outside_the_bounds_are_clipped():
+def test_observations_outside_bounds_are_clipped():
     env = gym.make(ID).unwrapped
     env.reset(seed=1)
     env._match._batch.obs[0, 0, 0] = 100.0
     assert env._match._rows(env._match._batch.obs)["player_0"][0] == env.observation_space.high[0]
 
 
-def test_interfaces_and_policies_have_the_same_spaces():
+def test_interfaces_and_policies_have_same_spaces():
     env = AirCombatEnv(action_form="discrete", missiles=2)
     observed, acted = spaces_of({**env._match.contract})
     assert (observed, acted) == (env.observation_space, env.action_space)
@@ -70,7 +70,7 @@ def result_against(opponent, options=None, **arguments):
 
 
 def test_opponents_are_pilots_policies_and_python_objects():
-    """Hands off loses against a fighter, and meets nobody against one that does the same."""
+    """An idle pilot loses against a fighter, and ties against another idle one."""
 
     class Hands:
         def act(self, obs):
@@ -82,7 +82,7 @@ def test_opponents_are_pilots_policies_and_python_objects():
     assert result_against("do_nothing", options={"opponent": "ace"})["outcome"] == -1
 
 
-def test_an_opponent_of_one_match_goes_with_the_next_reset():
+def test_opponent_of_one_match_is_replaced_on_reset():
     env = AirCombatEnv(opponent="do_nothing")
     env.reset(seed=1, options={"opponent": "ace"})
     assert env._match._batch.bots.tolist() == [[rules.ACTIONS, rules.bot_id("ace")]]
@@ -90,7 +90,7 @@ def test_an_opponent_of_one_match_goes_with_the_next_reset():
     assert env._match._batch.bots.tolist() == [[rules.ACTIONS, rules.bot_id("do_nothing")]]
 
 
-def test_a_policy_is_opened_once_for_all_matches(monkeypatch):
+def test_policy_is_opened_once_for_all_matches(monkeypatch):
     opened = []
     game = SimpleNamespace(
         opponent=lambda opponent, contract: opened.append(opponent) or GAME.opponent(opponent, contract)
@@ -102,7 +102,7 @@ def test_a_policy_is_opened_once_for_all_matches(monkeypatch):
     assert opened == ["chaser", "ace", "chaser"]
 
 
-def test_a_vector_env_has_an_opponent_in_turn_and_the_return_of_each_match():
+def test_vector_env_cycles_opponents_and_reports_returns():
     env = gym.make_vec(ID, 3, opponent=["straight", "ace"], action_repeat=60)
     env.reset(seed=1)
     pilots = [each.unwrapped._match._batch.bots[0, 1].item() for each in env.envs]
@@ -123,7 +123,7 @@ def test_a_vector_env_has_an_opponent_in_turn_and_the_return_of_each_match():
     env.close()
 
 
-def test_what_cannot_be_played_is_refused():
+def test_unplayable_opponents_are_rejected():
     with pytest.raises(InputError, match="nobody"):
         gym.make(ID, opponent="nobody")
     with pytest.raises(ConfigError, match="team_size=2: must be 1 here"):
@@ -138,7 +138,7 @@ def test_what_cannot_be_played_is_refused():
         env.step(np.array([np.nan, 0.0, 0.0, 0.0], dtype=np.float32))
 
 
-def test_render_is_the_match_as_a_tacview_file():
+def test_render_returns_match_as_tacview_file():
     env = gym.make(ID, render_mode="acmi")
     env.reset(seed=1)
     env.step(env.action_space.sample())

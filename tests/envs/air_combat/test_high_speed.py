@@ -1,4 +1,4 @@
-"""Drag and thrust near and above the speed of sound: by hand, against published speeds, and in the kernels."""
+"""Transonic drag and thrust: by hand, against published speeds, and in the kernels."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def test_drag_rise_by_hand():
     assert engine.drag_rise(1.5547, 0.0) == pytest.approx(0.02868 * (1 - 0.3 * 0.5**0.5), abs=2e-5)
 
 
-def test_thrust_beyond_the_table_by_hand():
+def test_thrust_beyond_table_by_hand():
     """Sea level, afterburner: 28,886 lbf at Mach 1, 1.4443 of the static; theta 1.2, delta 1.2^3.5 = 1.8929.
 
     1 - 3.5 (1.2 - TR) / 1.2 = 1.4443 / 1.8929, so TR = 1.1187. At Mach 1.2 theta is 1.288, delta 2.4249:
@@ -38,7 +38,7 @@ def test_thrust_beyond_the_table_by_hand():
 
 
 @pytest.mark.parametrize(("height", "published", "within"), [(0, 1.2, 0.1), (40_000, 2.05, 0.1)])
-def test_greatest_speeds_are_near_the_published_ones(height, published, within):
+def test_maximum_speeds_are_near_published_values(height, published, within):
     """The Air Force's fact sheet: Mach 2 at altitude; about 1.2 at sea level. The table's drag at low lift is high."""
     sound = 340.29 * np.sqrt(1 - 0.0065 * min(height * FT, 11_000) / 288.15)
     speeds = [m for m in np.arange(0.9, 2.4, 0.01) if _excess(m * sound, height * FT) > 0]
@@ -51,7 +51,7 @@ def _excess(speed, height):
 
 @pytest.mark.parametrize("mach", [0.8, 0.95, 1.04, 1.2, 1.5, 1.9])
 @pytest.mark.parametrize("load", [1.0, 4.0])
-def test_point_mass_kernel_has_the_drag_and_thrust_of_the_reference(mach, load):
+def test_point_mass_kernel_matches_reference_drag_and_thrust(mach, load):
     height = 9000.0
     speed = mach * 303.8
     planes = flights.level(1, speed=speed, height=height, bank=np.arccos(1.0 / load))

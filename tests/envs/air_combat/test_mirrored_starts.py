@@ -1,4 +1,4 @@
-"""Both seats of a start have the same chances: what one pilot does in seat 0, it does in seat 1 of the same start."""
+"""Both seats of a start have equal chances: matches mirror exactly."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ HALF_TURN = np.array([-1.0, -1.0, 1.0])
 
 
 def swapped(model, pilots, steps, *, starts=12, options=rules.PLAIN):
-    """Planes [2, starts, 2] of `starts` matches and of the same with the pilots in the other seats."""
+    """Return planes [2, starts, 2] of `starts` matches, and of the same matches with swapped pilots."""
     game = AirCombatBatch(2 * starts, model=model, gun="cone", threads=1, seed=3, options=options)
     game.match_id.copy_(torch.arange(2 * starts, dtype=torch.int32) % starts)
     game.reset(3)
@@ -26,15 +26,15 @@ def swapped(model, pilots, steps, *, starts=12, options=rules.PLAIN):
 
 @pytest.mark.parametrize("model", rules.MODELS)
 @pytest.mark.parametrize("options", [rules.PLAIN, rules.CombatOptions(flares=1)], ids=["plain", "battle"])
-def test_starts_are_half_a_circle_apart_to_the_bit(model, options):
+def test_starts_are_rotated_by_half_circle_bit_for_bit(model, options):
     planes, _ = swapped(model, ("straight", "straight"), 0, options=options)
     for name in ("vel", "nose", "up"):
         assert np.array_equal(planes[name][0, :, 1], planes[name][0, :, 0] * HALF_TURN)
 
 
 @pytest.mark.parametrize("model", rules.MODELS)
-def test_matches_mirror_to_the_bit(model):
-    """Twenty seconds: a difference in the last bit of a start grows to kilometres in a minute."""
+def test_matches_mirror_bit_for_bit(model):
+    """Twenty seconds only: a last-bit difference at the start grows to kilometres within a minute."""
     planes, _ = swapped(model, ("ace", "dogfighter"), 300)
     for name in ("pos", "vel", "nose"):
         assert np.array_equal(planes[name][1, :, ::-1], planes[name][0] * HALF_TURN)

@@ -1,4 +1,4 @@
-"""The PettingZoo interface, flight files, and the seams that trainers use."""
+"""The PettingZoo interface, flight files, and the interfaces used by trainers."""
 
 import re
 
@@ -13,7 +13,7 @@ from sparring.envs.imported.pettingzoo import make
 NOTHING = np.array([0.0, 0.0, 0.5, -1.0], dtype=np.float32)
 
 
-def test_a_match_against_a_pilot_ends_with_its_result():
+def test_match_against_pilot_ends_with_result():
     env = parallel_env(opponent="straight", max_ticks=8)
     obs, _ = env.reset(seed=3)
     assert list(obs) == ["player_0"]
@@ -41,12 +41,12 @@ def test_a_match_against_a_pilot_ends_with_its_result():
         ({"chase": "x"}, r"chase=x: must be a number in \[0, 1\]"),
     ],
 )
-def test_bad_options_are_one_line(options, message):
+def test_bad_options_give_one_line_error(options, message):
     with pytest.raises(InputError, match=message):
         parallel_env(**options)
 
 
-def test_bad_input_is_refused():
+def test_bad_input_is_rejected():
     with pytest.raises(UnknownNameError, match="dogfigter"):
         parallel_env(opponent="dogfigter")
     with pytest.raises(InputError, match="render_mode=human: must be None or acmi"):
@@ -59,14 +59,14 @@ def test_bad_input_is_refused():
         env.step({})
 
 
-def test_trainers_of_imported_games_read_it():
+def test_imported_game_trainers_accept_env():
     match = make("sparring.envs.air_combat.parallel_env", {"model": "point_mass"})
     assert match.seats == ("player_0", "player_1")
     assert match.action_spaces[0].shape == (4,)
 
 
-def test_flight_file_is_read_back():
-    """Header, frames and angles as the format says, by a reader of its own."""
+def test_flight_file_round_trips():
+    """Header, frames and angles follow the format, read by an independent reader."""
     env = parallel_env(opponent="turning", render_mode="acmi")
     env.reset(seed=5)
     for _ in range(30):

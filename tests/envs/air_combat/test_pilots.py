@@ -1,4 +1,4 @@
-"""The scripted pilots do what their lines in `rules.BOTS` say, and form a ladder."""
+"""The scripted pilots behave as described in `rules.BOTS` and form a ladder."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from sparring.envs.air_combat.batch import AirCombatBatch
 
 
 def flown(first, second, *, matches=16, seconds=120, model="point_mass", seed=4):
-    """Results [matches] of the first pilot, +1 won, and the planes after each second."""
+    """Return results [matches] of the first pilot, +1 for a win, and the planes after each second."""
     game = AirCombatBatch(matches, model=model, threads=1, seed=seed)
     game.assign(torch.tensor([[rules.bot_id(first), rules.bot_id(second)]]))
     results, planes = np.full(matches, -1), []
@@ -32,7 +32,7 @@ def test_straight_keeps_height_and_heading(model):
 
 
 @pytest.mark.parametrize("model", rules.MODELS)
-def test_turning_is_a_level_turn_to_the_right(model):
+def test_turning_is_level_right_turn(model):
     _, planes = flown("turning", "straight", seconds=12, model=model)
     headings = np.unwrap([np.arctan2(one[:, 0]["vel"][:, 1], one[:, 0]["vel"][:, 0]) for one in planes], axis=0)
     assert (np.diff(headings[3:], axis=0) > 0.03).all()
@@ -52,8 +52,8 @@ LADDER = [
 
 
 @pytest.mark.parametrize(("better", "worse", "model"), LADDER)
-def test_ladder(better, worse, model):
-    """Clear differences of the payoff table: half of the matches won, few lost."""
+def test_ladder_has_expected_order(better, worse, model):
+    """Clear differences in the payoff table: half of the matches won, few lost."""
     results, _ = flown(better, worse, model=model)
     assert (results > 0).mean() >= 0.5
     assert (results < 0).mean() <= 0.2
@@ -67,13 +67,13 @@ BANDS = {
 UNARMED = ("weaver", "spiral", "runner")
 
 
-def test_every_low_pilot_has_a_band():
+def test_every_low_pilot_has_altitude_band():
     assert tuple(BANDS) == tuple(rules.BOTS)[8:]
 
 
 @pytest.mark.parametrize("model", rules.MODELS)
-def test_low_pilots_stay_in_their_bands_and_above_the_ground(model):
-    """From 200 starts, 25 each, beside a weaver, which does not fight; a match that ended is left out."""
+def test_low_pilots_stay_in_bands_above_ground(model):
+    """200 starts, 25 each, beside a weaver that does not fight; finished matches are skipped."""
     names, starts = tuple(BANDS), 25
     game = AirCombatBatch(starts * len(names), model=model, action_repeat=6, threads=1, seed=9)
     game.assign(torch.tensor([[rules.bot_id(name), rules.bot_id("weaver")] for name in names] * starts))
@@ -97,8 +97,8 @@ def test_low_pilots_stay_in_their_bands_and_above_the_ground(model):
 
 
 @pytest.mark.parametrize("model", rules.MODELS)
-def test_low_pilots_without_arms_never_fire(model):
-    """Against one that sits behind them, and one that comes close in front."""
+def test_unarmed_low_pilots_never_fire(model):
+    """Against one that sits behind them, and one that crosses close in front."""
     for name in UNARMED:
         for opponent in ("chaser", "deck"):
             _, planes = flown(name, opponent, matches=4, seconds=30, model=model)
@@ -114,8 +114,8 @@ def test_low_pilots_without_arms_never_fire(model):
 
 @pytest.mark.parametrize("model", rules.MODELS)
 @pytest.mark.parametrize("pilot", rules.BOTS)
-def test_no_pilot_flies_into_the_ground(pilot, model):
-    """Against a target that only flies straight; all states stay finite."""
+def test_no_pilot_flies_into_ground(pilot, model):
+    """Against a straight-flying target; all states stay finite."""
     _, planes = flown(pilot, "straight", matches=8, seconds=60, model=model)
     heights = -np.stack([one[:, 0]["pos"][:, 2] for one in planes])
     assert np.isfinite(heights).all()

@@ -20,7 +20,7 @@ Computed from the trimmed tables of the F-16 at 20,500 lb in full afterburner.
 
 
 @pytest.mark.parametrize("case", PERFORMANCE)
-def test_performance_of_the_reference(case):
+def test_reference_performance(case):
     height, speed = case[0] * FT, case[1] * FT
     greatest, sustained, power = PERFORMANCE[case]
     assert point_mass.sustained_load(speed, height, 100.0) == pytest.approx(sustained, rel=0.01)
@@ -31,7 +31,7 @@ def test_performance_of_the_reference(case):
 
 
 def flown(height, speed, load, ticks=6):
-    """Planes before and after `ticks` of a level turn of `load` in full afterburner, its lags settled."""
+    """Return planes before and after `ticks` of a level turn of `load` in full afterburner, lags settled."""
     planes = flights.level(1, speed=speed, height=height, bank=np.arccos(1.0 / load))
     planes["power"], planes["load"] = 100.0, load
     alpha = point_mass.angle_of_attack(point_mass.lift_for(load, speed, height, 100.0))
@@ -48,7 +48,7 @@ def energy(planes):
 
 @pytest.mark.parametrize("case", PERFORMANCE)
 @pytest.mark.parametrize("load", [1.5, "sustained", "greatest"])
-def test_kernel_turns_and_climbs_as_the_reference(case, load):
+def test_kernel_turns_and_climbs_like_reference(case, load):
     height, speed = case[0] * FT, case[1] * FT
     loads = {"sustained": point_mass.sustained_load, "greatest": point_mass.greatest_load}
     wanted = loads[load](speed, height, 100.0) if load in loads else load
@@ -91,8 +91,8 @@ def test_heading_and_place_do_not_matter(command, start, turn):
 
 @few
 @given(command=COMMANDS, start=STARTS)
-def test_mirrored_commands_fly_a_mirrored_path(command, start):
-    """Exactly for the point mass; the F-16's tables and its engine's momentum differ a little between the sides."""
+def test_mirrored_commands_fly_mirrored_path(command, start):
+    """Exact for the point mass; the F-16's tables and engine momentum differ slightly between sides."""
     planes = flights.level(1, **(start | {"heading": 0.0}))
     load, roll, throttle = command
     for six, bound in ((False, 1e-3), (True, 12.0)):
@@ -100,7 +100,7 @@ def test_mirrored_commands_fly_a_mirrored_path(command, start):
         assert two["pos"][0] == pytest.approx(one["pos"][0] * (1.0, -1.0, 1.0), abs=bound)
 
 
-def test_lift_limit_bounds_the_load():
+def test_lift_limit_bounds_load():
     planes = flights.level(1, speed=120.0, height=6000.0)
     after = flights.fly(planes, (9.0, 0.0, 1.0), 60)
     speed, height = np.linalg.norm(after["vel"]), -after["pos"][0, 2]
@@ -108,7 +108,7 @@ def test_lift_limit_bounds_the_load():
     assert after["load"][0] < 4.0
 
 
-def test_load_and_roll_lag_behind_their_commands():
+def test_load_and_roll_lag_behind_commands():
     planes = flights.level(1, speed=260.0, height=1000.0)
     after = flights.fly(planes, (9.0, 0.0, 1.0), 30)
     assert after["load"][0] == pytest.approx(4.0, abs=0.05)  # six g a second
@@ -117,7 +117,7 @@ def test_load_and_roll_lag_behind_their_commands():
 
 
 def test_vertical_flight_has_no_singularity():
-    """A loop passes the vertical twice and comes back."""
+    """A loop passes the vertical twice and returns."""
     planes = flights.level(1, speed=260.0, height=2000.0)
     heights = [-flights.fly(planes, (5.0, 0.0, 1.0), ticks)["pos"][0, 2] for ticks in range(0, 1500, 30)]
     assert max(heights) > 2700.0

@@ -1,4 +1,4 @@
-"""Recorded missiles and flares, and matches as Tacview files; docs/results/air_combat_flight.md has other readers."""
+"""Recorded missiles and flares, and Tacview files; docs/results/air_combat_flight.md lists other readers."""
 
 import re
 
@@ -15,7 +15,7 @@ from tests.envs.air_combat.battle.test_armed import closer
 
 
 def recording(hp=(1.0, 1.0), releases=(), names=("one, two", "b")):
-    """Three samples of two aircraft; `hp` is that of the second in the last two."""
+    """Return three samples of two aircraft; `hp` is the second's in the last two."""
     planes = flights.level(2, heading=np.array([0.5, -0.5]), bank=np.array([0.3, -0.3]))
     planes["pos"][1] = (111_319.49, -111_319.49, -1234.5)
     rows = np.stack([planes] * 3)
@@ -28,7 +28,7 @@ def release(kind, ticks, targets, **more):
     return Release(kind, 1, more.pop("slot", 0), np.array(ticks), path, np.array(targets), **more)
 
 
-def test_angles_and_the_end_of_an_aircraft():
+def test_angles_and_end_of_aircraft():
     lines = acmi_text(recording((0.0, 0.0))).splitlines()
     assert lines[7].startswith("1,T=0.0000000|0.0000000|5000.00|17.19|0.00|28.65,Type=Air+FixedWing,Name=F-16C")
     assert "Pilot=one\\, two" in lines[7]
@@ -37,8 +37,8 @@ def test_angles_and_the_end_of_an_aircraft():
     assert lines[-1].startswith("1,")
 
 
-def test_missiles_and_flares_are_objects_with_a_launch_and_an_end():
-    """A missile follows the first aircraft, then a flare, and ends without a hit; another hits between two samples."""
+def test_missiles_and_flares_are_objects_with_launch_and_end():
+    """A missile follows the first aircraft, then a flare, and misses; another hits between two samples."""
     flown = (
         release("missile", [0, 30], [0, 2 + 9]),
         release("flare", [30], [-1], slot=9),
@@ -61,7 +61,7 @@ def test_missiles_and_flares_are_objects_with_a_launch_and_an_end():
 
 @pytest.fixture(scope="module")
 def flown():
-    """Chasers 2 km behind what flies straight and what drops flares, on the point mass."""
+    """Fly chasers 2 km behind a straight flyer and one that drops flares, on the point mass."""
     options = rules.CombatOptions(missiles=1, flares=12)
     batch = AirCombatBatch(2, threads=1, seed=2, max_ticks=600, options=options)
     batch.load({"planes": closer(batch.snapshot()["planes"])})
@@ -75,7 +75,7 @@ def flown():
     return recorder.recordings(("chaser", "target")), states
 
 
-def test_a_missile_is_recorded_from_its_launch_to_its_hit(flown):
+def test_missile_is_recorded_from_launch_to_hit(flown):
     (killed, _), states = flown
     (missile,) = killed.releases
     assert (missile.kind, missile.seat, missile.hit, killed.carried) == ("missile", 0, 1, (1, 12))
@@ -92,7 +92,7 @@ def test_a_missile_is_recorded_from_its_launch_to_its_hit(flown):
     assert np.linalg.norm(missile.path[-1, :3] - target) < 40.0
 
 
-def test_flares_have_their_own_objects_and_attract_the_missile(flown):
+def test_flares_are_own_objects_and_attract_missile(flown):
     (_, saved), states = flown
     flares = [one for one in saved.releases if one.kind == "flare"]
     assert len(flares) == 12 - states[-2]["stores"]["flares"][1, 1] > 0
@@ -106,7 +106,7 @@ def test_flares_have_their_own_objects_and_attract_the_missile(flown):
     assert re.search(r"^100,.*LockedTarget=10[1-9a-c]$", text, re.MULTILINE)
 
 
-def test_unfinished_true_records_a_match_that_goes_on():
+def test_unfinished_true_records_running_match():
     batch = AirCombatBatch(1, threads=1)
     recorder = AirRecorder(batch)
     (begun,) = recorder.recordings(("a", "b"), unfinished=True)

@@ -1,4 +1,4 @@
-"""The A task against python-chess over random games (400, in `make slow` 2,000), every kind of move and ending counted.
+"""The A task against python-chess over random games (400; 2,000 in `make slow`), counted by move and ending.
 
 The expected answer comes from the game itself: its board, played on with all its moves, not from the FEN alone.
 """
@@ -34,7 +34,7 @@ STARTS = (
 
 
 def kinds(board, move):
-    """What is special about a legal move, by python-chess; empty for an ordinary one."""
+    """Return the special features of a legal move, by python-chess; empty for an ordinary one."""
     found = []
     if board.is_castling(move):
         found.append("kingside" if board.is_kingside_castling(move) else "queenside")
@@ -49,7 +49,7 @@ def kinds(board, move):
 
 
 def ending(board, legal):
-    """How a game ended without claims, by the rules; empty if it goes on. A FEN shows no repetition."""
+    """Return how a game ended without claims; empty if it continues. A FEN shows no repetition."""
     if not legal:
         return "mate" if board.is_check() else "stalemate"
     if board.is_insufficient_material():
@@ -75,7 +75,7 @@ def check(before, move, after, moves, end):
 
 
 @pytest.mark.parametrize("games", [400, pytest.param(2000, marks=pytest.mark.slow)])
-def test_answers_of_random_games_are_those_of_python_chess(games):
+def test_random_game_answers_match_python_chess(games):
     seen = Counter()
     for number in range(games):
         draw = random.Random(number)
@@ -98,7 +98,7 @@ def test_answers_of_random_games_are_those_of_python_chess(games):
     assert {kind: seen[kind] for kind, least in rare.items() if seen[kind] < least * games // 2000} == {}
 
 
-def test_illegal_moves_leave_the_position():
+def test_illegal_moves_leave_position_unchanged():
     draw, board = np.random.default_rng(1), chess.Board()
     for _ in range(60):
         legal = {move.uci() for move in board.legal_moves}

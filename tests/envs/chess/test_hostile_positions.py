@@ -1,4 +1,4 @@
-"""Hostile FENs: both rewards and the environments answer every one of them, and no engine is asked about most."""
+"""Hostile FENs: rewards and environments handle all of them, mostly without asking an engine."""
 
 import string
 
@@ -57,7 +57,7 @@ ANSWER = "M: e2e4 a1b1 E: 0.3 0.1 B: e2e4"
 
 
 class Refusing:
-    """An engine that must not be asked."""
+    """An engine that must not be called."""
 
     def top_moves(self, board, count):
         raise AssertionError(board.fen())
@@ -66,26 +66,26 @@ class Refusing:
 
 
 @pytest.mark.parametrize("fen", [*UNREADABLE, *IMPOSSIBLE])
-def test_the_p_reward_asks_no_engine_about_them(fen):
+def test_analysis_reward_skips_engine_for_hostile_positions(fen):
     assert score_analysis(analysis_prompt(fen), ANSWER, Refusing()).total == BAD_PROMPT
 
 
 @pytest.mark.parametrize("fen", [*UNREADABLE, *IMPOSSIBLE, *OVER, *ODD])
-def test_the_a_reward_is_defined_for_them(fen):
+def test_arbiter_reward_is_defined_for_hostile_positions(fen):
     for move in ("e2e4", "a1b1", "0000", "a1a1", "e7e8K", "+", ""):
         assert -0.9 <= score_transition(f"A: {fen}+{move}+{move}+", "x").total <= -0.5, move
 
 
 @pytest.mark.parametrize("entrance", REFUSING)
-def test_they_are_refused_at_every_entrance_in_the_same_words(entrance):
-    """Those on the command line, in folders and in PGN are in the tests of these."""
+def test_hostile_positions_are_rejected_identically_everywhere(entrance):
+    """The tests of the command line, folders and PGN cover those entrances."""
     for fen in (*UNREADABLE, *IMPOSSIBLE):
         with pytest.raises(InputError, match=r": is (not a FEN|impossible|of Chess960).*; give a position that can"):
             REFUSING[entrance](fen)
 
 
-def test_the_a_reward_of_a_position_of_chess960_knows_no_right_answer():
-    """Castling rights that standard chess drops: neither the answer with them nor the one without is rewarded."""
+def test_arbiter_reward_has_no_right_answer_for_chess960():
+    """Standard chess drops these castling rights: neither answer is rewarded."""
     prompt = f"A: {IMPOSSIBLE[-1]}+b2b3+b2b3+"
     for rights in ("KQkq", "-"):
         answer = f"bqnrnkrb/pppppppp/8/8/8/1P6/P1PPPPPP/BQNRNKRB b {rights} - 0 1+0.001+0+0"
@@ -95,14 +95,14 @@ def test_the_a_reward_of_a_position_of_chess960_knows_no_right_answer():
 @pytest.mark.parametrize(
     "path", [BUILT_IN, pytest.param("", marks=pytest.mark.skipif(not find_stockfish(), reason="no Stockfish"))]
 )
-def test_engines_answer_for_finished_and_odd_games(path):
+def test_engines_answer_finished_and_odd_games(path):
     with open_engine(path, depth=3) as engine:
         for fen in (*OVER, *ODD):
             assert -1 <= score_analysis(analysis_prompt(fen), "B: a1b1", engine).total <= 1
             assert abs(engine.value(chess.Board(fen))) <= 100.0
 
 
-def test_changed_fens_never_raise():
+def test_mutated_fens_never_raise():
     draw, letters = np.random.default_rng(5), string.printable + "é♔٣"
     with open_engine(BUILT_IN) as engine:
         for _ in range(600):

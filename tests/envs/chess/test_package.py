@@ -1,4 +1,4 @@
-"""Without python-chess, Sparring can be imported, and playing chess says how to get it."""
+"""Sparring imports without python-chess, and chess prints how to install it."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ def run_without_chess(code):
     return subprocess.run([sys.executable, "-c", start + code], cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def test_sparring_can_be_imported_without_it():
+def test_sparring_imports_without_python_chess():
     done = run_without_chess("print([game.name for game in games()])")
     names = ["dogfight", "diplomacy", "chess", "air_combat", "openspiel_text"]
     assert (done.stdout.strip(), done.stderr) == (str(names), "")
@@ -31,12 +31,12 @@ def test_sparring_can_be_imported_without_it():
         "import sparring.envs.chess.engines.engine",
     ],
 )
-def test_the_extra_is_named(code):
+def test_missing_extra_is_named(code):
     done = run_without_chess(code)
     assert done.stderr.strip().endswith(f"InputError: {NEEDS}")
 
 
-def test_the_extra_is_named_where_a_descriptor_leads_to_it():
+def test_missing_extra_is_named_via_descriptor():
     done = run_without_chess("from sparring.envs.game import load; load('sparring.envs.chess.positions:FIELDS')")
     needs = "sparring.envs.chess.positions: needs the package chess: run `sparring install chess`"
     assert done.stderr.strip().endswith(f"InputError: {needs}")

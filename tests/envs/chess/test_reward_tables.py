@@ -1,4 +1,4 @@
-"""The rewards of both tasks against numbers recorded from the original's scoring functions, branch by branch."""
+"""Rewards of both tasks against records of the original scoring functions, branch by branch."""
 
 import chess
 import pytest
@@ -14,7 +14,7 @@ VALUES = dict(zip([*FIVE.split(), "a2a3", "f2f3"], [*map(float, VALS.split()), -
 
 
 class Table:
-    """The engine of the recorded rows: five moves in order, and a value after each of seven moves."""
+    """The engine of the recorded rows: five ordered moves, and a value after each of seven."""
 
     def top_moves(self, board, count):
         return list(VALUES.items())[:count]
@@ -54,7 +54,7 @@ ANALYSES = [
 
 
 @pytest.mark.parametrize("row", ANALYSES, ids=range(1, len(ANALYSES) + 1))
-def test_the_reward_of_an_analysis_by_hand(row):
+def test_analysis_reward_by_hand(row):
     answer, moves, values, best, *expected = row
     found = read_analysis(collapse(answer))
     assert (len(found.moves), len(found.evaluations), found.best) == (moves, values, best)
@@ -69,13 +69,13 @@ def test_the_reward_of_an_analysis_by_hand(row):
         *("<|musing|>{}<|/musing|>{}", "((musing))\n{}\n((end_musing))\n{}", "<|musing|>{}<|end|>{}"),
     ],
 )
-def test_reasoning_between_marks_is_not_scored(reasoned):
+def test_marked_reasoning_is_not_scored(reasoned):
     answer = f"M: {FIVE} E: {VALS} B: e2e4"
     assert collapse(reasoned.format("M: f2f3 E: 9.0 B: f2f3", answer)) == answer
 
 
 @pytest.mark.parametrize("prompt", ["P: 8/8 w", "P:", "", "e2e4"])
-def test_a_prompt_without_a_position(prompt):
+def test_prompt_without_position_scores_floor(prompt):
     assert score_analysis(prompt, f"M: {FIVE} E: {VALS} B: e2e4", Table()).total == -0.5
 
 
@@ -106,18 +106,18 @@ TRANSITIONS = [
 
 @pytest.mark.parametrize("history", ["e2e4+", ""], ids=["history", "none"])
 @pytest.mark.parametrize("row", TRANSITIONS, ids=range(1, len(TRANSITIONS) + 1))
-def test_the_reward_of_a_transition_by_hand(row, history):
+def test_transition_reward_by_hand(row, history):
     answer, *expected = row
     score = score_transition(f"A: {START}+e2e4+{history}", answer)
     assert [score.position, score.form, score.validity, score.total] == pytest.approx(expected, abs=5e-5)
 
 
-def test_an_illegal_move_in_the_prompt():
+def test_illegal_move_in_prompt():
     assert score_transition(f"A: {START}+e2e5+e2e5+", N + T).total == -0.8
 
 
 @pytest.mark.parametrize("prompt", [f"A: {START}+xx+xx+", "A: bad+e2e4+e2e4+", f"A: {START}+e2e4", ""])
-def test_a_prompt_that_cannot_be_read(prompt):
+def test_unreadable_prompt(prompt):
     assert score_transition(prompt, N + T).total == -0.5
 
 
@@ -135,7 +135,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("answer", HOSTILE, ids=range(len(HOSTILE)))
-def test_hostile_answers_score_at_the_floor(answer):
+def test_hostile_answers_score_at_floor(answer):
     empty = score_analysis(f"P: {START} ", "", Table()).total
     assert score_analysis(f"P: {START} ", answer, Table()).total <= empty == pytest.approx(-0.38)
     assert score_transition(f"A: {START}+e2e4+e2e4+", answer).total <= -0.66

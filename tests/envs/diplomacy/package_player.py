@@ -1,4 +1,4 @@
-"""Games that the package `diplomacy` plays and saves, with random legal orders, drawn alike or to fit each other."""
+"""Games played and saved by the `diplomacy` package, with independent or coordinated random orders."""
 
 import json
 import random
@@ -14,7 +14,7 @@ LEFT_OUT = 0.03
 
 
 def played(style, *, seed, phases):
-    """The JSON value that the package saves after so many phases at most, in a style of `STYLES`, or "alike"."""
+    """Return the JSON the package saves after at most this many phases, in a style of `STYLES`, or "alike"."""
     from diplomacy import Game
 
     game, chance = Game(), random.Random(f"{style} {seed}")
@@ -33,7 +33,7 @@ def saved(game):
 
 
 def give_orders(game, style, chance):
-    """Random orders for all units but a few."""
+    """Give random orders to all units except a few."""
     legal = {place: sorted(set(orders)) for place, orders in sorted(game.get_all_possible_orders().items()) if orders}
     if game.phase_type == "M" and style in STYLES:
         chosen = woven(game, legal, style, chance)
@@ -45,7 +45,7 @@ def give_orders(game, style, chance):
 
 
 def woven(game, legal, style, chance):
-    """An order for every unit, by its location as the package writes it."""
+    """Return an order for every unit, by its location in the package's notation."""
     texts = {place: {read_order(text).order: text for text in orders} for place, orders in legal.items()}
     units, place_of = np.zeros(codes.NUM_PROVINCES, dtype=np.uint8), {}
     for power in POWERS:

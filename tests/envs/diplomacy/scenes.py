@@ -1,4 +1,4 @@
-"""Phases played from positions and orders written as text, for tests of what is told and drawn of them."""
+"""Phases played from text positions and orders, for tests of records and drawings."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from sparring.envs.diplomacy.records.timeline import phases_of
 
 
 def play(units, *orders, owner=None, phase=codes.SPRING, last_year=1950):
-    """Record a game from `units` ({power: "A PAR, F BRE"}) on, one phase for each of the `orders`, in that form."""
+    """Record a game from `units` ({power: "A PAR, F BRE"}), one phase for each of the `orders`, in the same form."""
     batch = WatchedBatch(1, threads=1, last_year=last_year)
     batch.load(position(unit_row(units)[None], owner_row(owner)[None], year=1901, phase=phase))
     for sheet in orders:
@@ -25,7 +25,7 @@ def play(units, *orders, owner=None, phase=codes.SPRING, last_year=1950):
 
 
 def drawn_game(*, seed=3, last_year, games=1, game=0):
-    """One of several random games, phase by phase."""
+    """Return one of several random games, phase by phase."""
     batch = WatchedBatch(games, watched=game, threads=1, last_year=last_year)
     while not batch.done.all():
         batch.draw_orders(seed)
@@ -53,7 +53,7 @@ def unit_row(units):
 
 
 def owner_row(owner):
-    """Return the owners of the centres: those of the start, except where `owner` ({power: "PAR, BRE"}) differs."""
+    """Return the centre owners: the initial ones, except those in `owner` ({power: "PAR, BRE"})."""
     board = standard_board()
     row = board.home[board.centres].copy()
     for power, text in (owner or {}).items():

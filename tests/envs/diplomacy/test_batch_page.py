@@ -1,4 +1,4 @@
-"""The code on docs/diplomacy_batch.md runs as printed and does what the page says."""
+"""The code on docs/diplomacy_batch.md runs as printed with the stated results."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 @pytest.fixture(scope="module")
 def after(tmp_path_factory):
-    """The names there are after each example, which go on from each other; copies of the tensors of the batch."""
+    """Return the names after each consecutive example, with copies of the batch's tensors."""
     found, names, states = [], {}, []
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("page"))
@@ -25,7 +25,7 @@ def after(tmp_path_factory):
     return found, states, saved
 
 
-def test_games_are_played_to_the_end(after):
+def test_games_are_played_to_end(after):
     names, states, _ = after
     assert states[0]["done"].all()
     assert names[0]["centres"].shape == (64, 7)
@@ -33,7 +33,7 @@ def test_games_are_played_to_the_end(after):
     assert 0 <= int(names[0]["solos"]) <= 64
 
 
-def test_orders_of_ones_own(after):
+def test_custom_orders_are_played(after):
     names, states, _ = after
     assert (states[1]["orders"][:, names[1]["paris"]] > 0).all()
     assert {"A PAR H", "A PAR - BUR", "A PAR S MAR - BUR"} <= set(names[1]["choices"])
@@ -41,14 +41,14 @@ def test_orders_of_ones_own(after):
     assert torch.equal(names[1]["first"] > 0, states[1]["units"] > 0)
 
 
-def test_forks_are_alike_and_game_5_has_gone_on(after):
+def test_forks_start_equal_and_game_5_continues(after):
     _, states, _ = after
     assert torch.equal(states[2]["units"][0], states[2]["units"][3])
     assert states[2]["phase"].tolist()[:5] == [0] * 5
     assert int(states[2]["phase"][5]) > 0
 
 
-def test_a_game_is_saved_and_drawn(after):
+def test_game_is_saved_and_drawn(after):
     names, states, saved = after
     assert saved.count('"name"') == 4
     assert torch.equal(states[3]["units"][0], states[3]["units"][5])

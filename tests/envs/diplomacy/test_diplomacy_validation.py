@@ -22,7 +22,7 @@ from sparring.envs.diplomacy.interfaces.parallel_env import parallel_env
         ({"threads": -1}, r"threads=-1: must be a whole number in \[0, 4096\]"),
     ],
 )
-def test_arguments_of_the_batch(arguments, message):
+def test_invalid_batch_arguments(arguments, message):
     with pytest.raises(InputError, match=message):
         DiplomacyBatch(**({"num_games": 1} | arguments))
 
@@ -38,7 +38,7 @@ def test_arguments_accept_integers_of_any_type():
 
 
 @pytest.mark.parametrize("seed", [-1, 2**32, 2**32 + 5, 1.5, "5", None, True])
-def test_a_seed_out_of_range_is_refused_and_writes_no_orders(seed):
+def test_out_of_range_seed_is_rejected_and_writes_no_orders(seed):
     batch = DiplomacyBatch(2, threads=1)
     with pytest.raises(InputError, match=rf"seed={seed!r}: must be a whole number in \[0, 4294967295\]"):
         batch.draw_orders(seed)
@@ -46,8 +46,8 @@ def test_a_seed_out_of_range_is_refused_and_writes_no_orders(seed):
     batch.close()
 
 
-def test_no_two_seeds_are_alike():
-    """Also beyond the 31 bits of a positive int, and whatever kind of whole number it is."""
+def test_distinct_seeds_differ():
+    """This includes seeds beyond 31 bits, and every integer type."""
     batch, drawn = DiplomacyBatch(4, threads=1), []
     for seed in (0, 5, 2**31 - 1, 2**31, 2**31 + 5, 2**32 - 1):
         batch.draw_orders(np.int64(seed))
@@ -58,8 +58,8 @@ def test_no_two_seeds_are_alike():
     assert len({tuple(orders.flatten().tolist()) for orders in drawn}) == len(drawn)
 
 
-def test_a_phase_that_could_not_be_decided_is_found_by_check_alone():
-    """`process` does not wait for the device, and promises no more than it does."""
+def test_undecided_phase_is_found_by_check_only():
+    """`process` does not wait for the device, so it cannot raise."""
     batch = DiplomacyBatch(1, threads=1)
     batch.undecided[0] = 1
     batch.process()
@@ -70,8 +70,8 @@ def test_a_phase_that_could_not_be_decided_is_found_by_check_alone():
 
 
 @pytest.mark.parametrize("bot", [17, 10, -2])
-def test_a_bot_there_is_not_is_found_by_check(bot):
-    """On the device it is too late to say so: the power is given no orders."""
+def test_unknown_bot_is_found_by_check(bot):
+    """The device cannot report it in time: the power gets no orders."""
     batch = DiplomacyBatch(3, threads=1)
     batch.players[:] = torch.tensor([codes.ACTIONS, 0, 1, 2, 3, 4, 5])
     batch.check()
@@ -93,7 +93,7 @@ def test_a_bot_there_is_not_is_found_by_check(bot):
         ({"dense": float("nan")}, r"reward\['dense'\]=nan: give a finite number"),
     ],
 )
-def test_rewards_of_the_environment(reward, message):
+def test_invalid_environment_rewards(reward, message):
     with pytest.raises(InputError, match=message):
         parallel_env(reward=reward)
 
@@ -113,17 +113,17 @@ def env():
         ({"position": 3}, "position=3: give a snapshot of one game, tensors by name"),
     ],
 )
-def test_options_of_a_reset(env, options, message):
+def test_invalid_reset_options(env, options, message):
     with pytest.raises(InputError, match=message):
         env.reset(options=options)
 
 
-def test_unknown_options_of_a_reset_are_ignored(env):
+def test_unknown_reset_options_are_ignored(env):
     env.reset(options={"options": 1, "p": 2, "": 3})
     assert len(env.agents) == 7
 
 
-def test_spaces_of_a_power_there_is_not(env):
+def test_spaces_of_unknown_power(env):
     for space in (env.action_space, env.observation_space):
         with pytest.raises(InputError, match=r"unknown agent 'FRANC': choose from AUSTRIA, .*did you mean 'FRANCE'"):
             space("FRANC")
@@ -138,7 +138,7 @@ def test_spaces_of_a_power_there_is_not(env):
         (["A PAR - BUR", None], r"lines\[1\]=None: is not text; write an order such as 'A PAR - BUR'"),
     ],
 )
-def test_invalid_order_lists_are_refused(env, lines, message):
+def test_invalid_order_lists_are_rejected(env, lines, message):
     with pytest.raises(InputError, match=message):
         env.submit("FRANCE", lines)
 

@@ -21,7 +21,7 @@ PARAMETER_NAMES = (
 
 @dataclass
 class Parameters:
-    """The 13 numbers that domain randomization may change."""
+    """The 13 numbers of domain randomization."""
 
     gravity: float = 80.0
     drag_coeff: float = 0.9
@@ -193,7 +193,7 @@ def wrap_x(x: float) -> float:
 
 
 def _classic_walls(fighter: Fighter) -> None:
-    """Soft walls: a push that grows with the square of the depth into the 50 m band, then a hard stop."""
+    """Apply soft walls: a push growing with the square of the depth into the 50 m band, then a hard stop."""
     depth = min(max((abs(fighter.x) - 450.0) / 50.0, 0.0), 1.0)
     fighter.x -= math.copysign(300.0 * depth**2 * DT, fighter.x)
     fighter.x = min(max(fighter.x, -500.0), 500.0)
@@ -204,7 +204,7 @@ def _classic_walls(fighter: Fighter) -> None:
 
 
 def _challenge_border(fighter: Fighter) -> None:
-    """The sides are joined, the ground kills, thin air above 550 m slows."""
+    """Join the sides; the ground is lethal, and thin air above 550 m slows."""
     fighter.x = wrap_x(fighter.x)
     if fighter.y > 550.0:
         depth = min((fighter.y - 550.0) / 50.0, 1.0)

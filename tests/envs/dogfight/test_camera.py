@@ -1,4 +1,4 @@
-"""What pictures show of a match: the camera on the fight, rolling aircraft, bullets with tails, short names."""
+"""Match pictures: camera, rolling aircraft, bullet trails, and short names."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def places(row):
 
 
 @pytest.mark.parametrize("rules", ["classic", "challenge"])
-def test_the_camera_keeps_both_fighters_in_view_and_moves_smoothly(rules):
+def test_camera_keeps_both_fighters_in_view_and_moves_smoothly(rules):
     recorder = Recorder(2)
     setting = MatchSettings(trace=2, threads=1, max_ticks=2400, rules=rules)
     play("ace", "dogfighter", games=4, seed=2, setting=setting, recorder=recorder)
@@ -46,7 +46,7 @@ def test_the_camera_keeps_both_fighters_in_view_and_moves_smoothly(rules):
     assert max(heights) > 350
 
 
-def test_an_aircraft_pulls_toward_its_canopy():
+def test_aircraft_pulls_toward_canopy():
     level, left, right = (render.lift(0.0, turn) for turn in (0.0, 4.0, -4.0))
     assert 0 < level < left == 1 == -right
     assert render.lift(np.pi, 0.0) == -level, "upright whichever way it flies"
@@ -54,7 +54,7 @@ def test_an_aircraft_pulls_toward_its_canopy():
     assert render.span(0.0) == 1 > render.span(level) > render.span(1.0) > 0
 
 
-def test_a_moment_shows_shots_hits_and_directions():
+def test_moment_shows_shots_hits_and_directions():
     rows = np.zeros((60, len(TRACE_FIELDS)), dtype=np.float32)
     rows[:, COLUMN["tick"]] = np.arange(1, 61)
     rows[:, [COLUMN["cos_yaw_0"], COLUMN["cos_yaw_1"]]] = 1
@@ -90,5 +90,5 @@ def test_a_moment_shows_shots_hits_and_directions():
         (":", ":"),
     ],
 )
-def test_names_are_short_without_being_cut(name, short):
+def test_names_are_short_without_truncation(name, short):
     assert short_name(name) == short

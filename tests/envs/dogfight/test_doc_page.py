@@ -1,4 +1,4 @@
-"""The docstring of `DogfightEnv` is the documentation page: its tables must say what the code does."""
+"""The `DogfightEnv` docstring is the documentation page: its tables match the code."""
 
 import dataclasses
 import importlib.util
@@ -21,7 +21,7 @@ DOC = inspect.getdoc(DogfightEnv)
 
 
 def tables(heading):
-    """The tables under a heading, each a list of rows, each row a dict from column title to text."""
+    """Return the tables under a heading: lists of rows, each a dict from column title to text."""
     section = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", DOC, re.MULTILINE | re.DOTALL).group(1)
     found = []
     for block in re.findall(r"(?:^\|.*\n?)+", section, re.MULTILINE):
@@ -35,7 +35,7 @@ def number(text):
 
 
 def observations():
-    """Row by index, with `13 + 4k` written out."""
+    """Return rows by index, with `13 + 4k` expanded."""
     by_index = {}
     for row in tables("Observations")[0]:
         start, _, every = row["index"].partition(" + ")
@@ -45,7 +45,7 @@ def observations():
     return by_index
 
 
-def test_actions_are_the_action_space():
+def test_documented_actions_match_action_space():
     rows = tables("Actions")[0]
     space = action_space()
     assert [int(row["index"]) for row in rows] == list(range(space.shape[0]))
@@ -54,7 +54,7 @@ def test_actions_are_the_action_space():
     np.testing.assert_array_equal([number(row["high"]) for row in rows], space.high)
 
 
-def test_observations_cover_every_index_with_the_bounds_of_the_space():
+def test_documented_observations_cover_every_index_with_bounds():
     rows = observations()
     space = observation_space("classic", observe_physics=True)
     assert sorted(rows) == list(range(59)) == list(range(space.shape[0]))
@@ -64,7 +64,7 @@ def test_observations_cover_every_index_with_the_bounds_of_the_space():
     np.testing.assert_allclose(space.high, high + SLACK, atol=6e-6)
 
 
-def test_observed_parameters_have_the_names_and_normalizers_of_the_rules():
+def test_documented_parameters_match_rules():
     rows = observations()
     for index, parameter in enumerate(rules.PARAMETERS, start=46):
         assert rows[index]["observation"] == parameter.name
@@ -83,7 +83,7 @@ def test_challenge_frame_covers_every_index():
     assert observation_space("challenge", observe_physics=True).shape == (frames,) == (224,)
 
 
-def test_physics_table_is_the_parameters():
+def test_physics_table_matches_parameters():
     rows = tables("Physics")[0]
     for row, parameter in zip(rows, rules.PARAMETERS, strict=True):
         assert (row["parameter"], row["unit"]) == (parameter.name, parameter.unit)
@@ -92,7 +92,7 @@ def test_physics_table_is_the_parameters():
         assert tuple(map(number, row["full"].split(" .. "))) == parameter.full
 
 
-def test_regime_table_is_the_regimes():
+def test_regime_table_matches_regimes():
     said = {}
     for row in tables("Physics")[1]:
         changes = [] if row["changes"] == "nothing" else [change.split(" ") for change in row["changes"].split(", ")]
@@ -100,7 +100,7 @@ def test_regime_table_is_the_regimes():
     assert said == rules.REGIMES
 
 
-def test_rewards_are_the_default_weights():
+def test_documented_rewards_are_default_weights():
     said = {row["term"]: number(row["weight"]) for row in tables("Rewards")[0]}
     weights = dataclasses.asdict(RewardConfig())
     assert weights.pop("zero_sum") is False  # a switch, told below the table
@@ -109,7 +109,7 @@ def test_rewards_are_the_default_weights():
     assert minus == {"damage_taken", "lose"}
 
 
-def test_arguments_are_the_signature_and_the_options():
+def test_documented_arguments_match_signature_and_options():
     said = {row["argument"]: row["default"] for row in tables("Arguments")[0]}
     signature = inspect.signature(DogfightEnv.__init__).parameters.values()
     real = {p.name: str(p.default) for p in signature if p.kind is p.KEYWORD_ONLY}
@@ -130,12 +130,12 @@ def test_arguments_are_the_signature_and_the_options():
         ("render_mode", RENDER_MODES),
     ],
 )
-def test_arguments_name_every_choice(argument, choices):
+def test_documented_arguments_name_every_choice(argument, choices):
     meaning = next(row["meaning"] for row in tables("Arguments")[0] if row["argument"] == argument)
     assert [choice for choice in choices if not re.search(rf"\b{choice}\b", meaning)] == []
 
 
-def test_facts_in_the_prose():
+def test_facts_in_prose_match_code():
     text = " ".join(DOC.split())
     assert f"x in [{-rules.HALF_WIDTH:g}, {rules.HALF_WIDTH:g}]" in text
     assert f"y in [0, {rules.HEIGHT:g}]" in text
@@ -145,11 +145,11 @@ def test_facts_in_the_prose():
     assert f"[`min_speed` + {rules.SPAWN_SPEED_MARGIN:g}, {rules.SPAWN_SPEED_HIGH:g}] m/s" in text
 
 
-def test_versions_end_with_the_registered_one():
+def test_versions_end_with_registered_one():
     assert rules.ENV_ID.endswith("-" + tables("Version history")[0][-1]["version"])
 
 
-def test_committed_pages_are_what_the_generator_makes():
+def test_committed_pages_match_generator():
     spec = importlib.util.spec_from_file_location("generate_env_pages", ROOT / "docs" / "generate_env_pages.py")
     generator = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(generator)

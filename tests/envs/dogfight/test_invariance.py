@@ -17,13 +17,13 @@ OUTPUTS = ("obs", "final_obs", "reward", "terminated", "truncated", "outcome", "
 
 
 def actions_of(match_ids, step):
-    """Actions [N, 2, 3] that depend on the match id and the step only."""
+    """Return actions [N, 2, 3] that depend on match id and step only."""
     rows = [np.random.default_rng([int(match), step]).uniform(-1, 1, (2, 3)) for match in match_ids]
     return torch.tensor(np.array(rows), dtype=torch.float32)
 
 
 def course(match_ids, *, neighbours="same", **options):
-    """Everything the first seven matches report in 100 steps, as a list of tensors."""
+    """Return everything reported by the first seven matches in 100 steps, as tensors."""
     count = len(match_ids)
     batch = DogfightBatch(count, seed=12, max_ticks=400, **options)
     batch.match_id.copy_(torch.tensor(match_ids, dtype=torch.int32))
@@ -52,7 +52,7 @@ def assert_same(first, second):
 
 @pytest.fixture(scope="module", params=rules.RULES)
 def alone(request):
-    """Seven matches by themselves, on one thread."""
+    """Return seven matches alone on one thread."""
     return request.param, course(range(WATCHED), rules=request.param, threads=1)
 
 
@@ -67,13 +67,13 @@ def test_neighbours_change_nothing(alone):
     assert_same(course(range(64), neighbours="other", rules=rule_set, threads=2), expected)
 
 
-def test_matches_do_finish_in_these_courses(alone):
+def test_compared_courses_include_finished_matches(alone):
     _, expected = alone
     truncated = torch.stack(expected[1 + OUTPUTS.index("truncated") :: len(OUTPUTS)])
     assert truncated.any(dim=0).all()
 
 
-def test_the_match_id_names_the_match_wherever_it_sits():
+def test_match_id_determines_match_at_any_index():
     forward = DogfightBatch(5, seed=1, threads=1)
     backward = DogfightBatch(5, seed=1, threads=1)
     backward.match_id.copy_(torch.arange(4, -1, -1, dtype=torch.int32))
@@ -84,7 +84,7 @@ def test_the_match_id_names_the_match_wherever_it_sits():
         assert torch.equal(forward.obs, backward.obs.flip(0))
 
 
-def test_the_trace_does_not_change_the_course():
+def test_trace_does_not_change_course():
     plain, traced = DogfightBatch(4, seed=1, threads=1), DogfightBatch(4, seed=1, threads=1, trace=2)
     for step in range(20):
         plain.step(actions_of(range(4), step))
@@ -92,7 +92,7 @@ def test_the_trace_does_not_change_the_course():
         assert torch.equal(plain.obs, traced.obs)
 
 
-def test_a_seat_plays_the_same_with_action_repeat_one_and_ten():
+def test_seat_plays_equally_with_action_repeat_one_and_ten():
     slow, fast = (DogfightBatch(8, seed=1, threads=1, action_repeat=repeat) for repeat in (10, 1))
     for step in range(30):
         actions = actions_of(range(8), step)

@@ -1,4 +1,4 @@
-"""Seen in the mirror, a match is another legal match: the same game, and the same actions with the turn reversed."""
+"""A mirrored match is a legal match with the turn reversed."""
 
 import gc
 import weakref
@@ -16,7 +16,7 @@ MODES = [("classic", True), ("classic", False), ("challenge", True)]
 
 
 def twins(rule_set, observe_physics, matches=64, steps=40):
-    """A batch in full flight, its image in the mirror, and which matches [N] are still the ones they began with."""
+    """Return a batch in flight, its mirror image, and which matches [N] have not restarted."""
     make = lambda: DogfightBatch(matches, rules=rule_set, observe_physics=observe_physics, seed=3, threads=1)  # noqa: E731
     first, second = make(), make()
     second.load(mirrored(first.snapshot()))
@@ -32,7 +32,7 @@ def twins(rule_set, observe_physics, matches=64, steps=40):
 
 
 @pytest.mark.parametrize(("rule_set", "observe_physics"), MODES)
-def test_the_opponent_is_always_on_the_right_and_both_images_look_alike(rule_set, observe_physics):
+def test_mirrored_opponent_is_on_right_and_images_match(rule_set, observe_physics):
     first, second, same = twins(rule_set, observe_physics)
     mirror = Mirror(rule_set, first.obs_dim)
     seen, side = mirror.show(first.obs)
@@ -47,13 +47,13 @@ def test_the_opponent_is_always_on_the_right_and_both_images_look_alike(rule_set
     assert (first.obs[..., bullets] != 0).float().mean() > 0.3
 
 
-def test_only_the_turn_is_reversed():
+def test_only_turn_is_reversed():
     actions = torch.tensor([[0.5, 0.2, 1.0], [0.5, 0.2, 1.0]])
     expected = torch.tensor([[-0.5, 0.2, 1.0], [0.5, 0.2, 1.0]])
     assert torch.equal(Mirror.back(actions, torch.tensor([-1.0, 1.0])), expected)
 
 
-def test_a_bullet_straight_ahead_is_straight_behind_and_no_bullet_is_none():
+def test_bullet_ahead_mirrors_behind_and_no_bullet_stays_none():
     obs = torch.zeros(1, 59)
     obs[0, 6] = -0.1
     obs[0, 13:17] = torch.tensor([0.1, 0.0, 1.0, 0.0])
@@ -77,7 +77,7 @@ def test_many_rows_at_once(rule_set):
 
 
 @pytest.mark.parametrize("rule_set", rules.RULES)
-def test_a_reader_writes_the_current_values_of_its_rows(rule_set):
+def test_reader_writes_current_values_of_its_rows(rule_set):
     batch = DogfightBatch(6, rules=rule_set, seed=1, threads=1)
     mirror, flat = Mirror(rule_set, batch.obs_dim), batch.obs.flatten(0, 1)
     rows = torch.tensor([11, 0, 5, 5])
@@ -92,8 +92,8 @@ def test_a_reader_writes_the_current_values_of_its_rows(rule_set):
     assert {float(value) for value in mirror.show(flat)[1]} == {-1.0, 1.0}
 
 
-def test_a_reader_holds_its_tensors_and_nothing_else_does():
-    """The kernel gets plain addresses: memory that was freed would be read without an error."""
+def test_reader_keeps_its_tensors_alive():
+    """The kernel receives raw addresses: freed memory would be read without an error."""
     rows = torch.tensor([1, 0])
     held = weakref.ref(rows)
     read = Mirror("classic", 59).reader(torch.zeros(2, 59), rows, torch.zeros(2, 59), torch.zeros(2))
@@ -105,6 +105,6 @@ def test_a_reader_holds_its_tensors_and_nothing_else_does():
     assert held() is None
 
 
-def test_no_rows_are_none():
+def test_zero_rows_are_accepted():
     seen, side = Mirror("classic", 59).show(torch.zeros(2, 0, 59))
     assert (seen.shape, side.shape) == ((2, 0, 59), (2, 0))

@@ -1,4 +1,4 @@
-"""Results of every pair of scripted opponents against those recorded from runs of the original simulator.
+"""Results of every pair of scripted opponents against records of the original simulator.
 
 Matches start at random (x = -+U(100, 300), y in [150, 450), any heading, 35 to 80 m/s), seats are exchanged in half of
 them, and the physics are the default. Each pair's wins, draws and losses are shares of samples of two sizes, ours and
@@ -29,14 +29,14 @@ ASK_EVERY = 20
 
 
 def line_up(games):
-    """Bots [15 * games, 2] of every pair in turn; seats are exchanged in the second half of a pair's games."""
+    """Return bots [15 * games, 2] of every pair in turn; the second half of a pair's games swaps seats."""
     bots = np.repeat(np.array(PAIRS), games, axis=0)
     exchanged = np.arange(len(bots)) % games >= games // 2
     return np.where(exchanged[:, None], bots[:, ::-1], bots), exchanged
 
 
 def shares(games, play):
-    """Wins, draws and losses [15, 3] of each pair's first bot; `play` returns outcomes 0, 1, 2 of a line-up."""
+    """Return wins, draws, losses [15, 3] of each pair's first bot; `play` returns outcomes 0, 1, 2."""
     bots, exchanged = line_up(games)
     outcome = play(bots).reshape(len(PAIRS), games)
     won = np.where(exchanged.reshape(outcome.shape), 2, 1)
@@ -46,7 +46,7 @@ def shares(games, play):
 
 
 def first_outcomes(matches, step):
-    """First result of every match; `step` plays one step and returns the outcomes, -1 where a match goes on."""
+    """Return each match's first result; `step` plays one step and returns outcomes, -1 while running."""
     first = np.full(matches, -1)
     for count in range(STEPS):
         now = step()
@@ -88,7 +88,7 @@ def numpy_peer(rule_set):
 
 
 def outside(ours, recorded):
-    """Shares whose difference is significant at the joint level, as readable lines."""
+    """Return shares that differ significantly at the joint level, as readable lines."""
     compared = np.array([[left != right, True, left != right] for left, right in PAIRS])
     a, b = (counts.sum(axis=1, keepdims=True) for counts in (ours, recorded))
     p, q = (ours + 1) / (a + 2), (recorded + 1) / (b + 2)
@@ -100,7 +100,7 @@ def outside(ours, recorded):
     ]
 
 
-def test_the_interval_is_neither_blind_nor_too_narrow():
+def test_interval_is_neither_blind_nor_too_narrow():
     recorded = np.tile([128, 64, 64], (len(PAIRS), 1))
     assert not outside(np.tile([120, 60, 76], (len(PAIRS), 1)), recorded)
     assert len(outside(np.tile([80, 64, 112], (len(PAIRS), 1)), recorded)) == 10
@@ -119,6 +119,6 @@ def test_the_interval_is_neither_blind_nor_too_narrow():
     ],
     ids=["classic", "challenge", "kernels-classic", "kernels-challenge", "numpy-classic", "numpy-challenge"],
 )
-def test_payoffs_are_the_recorded_ones(play, rule_set, games):
+def test_payoffs_match_records(play, rule_set, games):
     recorded = array(f"payoff_{rule_set}")[tuple(np.array(PAIRS).T)]
     assert not outside(shares(games, play(rule_set)), recorded)

@@ -1,4 +1,4 @@
-"""The picture of a moment: what is where, and what changes it."""
+"""Rendered frames: positions, colours and changes."""
 
 import subprocess
 import sys
@@ -32,18 +32,18 @@ def with_left(**changes):
 
 
 @pytest.mark.parametrize("size", [(600, 400), (320, 200), (401, 777)])
-def test_a_picture_has_the_requested_size(size):
+def test_picture_has_requested_size(size):
     picture = draw(FRAME, size=size)
     assert picture.shape == (size[1], size[0], 3)
     assert picture.dtype == np.uint8
 
 
-def test_a_picture_may_not_be_tiny():
+def test_tiny_picture_is_rejected():
     with pytest.raises(ValueError, match="64"):
         draw(FRAME, size=(600, 20))
 
 
-def test_fighters_are_where_they_fly_in_their_own_colours():
+def test_fighters_are_drawn_at_position_in_own_colour():
     picture = draw(FRAME)
     here = [color_near(picture, -200, 300), color_near(picture, 200, 300)]
     assert here[0][0] is not None
@@ -54,7 +54,7 @@ def test_fighters_are_where_they_fly_in_their_own_colours():
 
 
 @pytest.mark.parametrize(("yaw", "axis", "sign"), [(0, 0, 1), (np.pi, 0, -1), (np.pi / 2, 1, -1), (-np.pi / 2, 1, 1)])
-def test_the_nose_points_along_the_heading(yaw, axis, sign):
+def test_nose_points_along_heading(yaw, axis, sign):
     # The outermost pixel along the heading is the tip: it lies further out than anything on the other side.
     picture = with_left(yaw=yaw)
     column, row = (round(value) for value in to_pixels(-200, 300))
@@ -63,7 +63,7 @@ def test_the_nose_points_along_the_heading(yaw, axis, sign):
     assert offsets.max() > -offsets.min() + 1
 
 
-def test_everything_that_changes_shows():
+def test_every_change_is_visible():
     frames = [
         FRAME,
         replace(FRAME, tick=60),
@@ -88,7 +88,7 @@ def trace_row(values):
     return row
 
 
-def test_a_trace_row_becomes_a_frame():
+def test_trace_row_becomes_frame():
     row = trace_row(
         {"x_0": -10, "y_0": 20, "cos_yaw_0": 0, "sin_yaw_0": 1, "speed_0": 44, "hp_0": 2}
         | {"x_1": 30, "y_1": 40, "cos_yaw_1": -1, "sin_yaw_1": 0, "speed_1": 55, "hp_1": 5, "stall_1": 7}

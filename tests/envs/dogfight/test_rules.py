@@ -1,4 +1,4 @@
-"""Rules of the game by cases worked out by hand, each on one match set up for it.
+"""Rules of the game, each worked out by hand on one prepared match.
 
 Unless a test says otherwise, seat 0 at (-200, 300) heading right, seat 1 at (200, 300) heading left.
 """
@@ -28,14 +28,14 @@ def put(place, **changes):
 # Flight
 
 
-def test_speed_stays_between_its_limits():
+def test_speed_stays_within_limits():
     me, _ = play(scene(put(LEFT, speed=250.0), RIGHT), (0.0, 1.0, -1.0))
     assert me["speed"] <= 250.0
     me, _ = play(scene(put(LEFT, speed=31.0, yaw=math.pi / 2), RIGHT, physics={"gravity": 2000.0}), IDLE)
     assert me["speed"] == pytest.approx(20.0)
 
 
-def test_actions_beyond_their_range_are_clamped():
+def test_out_of_range_actions_are_clamped():
     wild, tame = scene(LEFT, RIGHT), scene(LEFT, RIGHT)
     np.testing.assert_array_equal(play(wild, (7.0, 9.0, 50.0)), play(tame, (1.0, 1.0, 1.0)))
     wild, tame = scene(LEFT, RIGHT), scene(LEFT, RIGHT)
@@ -45,7 +45,7 @@ def test_actions_beyond_their_range_are_clamped():
 # Stall
 
 
-def test_a_stall_begins_below_30_and_that_tick_does_nothing_else():
+def test_stall_starts_below_30_and_skips_rest_of_tick():
     me, _ = play(scene(put(LEFT, speed=29.9, cooldown=5), RIGHT), FIRE)
     assert me["stall"] == 36
     assert (me["x"], me["y"], me["speed"], me["cooldown"]) == pytest.approx((-200.0, 300.0, 29.9, 5))
@@ -53,14 +53,14 @@ def test_a_stall_begins_below_30_and_that_tick_does_nothing_else():
     assert me["stall"] == 0
 
 
-def test_a_stall_ends_early_above_40():
+def test_stall_ends_early_above_40():
     down = put(LEFT, yaw=-math.pi / 2, stall=30)
     # Straight down the speed gains 80 / 120 m/s a tick and loses drag: 39.7 -> 40.06, 39.4 -> 39.77.
     assert play(scene(put(down, speed=39.7), RIGHT))[0]["stall"] == 0
     assert play(scene(put(down, speed=39.4), RIGHT))[0]["stall"] == 29
 
 
-def test_a_stall_lasts_36_ticks():
+def test_stall_lasts_36_ticks():
     # Held at a min_speed of 29 by drag, so that only the count ends the stall, and the next begins at once.
     physics = {"gravity": 0.0, "min_speed": 29.0, "drag_coeff": 1.3}
     batch = scene(put(LEFT, speed=29.0), RIGHT, physics=physics)
@@ -80,7 +80,7 @@ def test_a_stall_lasts_36_ticks():
         ({"x": 0.0, "y": 575.0}, "y", -1),
     ],
 )
-def test_walls_push_with_the_square_of_the_depth(place, axis, push):
+def test_walls_push_with_square_of_depth(place, axis, push):
     # Flying along the wall, so that the push alone moves the fighter on its axis.
     yaw = math.pi / 2 if axis == "x" else 0.0
     me, _ = play(scene({**place, "yaw": yaw, "speed": 100.0}, RIGHT, physics=CALM))
@@ -90,13 +90,13 @@ def test_walls_push_with_the_square_of_the_depth(place, axis, push):
 @pytest.mark.parametrize(
     ("yaw", "axis", "limit"), [(math.pi, "x", -500.0), (0.0, "x", 500.0), (math.pi / 2, "y", 600.0)]
 )
-def test_the_hard_edge_holds_whatever_the_speed(yaw, axis, limit):
+def test_hard_edge_holds_at_any_speed(yaw, axis, limit):
     place = {"x": 490.0 * math.cos(yaw), "y": 300.0 + 290.0 * math.sin(yaw), "yaw": yaw, "speed": 2000.0}
     me, _ = play(scene(place, RIGHT, physics={**CALM, "max_speed": 2000.0}), ticks=5)
     assert me[axis] == limit
 
 
-def test_the_classic_ground_does_not_kill():
+def test_classic_ground_is_not_lethal():
     batch = scene({"x": 0.0, "y": 1.0, "yaw": -math.pi / 2, "speed": 200.0}, RIGHT)
     me, _ = play(batch, ticks=10)
     assert me["hp"] == 5
@@ -104,7 +104,7 @@ def test_the_classic_ground_does_not_kill():
 
 
 @pytest.mark.parametrize(("altitude", "dies"), [(5.0, True), (5.01, False)])
-def test_the_ground_of_the_challenge_kills_at_5_m(altitude, dies):
+def test_challenge_ground_kills_at_5_m(altitude, dies):
     batch = scene({"x": 0.0, "y": altitude, "yaw": 0.0, "speed": 200.0}, RIGHT, rule_set="challenge")
     play(batch)
     assert bool(batch.terminated) == dies
@@ -113,13 +113,13 @@ def test_the_ground_of_the_challenge_kills_at_5_m(altitude, dies):
 # Guns and armour
 
 
-def test_shooting_needs_a_positive_value():
+def test_shooting_requires_positive_value():
     batch = scene(LEFT, RIGHT)
     play(batch, (0.0, 1.0, 0.0))
     assert len(live_bullets(batch, 0)) == 0
 
 
-def test_a_bullet_lives_its_lifetime():
+def test_bullet_lives_its_lifetime():
     batch = scene(LEFT, put(RIGHT, y=500.0), physics={**CALM, "bullet_lifetime_ticks": 30.0})
     play(batch, FIRE)
     counts = []
@@ -131,7 +131,7 @@ def test_a_bullet_lives_its_lifetime():
 
 
 def hit_from(angle, *, cone=0.785, hp=5, distance=0.0):
-    """Seat 1 flies right; a bullet of seat 0 flying at `angle` to it meets it this tick."""
+    """Let a bullet of seat 0 hit right-flying seat 1 at `angle` in this tick."""
     target = {"x": 0.0, "y": 300.0, "yaw": 0.0, "speed": 100.0, "hp": hp}
     step = 400.0 * DT
     bullet = {"owner": 0, "life": 10, "yaw": angle, "x": 100.0 * DT - step * math.cos(angle), "y": 300.0 + distance}
@@ -142,7 +142,7 @@ def hit_from(angle, *, cone=0.785, hp=5, distance=0.0):
 
 @pytest.mark.parametrize("cone", [0.3, 0.785, 1.2])
 @pytest.mark.parametrize("side", [-1, 1])
-def test_armour_holds_just_inside_the_cone_and_breaks_just_outside(cone, side):
+def test_armour_holds_inside_cone_and_breaks_outside(cone, side):
     batch = hit_from(side * (cone - 0.002), cone=cone)
     assert play(batch)["hp"].tolist() == [5, 5]
     assert len(live_bullets(batch, 0)) == 0
@@ -151,12 +151,12 @@ def test_armour_holds_just_inside_the_cone_and_breaks_just_outside(cone, side):
     assert len(live_bullets(batch, 0)) == 0
 
 
-def test_a_bullet_hits_within_11_m():
+def test_bullet_hits_within_11_m():
     assert play(hit_from(math.pi, distance=10.99))["hp"][1] == 4
     assert play(hit_from(math.pi, distance=11.01))["hp"][1] == 5
 
 
-def test_a_bullet_passes_its_own_side():
+def test_bullet_passes_its_own_side():
     mine = {"owner": 0, "x": LEFT["x"], "y": 300.0, "yaw": math.pi / 2, "life": 9}
     assert play(scene(LEFT, RIGHT, bullets=[mine]))["hp"].tolist() == [5, 5]
 
@@ -171,7 +171,7 @@ def test_elimination_wins():
     assert batch.final_hp.tolist() == [[5, 0]]
 
 
-def test_both_dead_on_one_tick_is_a_draw_whatever_else_hits():
+def test_both_dead_on_same_tick_is_draw():
     fighters = put(LEFT, hp=1), put(RIGHT, hp=1)
     at = [{"owner": 0, "x": 200.0, "y": 300.0, "yaw": math.pi / 2, "life": 9}] * 2
     at += [{"owner": 1, "x": -200.0, "y": 300.0, "yaw": math.pi / 2, "life": 9}]
@@ -182,7 +182,7 @@ def test_both_dead_on_one_tick_is_a_draw_whatever_else_hits():
 
 
 @pytest.mark.parametrize(("first", "second", "outcome"), [(4, 3, 1), (2, 3, 2), (3, 3, 0)])
-def test_time_out_goes_by_hp_and_is_a_truncation(first, second, outcome):
+def test_time_out_compares_hp_and_is_truncation(first, second, outcome):
     batch = scene(put(LEFT, hp=first), put(RIGHT, hp=second), tick=10_799)
     batch.step(torch.tensor([[IDLE, IDLE]]))
     ends = bool(batch.terminated), bool(batch.truncated), int(batch.outcome), int(batch.length)
@@ -190,14 +190,14 @@ def test_time_out_goes_by_hp_and_is_a_truncation(first, second, outcome):
     assert batch.final_hp.tolist() == [[first, second]]
 
 
-def test_a_match_lasts_10_800_ticks():
+def test_match_lasts_10_800_ticks():
     batch = scene(LEFT, RIGHT, tick=10_798)
     batch.step(torch.tensor([[IDLE, IDLE]]))
     assert not bool(batch.truncated)
     assert int(batch.outcome) == -1
 
 
-def test_a_repeat_stops_when_the_match_ends():
+def test_action_repeat_stops_when_match_ends():
     batch = scene(LEFT, RIGHT, tick=10_797, action_repeat=10, trace=1)
     batch.step(torch.tensor([[IDLE, IDLE]]))
     assert bool(batch.truncated)
@@ -213,7 +213,7 @@ def test_a_repeat_stops_when_the_match_ends():
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("position", [0, 1, 2])
-def test_an_action_that_is_not_finite_is_zero_for_that_seat_alone_and_counted(bad, position):
+def test_non_finite_action_is_zeroed_for_its_seat_and_counted(bad, position):
     rng = np.random.default_rng(1)
     actions = torch.tensor(rng.uniform(-1, 1, (4, 2, 3)), dtype=torch.float32)
     repaired = actions.clone()
@@ -228,7 +228,7 @@ def test_an_action_that_is_not_finite_is_zero_for_that_seat_alone_and_counted(ba
     assert second.invalid_actions.tolist() == [0, 0, 0, 0]
 
 
-def test_the_action_row_of_a_bot_is_ignored():
+def test_bot_action_row_is_ignored():
     batch = DogfightBatch(2, seed=3, threads=1)
     batch.assign(np.full((2, 2), rules.bot_id("ace")))
     batch.step(torch.full((2, 2, 3), math.nan))
@@ -239,7 +239,7 @@ def test_the_action_row_of_a_bot_is_ignored():
 # Challenge rules
 
 
-def test_challenge_gravity_is_130_unless_it_is_randomized():
+def test_challenge_gravity_is_130_unless_randomized():
     gravity = DogfightBatch(3, rules="challenge", threads=1).snapshot()["physics"]["gravity"]
     assert gravity.tolist() == [130.0] * 3
 
@@ -248,13 +248,13 @@ def challenge(first, second=RIGHT, **options):
     return scene(first, second, rule_set="challenge", **options)
 
 
-def test_challenge_bullets_hit_across_the_joint():
+def test_challenge_bullets_hit_across_seam():
     bullet = {"owner": 0, "x": 498.0, "y": 300.0, "yaw": 0.0, "life": 9}
     target = {"x": -496.0, "y": 300.0, "yaw": math.pi, "speed": 100.0}
     assert play(challenge(LEFT, target, bullets=[bullet], physics=CALM))["hp"].tolist() == [5, 4]
 
 
-def test_both_hitting_the_challenge_ground_is_a_draw():
+def test_both_hitting_challenge_ground_is_draw():
     low = {"x": 0.0, "y": 5.5, "yaw": -math.pi / 2, "speed": 100.0}
     batch = challenge(low, put(low, x=100.0, hp=3))
     batch.step(torch.tensor([[IDLE, IDLE]]))
@@ -275,7 +275,7 @@ def test_challenge_has_no_side_walls_and_no_floor_push():
     assert (me["x"], me["y"]) == pytest.approx((490.0, 20.5))
 
 
-def test_a_crash_leaves_the_hp_and_shows_as_death():
+def test_crash_keeps_hp_and_counts_as_death():
     diving = {"x": 0.0, "y": 5.2, "yaw": -1.5, "speed": 100.0}
     batch = scene(diving, {"x": 300.0, "y": 300.0, "speed": 100.0}, rule_set="challenge", trace=1)
     batch.step(torch.zeros(1, 2, 3))
@@ -288,7 +288,7 @@ def test_a_crash_leaves_the_hp_and_shows_as_death():
 
 @pytest.mark.parametrize("rule_set", rules.RULES)
 @pytest.mark.parametrize("bot", rules.BOTS)
-def test_two_fighters_at_the_same_point_give_no_nan(bot, rule_set):
+def test_coincident_fighters_give_no_nan(bot, rule_set):
     here = {"x": 0.0, "y": 300.0, "yaw": 0.5, "speed": 100.0}
     batch = scene(here, here, rule_set=rule_set, bots=[rules.bot_id(bot)] * 2)
     batch.step(torch.zeros(1, 2, 3))

@@ -1,4 +1,4 @@
-"""Options that a batch and its interfaces refuse before they reach a kernel, and wide seeds that stay apart."""
+"""Options rejected by the batch and its interfaces, and wide seeds."""
 
 import errno
 
@@ -37,7 +37,7 @@ from sparring.envs.dogfight.interfaces.vector_env import DogfightVectorEnv
     ],
     ids=str,
 )
-def test_options_of_the_batch(arguments, message):
+def test_invalid_batch_options(arguments, message):
     with pytest.raises(InputError, match=message) as refused:
         DogfightBatch(**({"num_envs": 1} | arguments))
     assert "\n" not in str(refused.value)
@@ -55,24 +55,24 @@ def test_options_of_the_batch(arguments, message):
     ids=str,
 )
 @pytest.mark.parametrize("face", [DogfightEnv, parallel_env, DogfightVectorEnv])
-def test_options_of_the_faces(face, arguments, message):
+def test_invalid_interface_options(face, arguments, message):
     with pytest.raises(InputError, match=message):
         face(**arguments)
 
 
-def test_without_a_gpu_cuda_is_refused_in_words(monkeypatch):
+def test_cuda_without_gpu_is_rejected_with_message(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     with pytest.raises(InputError, match="device=cuda: this machine has 0 CUDA devices; use device=cpu or device=auto"):
         DogfightBatch(1, device="cuda")
 
 
-def test_challenge_rules_have_their_own_bot_rate():
+def test_challenge_rules_have_own_bot_rate():
     assert DogfightBatch(1, rules="challenge", bot_rate="tick").bot_rate == "agent"
 
 
 @pytest.mark.parametrize("bot", [9, 5, -5, -2])
 @pytest.mark.parametrize("make", [np.full, torch.full])
-def test_ids_without_a_bot(make, bot):
+def test_ids_without_bot_are_rejected(make, bot):
     batch = DogfightBatch(3)
     with pytest.raises(InputError, match=rf"bots=\[{bot}\]: choose from -1 actions, 0 do_nothing, .* 4 brawler"):
         batch.assign(make((3, 2), bot))
@@ -82,7 +82,7 @@ def test_ids_without_a_bot(make, bot):
 
 
 @pytest.mark.parametrize("bot", [rules.ACTIONS, 0, len(rules.BOTS) - 1])
-def test_ids_of_everyone_are_taken(bot):
+def test_all_registered_ids_are_accepted(bot):
     batch = DogfightBatch(3)
     batch.assign(np.array([[bot, rules.ACTIONS]]))
     assert (batch.bots[:, 0] == bot).all()
@@ -102,7 +102,7 @@ def test_ids_of_everyone_are_taken(bot):
         ("bullet_lifetime_ticks", 60.0, 200.0, "bullet_lifetime_ticks up to 200 needs gun_cooldown_ticks >= 100"),
     ],
 )
-def test_physics_that_cannot_be_played(parameter, low, high, message):
+def test_unplayable_physics_is_rejected(parameter, low, high, message):
     ranges = rules.ranges("none")
     ranges[rules.PARAMETER_INDEX[parameter]] = low, high
     with pytest.raises(InputError, match=message):
@@ -110,7 +110,7 @@ def test_physics_that_cannot_be_played(parameter, low, high, message):
 
 
 @pytest.mark.parametrize("name", [*rules.LEVELS, *rules.REGIMES])
-def test_every_level_and_regime_can_be_played(name):
+def test_every_level_and_regime_is_playable(name):
     DogfightBatch(1).set_ranges(rules.ranges(name))
 
 
@@ -120,7 +120,7 @@ def starts(face, seed):
 
 
 @pytest.mark.parametrize("make", [DogfightEnv, parallel_env, lambda: DogfightVectorEnv(2)])
-def test_wide_seeds_are_seeds_of_their_own(make):
+def test_wide_seeds_stay_distinct(make):
     face = make()
     wide = [starts(face, seed) for seed in (0, 2**31, 2**31 + 1, 2**32, 2**40, 2**40)]
     same = [[np.array_equal(a, b) for b in wide] for a in wide]
@@ -128,7 +128,7 @@ def test_wide_seeds_are_seeds_of_their_own(make):
 
 
 @pytest.mark.parametrize("seed", [0, 5, 2**31 - 1])
-def test_seeds_that_fit_reach_the_simulator_as_they_are(seed):
+def test_narrow_seeds_reach_simulator_unchanged(seed):
     env = DogfightEnv(opponent="do_nothing")
     batch = DogfightBatch(1, seed=seed)
     assert np.array_equal(env.reset(seed=seed)[0], batch.obs[0, 0].numpy())
@@ -136,14 +136,14 @@ def test_seeds_that_fit_reach_the_simulator_as_they_are(seed):
         batch.reset(2**31)
 
 
-def test_a_slip_of_regime_is_refused_where_both_seats_are_open():
+def test_misspelled_regime_is_rejected_with_open_seats():
     env = parallel_env()
     with pytest.raises(UnknownNameError, match=r"unknown reset option 'regim': choose from regime; did you mean"):
         env.reset(options={"regim": "sniper"})
     env.reset(options={"options": 1, "regime": "sniper"})  # what PettingZoo's own tests pass is not ours
 
 
-def test_a_folder_of_kernels_that_cannot_be_written_to_is_one_line(monkeypatch):
+def test_unwritable_kernel_cache_gives_one_line_error(monkeypatch):
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -18,12 +18,12 @@ IDLE = (0.0, 0.0, -1.0)
 
 
 def physics_rows(snapshot) -> np.ndarray:
-    """The 13 parameters of every match, [N, 13]."""
+    """Return the 13 parameters of every match, [N, 13]."""
     return np.stack([snapshot["physics"][parameter.name] for parameter in rules.PARAMETERS], axis=1)
 
 
 def to_numpy(batch: DogfightBatch, dtype=np.float64) -> State:
-    """The batch's state as the NumPy peer keeps it."""
+    """Return the batch's state in the NumPy peer's format."""
     snapshot = batch.snapshot()
     fighters, bullets, physics = snapshot["fighters"], snapshot["bullets"], physics_rows(snapshot)
     state = State.empty(batch.num_envs, dtype)
@@ -43,7 +43,7 @@ def to_numpy(batch: DogfightBatch, dtype=np.float64) -> State:
 
 
 def to_match(batch: DogfightBatch, index: int) -> Match:
-    """One match of the batch as the scalar reference keeps it."""
+    """Return one match of the batch in the scalar reference's format."""
     snapshot = batch.snapshot()
     parameters = Parameters.from_row(physics_rows(snapshot)[index])
     fighters = [
@@ -120,7 +120,7 @@ def _set_fighter(target, values) -> None:
 
 
 def play(batch: DogfightBatch, first=IDLE, second=IDLE, *, ticks=1):
-    """Step a batch of one match `ticks` times with constant actions; returns the two fighters as records."""
+    """Step a one-match batch `ticks` times with constant actions; return both fighters as records."""
     actions = torch.tensor([[first, second]], dtype=torch.float32)
     for _ in range(ticks):
         batch.step(actions)
@@ -128,6 +128,6 @@ def play(batch: DogfightBatch, first=IDLE, second=IDLE, *, ticks=1):
 
 
 def live_bullets(batch: DogfightBatch, owner: int) -> np.ndarray:
-    """The records of a seat's bullets in flight."""
+    """Return the records of a seat's bullets in flight."""
     bullets = batch.snapshot()["bullets"][0, owner * B : (owner + 1) * B]
     return bullets[bullets["life"] > 0]

@@ -1,4 +1,4 @@
-"""A chat server on loopback, for clients of OpenAI's interface: whole answers and streams."""
+"""A loopback chat server with OpenAI's interface, with and without streaming."""
 
 import json
 import threading

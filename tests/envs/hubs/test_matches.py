@@ -1,4 +1,4 @@
-"""Matches in text: equal to direct play, seeded, every seat; illegal, incomplete and truncated answers told apart."""
+"""Text matches: equal to direct play, seeded, all seats; illegal, missing and truncated answers."""
 
 import random
 
@@ -19,7 +19,7 @@ def written(lines):
 
 
 def first_orders(turn):
-    """The first legal line of each unit, in winter as many different ones as are due."""
+    """Return the first legal line of each unit, and in winter as many distinct ones as are due."""
     used = []
     for options in turn.legal:
         used.append(next((line for line in options if line not in used or line == "WAIVE"), options[0]))
@@ -33,8 +33,8 @@ def played(match, seed, answer=first_orders):
     return turns
 
 
-def test_a_match_is_direct_play():
-    """The game of one holder against six DumbBots, with the same seeds, by the batch itself."""
+def test_match_equals_direct_play():
+    """The batch plays one holder against six DumbBots with the same seeds."""
     match = open_match("diplomacy", power="france", opponents="dumbbot", last_year=1902)
     turns = played(match, 5)
     match.close()
@@ -62,7 +62,7 @@ def test_a_match_is_direct_play():
     batch.close()
 
 
-def test_equal_seeds_give_equal_games_whatever_runs_beside_them():
+def test_equal_seeds_repeat_games_despite_other_matches():
     one, two = (DiplomacyMatch(last_year=1901, reward="dense") for _ in range(2))
     draws = [random.Random(3), random.Random(3)]
 
@@ -102,7 +102,7 @@ def test_one_player_orders_for_all_seven_seats():
         ("", "truncated", None),
     ],
 )
-def test_what_became_of_an_answer(answer, status, cut):
+def test_answer_outcomes_are_distinguished(answer, status, cut):
     match = DiplomacyMatch(power="FRANCE", last_year=1901)
     turn = match.start(1)
     assert (len(turn.legal), "A PAR - BUR" in {line for unit in turn.legal for line in unit}) == (3, True)
@@ -124,13 +124,13 @@ def test_what_became_of_an_answer(answer, status, cut):
         ({"game": "diplomacy", "colour": "red"}, "unknown option of diplomacy 'colour'"),
     ],
 )
-def test_bad_input_is_one_line(options, said):
+def test_bad_input_gives_one_line_error(options, said):
     with pytest.raises(InputError, match=said) as error:
         open_match(**options)
     assert "\n" not in str(error.value)
 
 
-def test_the_order_of_calls():
+def test_order_of_calls_is_enforced():
     match = DiplomacyMatch(last_year=1901)
     with pytest.raises(InputError, match="has not started"):
         match.answer("A PAR H")
@@ -140,7 +140,7 @@ def test_the_order_of_calls():
     assert len(POWERS) == codes.NUM_POWERS
 
 
-def test_an_arbiter_task_of_chess_is_scored():
+def test_chess_arbiter_task_is_scored():
     pytest.importorskip("chess")
     from sparring.envs.chess.arbiter import score_transition
 

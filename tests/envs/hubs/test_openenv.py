@@ -1,4 +1,4 @@
-"""The OpenEnv server by the package's own client and validator; numbers are those of the match itself."""
+"""The OpenEnv server with the package's client and validator; numbers equal the match itself."""
 
 import json
 import signal
@@ -20,7 +20,7 @@ from tests.envs.hubs.test_matches import first_orders, played
 FOLDER = Path(__file__).resolve().parents[3] / "envs" / "hubs" / "openenv"
 
 
-def test_without_the_package_one_line_says_what_to_install():
+def test_missing_package_prints_install_command():
     code = (
         "import sys; sys.modules['openenv'] = None\n"
         "try:\n    import sparring.envs.hubs.openenv.server\nexcept ValueError as error:\n    print(error)"
@@ -32,7 +32,7 @@ def test_without_the_package_one_line_says_what_to_install():
 
 @pytest.fixture(scope="module")
 def url():
-    """A server in a thread of this process."""
+    """Serve in a thread of this process."""
     pytest.importorskip("openenv.core")
     import uvicorn
 
@@ -59,13 +59,13 @@ def client(url):
 
 
 class Told:
-    """An observation with the names of a turn, for `first_orders`."""
+    """An observation with the fields of a turn, for `first_orders`."""
 
     def __init__(self, observation):
         self.legal = observation["legal"]
 
 
-def test_two_sessions_play_what_the_match_plays(url):
+def test_two_sessions_equal_direct_matches(url):
     options = {"game": "diplomacy", "power": "TURKEY", "last_year": 1902, "opponents": "dumbbot"}
     direct = {}
     for seed in (3, 4):
@@ -89,7 +89,7 @@ def test_two_sessions_play_what_the_match_plays(url):
         assert one.state()["seed"] == 3
 
 
-def test_a_client_has_all_seats_of_a_game_of_openspiel(url):
+def test_client_plays_all_seats_of_openspiel_game(url):
     pytest.importorskip("pyspiel")
     options = {"game": "openspiel_text", "id": "leduc_poker", "seat": "all"}
     match = open_match(**options)
@@ -109,8 +109,8 @@ def test_a_client_has_all_seats_of_a_game_of_openspiel(url):
     assert turn.rewards[0] != 0
 
 
-def test_exploitability_is_at_the_end_of_a_survey(url):
-    """A player that always bets: see test_verifiers."""
+def test_exploitability_is_reported_after_survey(url):
+    """The player always bets: see test_verifiers."""
     pytest.importorskip("pyspiel")
     with client(url) as session:
         result = session.reset(seed=1, game="openspiel_exploitability", samples=2)
@@ -132,13 +132,13 @@ def test_exploitability_is_at_the_end_of_a_survey(url):
         ({"game": "openspiel_exploitability", "id": "chess"}, "chess: has too many positions"),
     ],
 )
-def test_a_game_that_is_not_played_is_one_line(url, options, message):
+def test_unsupported_game_gives_one_line_error(url, options, message):
     pytest.importorskip("pyspiel")
     with client(url) as session, pytest.raises(Exception, match=message):
         session.reset(seed=1, **{"game": "openspiel_text", **options})
 
 
-def test_an_illegal_answer_and_bad_options(url):
+def test_illegal_answer_and_bad_options(url):
     with client(url) as session:
         session.reset(seed=1, power="FRANCE", last_year=1901)
         result = session.step({"text": "A PAR - MOS\nA MAR H\nF BRE H\n</orders>"})
@@ -150,7 +150,7 @@ def test_an_illegal_answer_and_bad_options(url):
             session.reset(seed=1, last_year=5)
 
 
-def test_the_validator_of_openenv_accepts_the_server(url):
+def test_openenv_validator_accepts_server(url):
     from openenv.cli._validation import validate_running_environment
     from openenv.validation import Level, Verdict, run_validation
 
@@ -208,7 +208,7 @@ from sparring.envs.hubs.openenv import server
 
 @pytest.fixture
 def stand_in():
-    """A server with the stand-in in a process; its port and the process."""
+    """Run a server with the stub in a process; return its port and the process."""
     pytest.importorskip("chess")
     pytest.importorskip("uvicorn")
     code = f"{STAND_IN}\nserver.main(['--port', '0'])"
@@ -224,7 +224,7 @@ def asked(connection, kind, **data):
     return connection.recv(120)
 
 
-def test_the_server_answers_programs_and_not_foreign_pages(stand_in):
+def test_server_answers_programs_but_not_foreign_pages(stand_in):
     port, _ = stand_in
     match = open_match("chess_arbiter", positions=2000)
     with connect(f"ws://127.0.0.1:{port}/ws") as one:
@@ -237,7 +237,7 @@ def test_the_server_answers_programs_and_not_foreign_pages(stand_in):
             pass
 
 
-def test_the_search_of_a_client_that_left_ends(stand_in):
+def test_search_ends_when_client_disconnects(stand_in):
     port, process = stand_in
     with connect(f"ws://127.0.0.1:{port}/ws") as other:
         connection = connect(f"ws://127.0.0.1:{port}/ws")
@@ -258,7 +258,7 @@ def test_the_search_of_a_client_that_left_ends(stand_in):
         assert process.wait(60) in (-signal.SIGTERM, 128 + signal.SIGTERM)
 
 
-def test_a_match_of_many_years_can_be_cancelled():
+def test_long_match_can_be_cancelled():
     match = open_match("diplomacy", power="FRANCE", last_year=1999)
     match.start(1)
     match.cancel()

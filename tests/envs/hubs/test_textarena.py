@@ -1,4 +1,4 @@
-"""TextArena's form by its own loop, `make`, `get_observation`, `step`, `close`; numbers are those of the match."""
+"""The TextArena interface with its own loop; numbers equal the match itself."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ from tests.envs.hubs.test_matches import first_orders, played
 OPTIONS = {"last_year": 1901, "reward": "centres"}
 
 
-def test_without_the_package_one_line_says_what_to_install():
+def test_missing_package_prints_install_command():
     code = (
         "import sys; sys.modules['textarena'] = None\n"
         "try:\n    import sparring.envs.hubs.textarena_env\nexcept ValueError as error:\n    print(error)"
@@ -34,7 +34,7 @@ def make():
 
 
 @pytest.mark.parametrize(("players", "options"), [(7, {}), (1, {"power": "FRANCE"})])
-def test_a_match_is_that_of_the_core(make, players, options):
+def test_match_equals_core_match(make, players, options):
     match = open_match("diplomacy", **OPTIONS, **({"power": "all"} if players == 7 else options))
     turns = played(match, 4)
     match.close()
@@ -56,7 +56,7 @@ def test_a_match_is_that_of_the_core(make, players, options):
     assert not any(one["invalid_move"] for one in info.values())
 
 
-def test_an_illegal_answer_is_counted(make):
+def test_illegal_answer_is_counted(make):
     env = make("Sparring-Diplomacy-v0", power="FRANCE", **OPTIONS)
     env.reset(num_players=1, seed=1)
     done, said = env.step(action="A PAR - MOS\n</orders>")
@@ -67,7 +67,7 @@ def test_an_illegal_answer_is_counted(make):
     assert (info[0]["invalid_move"], info[0]["answers"]) == (True, {"illegal": 1})
 
 
-def test_bad_input_is_one_line(make):
+def test_bad_input_gives_one_line_error(make):
     with pytest.raises(InputError, match="num_players=2: diplomacy has 1 or 7"):
         make("Sparring-Diplomacy-v0").reset(num_players=2)
     with pytest.raises(InputError, match="num_players=7: chess_arbiter has 1"):

@@ -1,4 +1,4 @@
-"""TRL's environment: the rollouts are matches of the core; ten steps on the tiny model, by the command (slow)."""
+"""TRL's environment: rollouts equal core matches; ten training steps of the tiny model (slow)."""
 
 import re
 import subprocess
@@ -16,7 +16,7 @@ from tests.envs.hubs.test_matches import first_orders, played
 OPTIONS = {"game": "diplomacy", "power": "FRANCE", "last_year": 1901, "reward": "dense", "full_prompts": False}
 
 
-def test_a_rollout_is_a_match_of_the_core():
+def test_rollout_equals_core_match():
     match = open_match(**OPTIONS)
     turns = played(match, 5)
     match.close()
@@ -30,7 +30,7 @@ def test_a_rollout_is_a_match_of_the_core():
         assert rollout.answer("</orders>") == OVER  # the model may go on
 
 
-def test_a_rollout_has_one_seat_of_a_game_of_openspiel():
+def test_rollout_plays_one_seat_of_openspiel_game():
     pytest.importorskip("pyspiel")
     options = {"game": "openspiel_text", "id": "leduc_poker", "answers": "menu"}
     match = open_match(**options)
@@ -48,7 +48,7 @@ def test_a_rollout_has_one_seat_of_a_game_of_openspiel():
             TrlMatch(**refused).reset(0)
 
 
-def test_a_tokenizer_that_cannot_write_an_action_is_refused():
+def test_tokenizer_that_cannot_write_action_is_rejected():
     transformers = pytest.importorskip("transformers", minversion="5.15")
     tokenizers = pytest.importorskip("tokenizers")
     words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"Bet": 0, "?": 1}, unk_token="?"))
@@ -69,7 +69,7 @@ def test_a_tokenizer_that_cannot_write_an_action_is_refused():
         ("Legal moves: Pass, Bet\n<move>\n", "A PAR H\n</orders></s>", None),
     ],
 )
-def test_transformers_reads_an_answer_as_a_call(before, answer, called):
+def test_transformers_parses_answer_as_call(before, answer, called):
     transformers = pytest.importorskip("transformers", minversion="5.15")
     tokenizer = transformers.AutoTokenizer.from_pretrained(TINY)
     teach_tools(tokenizer, "openspiel_text" if "move>" in before else "diplomacy")
@@ -79,7 +79,7 @@ def test_transformers_reads_an_answer_as_a_call(before, answer, called):
     assert message.get("tool_calls", []) == calls
 
 
-def test_bad_input_is_one_line(tmp_path, monkeypatch):
+def test_bad_input_gives_one_line_error(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="--steps 0: must be at least 1"):
         trl_training.train(out=tmp_path, steps=0)
 
@@ -101,7 +101,7 @@ def test_bad_input_is_one_line(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_two_steps_of_the_tiny_model_in_kuhn_poker(tmp_path):
+def test_two_steps_of_tiny_model_in_kuhn_poker(tmp_path):
     pytest.importorskip("trl", minversion="1.16")
     pytest.importorskip("pyspiel")
     command = [sys.executable, "-m", "sparring.envs.hubs.trl_training", "--game", "openspiel_text", "--steps", "2"]
@@ -112,7 +112,7 @@ def test_two_steps_of_the_tiny_model_in_kuhn_poker(tmp_path):
 
 
 @pytest.mark.slow
-def test_ten_steps_on_the_tiny_model(tmp_path):
+def test_ten_steps_on_tiny_model(tmp_path):
     pytest.importorskip("trl", minversion="1.16")
     import torch
     from safetensors.torch import load_file

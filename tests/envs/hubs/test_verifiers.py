@@ -1,4 +1,4 @@
-"""The verifiers package by the hub's own loader and command; replies come from a stand-in or a server."""
+"""The verifiers package with the hub's loader and command; replies come from a stub or a server."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ PACKAGE = Path(__file__).resolve().parents[3] / "envs" / "hubs" / "verifiers"
 
 
 class Agent:
-    """Replies to every prompt with one text, and keeps the prompts and what is recorded."""
+    """Reply to every prompt with one text, and record prompts and results."""
 
     def __init__(self, reply, finish_reason="stop"):
         self.reply, self.asked, self.traces = reply, [], []
@@ -67,7 +67,7 @@ def run(loaded, agents, **options):
     return task
 
 
-def test_a_match_is_that_of_the_core(loaded):
+def test_match_equals_core_match(loaded):
     player = Agent("A PAR - MOS\n</orders>")
     task = run(loaded, {"player": player}, options=OPTIONS, first_seed=3, matches=2)
     assert (task.data.seed, task.data.idx) == (4, 1)
@@ -85,8 +85,8 @@ def test_a_match_is_that_of_the_core(loaded):
     assert (trace.metrics["finished"], trace.metrics["year"]) == (1.0, 1901.0)
 
 
-def test_every_seat_is_an_agent_with_a_conversation_and_reward_of_its_own(loaded):
-    """Player 0 always bets and player 1 always folds: a chip for player 0, whatever the cards are."""
+def test_every_seat_has_own_conversation_and_reward(loaded):
+    """Player 0 always bets and player 1 always folds: player 0 wins a chip with any cards."""
     agents = {"seat_0": Agent("Bet"), "seat_1": Agent("Pass")}
     run(loaded, agents, game="openspiel_text", options={"seat": "all"}, matches=1)
     assert [len(agent.asked) for agent in agents.values()] == [1, 1]
@@ -94,14 +94,14 @@ def test_every_seat_is_an_agent_with_a_conversation_and_reward_of_its_own(loaded
     assert all(agent.traces[0].metrics["read_answers"] == 1 for agent in agents.values())
 
 
-def test_a_reply_that_reached_its_limit_is_truncated(loaded):
+def test_reply_at_token_limit_is_truncated(loaded):
     player = Agent("Bet", finish_reason="length")
     run(loaded, {"player": player}, game="openspiel_text", options={"seat": 0}, matches=1)
     assert player.traces[0].metrics["truncated_answers"] >= 1
     assert player.traces[0].metrics["read_answers"] == 0
 
 
-def test_exploitability_is_a_metric_of_every_trace(loaded):
+def test_exploitability_is_metric_of_every_trace(loaded):
     """Always bet: a best response folds a Jack, calls with a King, and bets or calls with a Queen for nothing more.
 
     In seat 0 it meets a bet after its pass or its own bet is called; in seat 1 it meets a bet. With a King it wins 2,
@@ -119,8 +119,8 @@ def test_exploitability_is_a_metric_of_every_trace(loaded):
             assert (trace.metrics["exploitability_low"], trace.metrics["samples"]) == (pytest.approx(1 / 3), 2.0)
 
 
-def test_an_exchange_that_ends_early_pays_what_random_play_gets(loaded):
-    """In seat 1 of Kuhn poker: each of 24 matches is lost or won, none is a draw."""
+def test_unfinished_exchange_pays_random_play_value(loaded):
+    """In seat 1 of Kuhn poker each of 24 matches is won or lost, never drawn."""
     player = Agent(None)
     for seed in range(24):
         options = {"game": "openspiel_text", "options": {"seat": 1}, "matches": 1, "first_seed": seed}
@@ -139,7 +139,7 @@ def test_an_exchange_that_ends_early_pays_what_random_play_gets(loaded):
         ({"game": "openspiel_exploitability", "options": {"id": "chess"}}, "chess: has too many positions"),
     ],
 )
-def test_bad_options_are_one_line(loaded, options, message):
+def test_bad_options_give_one_line_error(loaded, options, message):
     _, taskset = loaded(**options)
     with pytest.raises(InputError, match=message) as error:
         list(taskset)
@@ -148,8 +148,8 @@ def test_bad_options_are_one_line(loaded, options, message):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("game", ["openspiel_text", "openspiel_exploitability"])
-def test_the_command_of_the_hub_evaluates_a_server(tmp_path, game):
-    """`vf-eval` with its own harness, which is a program that uv prepares."""
+def test_hub_command_evaluates_server(tmp_path, game):
+    """`vf-eval` uses its own harness, a program prepared by uv."""
     pytest.importorskip("verifiers.v1")
     command = Path(sys.executable).with_name("vf-eval")
     if not (command.exists() and (shutil.which("uv") or command.with_name("uv").exists())):

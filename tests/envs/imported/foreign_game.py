@@ -1,4 +1,4 @@
-"""A game of OpenSpiel in Python, as a user's module has it: Kuhn poker by another name."""
+"""An OpenSpiel game in Python, as in a user's module: Kuhn poker under another name."""
 
 import pyspiel
 from open_spiel.python.games.kuhn_poker import KuhnPokerGame

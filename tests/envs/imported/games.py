@@ -1,4 +1,4 @@
-"""Small games with the traps of PettingZoo's interfaces, played by random legal actions; not a test."""
+"""Small games that exercise PettingZoo's pitfalls, played by random legal actions; not a test."""
 
 import functools
 import itertools
@@ -20,7 +20,7 @@ def seed_of(seed, match, episode):
 
 
 class Fading(ParallelEnv):
-    """Runners k = 0, 1, 2 end after 2 + k moves, the last one by truncation; the boss is another role and stays."""
+    """Runners k = 0, 1, 2 end after 2 + k moves, the last by truncation; the boss has another role and stays."""
 
     metadata = {"name": "fading"}  # noqa: RUF012
     possible_agents = ["runner_0", "runner_1", "runner_2", "boss"]  # noqa: RUF012
@@ -65,7 +65,7 @@ class Fading(ParallelEnv):
 
 
 class Shuffled(AECEnv):
-    """Three players in an order drawn by the seed; each ends at its third turn, by truncation or not; all are paid."""
+    """Three players in a seeded order end at their third turn, truncated or not; all get rewards."""
 
     metadata = {"name": "shuffled"}  # noqa: RUF012
 
@@ -122,7 +122,7 @@ class Shuffled(AECEnv):
 
 
 class Faulty(Fading):
-    """Breaks one rule at its second move."""
+    """Break one rule at the second move."""
 
     def __init__(self, fault="", at=1):
         self._fault, self._at = fault, at
@@ -172,7 +172,7 @@ class Faulty(Fading):
 
 
 class Empty(Fading):
-    """A match that is over at once."""
+    """A match that ends immediately."""
 
     def reset(self, seed=None, options=None):
         values = super().reset(seed, options)
@@ -181,7 +181,7 @@ class Empty(Fading):
 
 
 class Two(Fading):
-    """Players whose actions or observations cannot share a network."""
+    """Players whose spaces cannot share a network."""
 
     def __init__(self, observed=None, acted=None):
         self._observed, self._acted = observed, acted
@@ -196,7 +196,7 @@ class Two(Fading):
 
 
 def last_scores(totals):
-    """Scores by which the last seat leads, whatever it got."""
+    """Return scores with the last seat leading, regardless of rewards."""
     return np.arange(len(totals))
 
 
@@ -205,7 +205,7 @@ def bad_scores(totals):
 
 
 def legal(match, rng):
-    """Random legal actions of the seats that decide, each in its own space."""
+    """Return random legal actions of the deciding seats, in their own spaces."""
     chosen = {}
     for seat in match.deciding():
         mask, space = match.mask(seat), match.action_spaces[seat]
@@ -223,7 +223,7 @@ def legal(match, rng):
 
 
 def play(match, seed, rng=None):
-    """Moves of one match, by random legal actions."""
+    """Return the moves of one random legal match."""
     rng = rng or np.random.default_rng(seed)
     match.reset(seed)
     moves = []
@@ -242,7 +242,7 @@ def play(match, seed, rng=None):
 
 
 def flat(match, seat):
-    """What a seat observes as numbers, by Gymnasium's own flattening."""
+    """Return a seat's observation as numbers, by Gymnasium's flattening."""
     from gymnasium.spaces import flatten
 
     return flatten(match.observation_spaces[seat], match.observe(seat)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Games whose masks or rewards have the traps of public reports; not a test."""
+"""Games with mask or reward pitfalls from public reports; not a test."""
 
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
@@ -9,7 +9,7 @@ MOVES = 12
 
 
 class Masked(ParallelEnv):
-    """Two players; only the action `legal` of a move may be taken, where a mask says so, given as `kind` says."""
+    """Two players; where a mask says so, only the action `legal` is allowed; `kind` is the mask's format."""
 
     metadata = {"name": "masked_v0"}  # noqa: RUF012
 
@@ -101,7 +101,7 @@ class Masked(ParallelEnv):
 
 
 class MethodMasked(Masked):
-    """Masks by a method alone, as other trainers ask for them."""
+    """Provide masks by a method only, as other trainers expect."""
 
     def _info(self, agent):
         return {}
@@ -111,7 +111,7 @@ class MethodMasked(Masked):
 
 
 def wrapped(**options):
-    """The same behind a wrapper."""
+    """Wrap the game."""
     return BaseParallelWrapper(Masked(**options))
 
 
@@ -183,5 +183,5 @@ class Turns(AECEnv):
 
 
 def ordered(**options):
-    """The same behind PettingZoo's wrapper."""
+    """Wrap the game with PettingZoo's wrapper."""
     return OrderEnforcingWrapper(Turns(**options))

@@ -1,4 +1,4 @@
-"""A game of one's own for PettingZoo, sound or with a fault, as a user might write it.
+"""A custom PettingZoo game, valid or with one fault, as a user might write it.
 
 Two players choose a card in each of three rounds; the larger one takes a point. A card is played once, and the mask
 says which are left.
@@ -82,14 +82,14 @@ def parallel_env(**options):
 
 
 class Highest:
-    """Plays the largest card that is left."""
+    """Play the largest remaining card."""
 
     def act(self, obs, mask):
         return np.where(mask, np.arange(CARDS), -1).argmax(1)
 
 
 class FirstLeft:
-    """Plays the smallest card that is left, asked with the match."""
+    """Play the smallest remaining card, with access to the match."""
 
     def choose(self, match, seat):
         return int(np.flatnonzero(match.mask(seat))[0])

@@ -1,4 +1,4 @@
-"""Masks and rewards of PettingZoo's games as public reports have them: read right, or refused in a line."""
+"""Masks and rewards of PettingZoo games as in public reports: read correctly, or rejected in one line."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ GAMES = "tests.envs.imported.mask_games"
 
 
 def play_batch(name, moves=2 * MOVES, **kwargs):
-    """Random play as in training; returns the batch, whose game counts illegal actions."""
+    """Play randomly as in training; return the batch, whose game counts illegal actions."""
     batch = make_batch("pettingzoo", f"{GAMES}:{name}", kwargs, 2, 0)
     player = RandomSeats(batch.contract)
     for _ in range(moves):
@@ -34,29 +34,29 @@ def illegal(batch):
 
 @pytest.mark.parametrize("name", ["Masked", "wrapped"])
 @pytest.mark.parametrize("start", [0, 1, 5])
-def test_masks_are_used_from_the_first_on(name, start):
+def test_masks_are_used_from_first_step(name, start):
     batch = play_batch(name, start=start)
     assert batch.contract["masked"]
     assert batch.remarks == ()
     assert illegal(batch) == 0
 
 
-def test_until_its_first_mask_a_seat_may_take_any_action_in_every_match():
-    """The row of the match before must not leave its mask behind."""
+def test_seat_may_take_any_action_until_first_mask():
+    """The previous match's row must not leave its mask behind."""
     batch = play_batch("Masked", moves=MOVES, start=1)
     assert batch.length.tolist() == [MOVES, MOVES]
     assert (batch.obs[:, :, batch.rows.mask] == 1).all()
 
 
 @pytest.mark.parametrize("kind", ["column", "floats", "bools", "list", "one_agent", "mixed"])
-def test_masks_of_any_form_are_the_same_masks(kind):
+def test_masks_of_any_format_are_equivalent(kind):
     batch = play_batch("Masked", kind=kind, start=0)
     assert batch.contract["masked"]
     assert illegal(batch) == 0
 
 
 @pytest.mark.parametrize("kind", ["parts", "part_lists", "joined"])
-def test_masks_of_several_choices_are_read_in_every_form(kind):
+def test_multi_discrete_masks_are_read_in_every_format(kind):
     batch = play_batch("Masked", kind=kind, start=0, acts="several")
     assert illegal(batch) == 0
     assert batch.match(0).mask(0).tolist() == [0, 1, *[float(k == 0) for k in range(3)]]
@@ -78,7 +78,7 @@ def test_masks_of_several_choices_are_read_in_every_form(kind):
         ({"kind": "parts", "start": 0}, "the mask of a_0 has tuple; return one for each of its 3 actions"),
     ],
 )
-def test_masks_that_cannot_be_read_are_refused(options, text):
+def test_unreadable_masks_are_rejected(options, text):
     with pytest.raises(InputError) as refusal:
         play_batch("Masked", **options)
     assert text in str(refusal.value)
@@ -124,8 +124,8 @@ def rewards_of(pay):
     return total
 
 
-def test_rewards_are_those_that_last_pays():
-    """Three turns of 2 each, less 0.5 for each of the other's three turns, by PettingZoo's own loop too."""
+def test_rewards_match_last():
+    """Three turns of 2 each, minus 0.5 for each of the other's three, also by PettingZoo's loop."""
     env, paid = Turns(), {"p_0": 0.0, "p_1": 0.0}
     env.reset()
     for agent in env.agent_iter():
@@ -136,14 +136,14 @@ def test_rewards_are_those_that_last_pays():
 
 
 @pytest.mark.parametrize("pay", ["cycle", "never", "own", "twice", "kept", "overwritten", "reset"])
-def test_rewards_that_last_pays_otherwise_are_refused(pay):
+def test_rewards_inconsistent_with_last_are_rejected(pay):
     with pytest.raises(InputError, match=r"last\(\) pays p_\d [\d.-]+, and its rewards .* add up to [\d.-]+; in step"):
         rewards_of(pay)
 
 
 @pytest.mark.parametrize(("pay", "more"), [("right", 0.0), ("left", 0.0), ("removed", 4.0)])
-def test_random_play_of_check_sums_what_a_match_pays_though_no_last_pays_it(pay, more):
-    """`left`: no turn follows the last step. `removed`: p_0 gets 4 after it has left. Training steps the same batch."""
+def test_check_random_play_sums_rewards_never_paid_by_last(pay, more):
+    """`left`: no turn follows the last step. `removed`: p_0 gets 4 after leaving. Training steps the same batch."""
     assert rewards_of(pay).tolist() == [4.5 + more, 4.5]
     totals = {}
     for name in ("right", pay):
@@ -152,7 +152,7 @@ def test_random_play_of_check_sums_what_a_match_pays_though_no_last_pays_it(pay,
     assert np.unique(totals[pay] - totals["right"], axis=0).tolist() == [[more, 0.0]]
 
 
-def test_a_mask_names_its_fault():
+def test_mask_error_names_fault():
     assert flat_mask(np.array([[1], [0]]), [2], "a").tolist() == [1, 0]
     assert flat_mask(np.array([[1, 0], [0, 1]], dtype=object), [2, 2], "a").tolist() == [1, 0, 0, 1]
     for wrong, text in (
@@ -169,7 +169,7 @@ def test_a_mask_names_its_fault():
         flat_mask(([1, 0], [1, 0]), [2, 3], "a")
 
 
-def test_legal_actions_are_drawn_in_their_own_space():
+def test_legal_actions_are_sampled_in_their_space():
     rng = np.random.default_rng(0)
     assert {draw_legal(Discrete(4, start=5), np.array([0, 1, 0, 1]), rng) for _ in range(50)} == {6, 8}
     space = MultiDiscrete([2, 3], start=[1, 10])
@@ -178,7 +178,7 @@ def test_legal_actions_are_drawn_in_their_own_space():
     assert all(space.contains(draw_legal(space, None, rng)) for _ in range(20))
 
 
-def test_other_entries_are_not_taken_for_masks():
+def test_other_entries_are_not_read_as_masks():
     kept = {"board": np.ones(9), "mask_of_fog": np.ones(9), "value": 3.0, "invalid": 0, 7: np.ones(3)}
     assert list(unread_masks(kept, [3])) == []
     assert list(unread_masks({"action_mask": np.ones(3), "legal_moves": [0, 2], "fog_mask": [1, 0, 1]}, [3])) == [

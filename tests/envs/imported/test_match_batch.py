@@ -1,4 +1,4 @@
-"""Batches against single matches, their results, worker processes, states, and games that break the rules."""
+"""Batches against single matches: results, worker processes, states, and invalid games."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def make(name, num_envs, seed=0, workers=0, **options):
 
 
 def choose(batch, rng):
-    """Random legal actions [N, S, A] for a batch; NaN where nothing is decided."""
+    """Return random legal actions [N, S, A] of a batch; NaN where nothing is decided."""
     rows, shape = batch.rows, (batch.num_envs, batch.seats, batch.action_size)
     actions = np.full(shape, np.nan, np.float32)
     for i, seat in np.argwhere(batch.deciding.numpy()):
@@ -47,7 +47,7 @@ def choose(batch, rng):
 
 
 def shown(batch):
-    """Everything defined that a batch shows, as copies."""
+    """Return copies of everything defined that a batch shows."""
     obs = torch.where(batch.deciding[:, :, None], batch.obs, 0.0)
     final = torch.where(batch.truncated[:, :, None], batch.final_obs, 0.0)
     rest = batch.deciding, batch.reward, batch.terminated, batch.truncated, batch.outcome, batch.length
@@ -67,7 +67,7 @@ def same(a, b):
 
 
 @pytest.mark.parametrize("name", GAMES)
-def test_a_batch_equals_single_matches(name):
+def test_batch_equals_single_matches(name):
     batch = make(name, 3, seed=4)
     rows, rng = batch.rows, np.random.default_rng(0)
     matches, episodes = [make_match(*GAMES[name]) for _ in range(3)], [0, 0, 0]
@@ -113,8 +113,8 @@ def test_a_batch_equals_single_matches(name):
 
 
 @pytest.mark.parametrize("name", ["shuffled", "simple_tag", "leduc_poker"])
-def test_workers_and_continued_states_have_the_same_bits(name):
-    """A state of two workers continues in this process, and the other way round."""
+def test_workers_and_resumed_states_are_bit_equal(name):
+    """A state of two workers resumes in this process, and vice versa."""
     batches = [make(name, 5, 2, workers) for workers in (0, 2)]
     first, second = (run(batch, 11) for batch in batches)
     assert same(first, second)
@@ -132,13 +132,13 @@ def test_workers_and_continued_states_have_the_same_bits(name):
         batch.close()
 
 
-def test_a_share_of_the_matches_plays_as_all_do():
+def test_subset_of_matches_plays_like_full_batch():
     whole, share = make("fading", 4, 8), make("fading", 2, 8, first=2)
     assert torch.equal(whole.obs[2:], share.obs)
     assert not torch.equal(whole.obs[:2], share.obs)
 
 
-def test_restart_begins_new_matches_without_a_result():
+def test_restart_starts_new_matches_without_result():
     batch = make("shuffled", 3, 1)
     run(batch, 4)
     left = shown(batch)[0]
@@ -151,14 +151,14 @@ def test_restart_begins_new_matches_without_a_result():
     assert not batch._stepper._decisions
 
 
-def test_agents_that_leave_without_an_end_have_terminated():
+def test_agents_leaving_without_end_are_terminated():
     batch = make(f"{TOYS}:Faulty", 1, kwargs={"fault": "vanish"})
     run(batch, 1)
     assert batch.terminated.all()
     assert (batch.length.item(), batch.outcome.item() > 0) == (1, True)
 
 
-def test_a_game_that_does_not_repeat_is_reported_and_restarted():
+def test_non_reproducible_game_is_reported_and_restarted():
     options = {"kwargs": {"fault": "unrepeatable"}}
     batch = make(f"{TOYS}:Faulty", 2, **options)
     run(batch, 2)
@@ -177,14 +177,14 @@ def test_a_game_that_does_not_repeat_is_reported_and_restarted():
         ({"episodes": "none"}, "episodes"),
     ],
 )
-def test_states_that_do_not_fit_are_refused(change, text):
+def test_mismatched_states_are_rejected(change, text):
     batch = make("fading", 2)
     run(batch, 2)
     with pytest.raises(InputError, match=text):
         batch.load_state_dict(batch.state_dict() | change)
 
 
-def test_the_contract_says_what_a_policy_must_match():
+def test_contract_states_what_policy_must_match():
     contract = make("fading", 1).contract
     rest = {"masked": True, "roles": [0, 0, 0, 1], "picture": [], "kwargs": {}}
     sizes = {"continuous": 0, "binary": 0, "categorical": 3}
@@ -200,7 +200,7 @@ def test_the_contract_says_what_a_policy_must_match():
     assert (leduc.contract["id"], leduc.longest_episode, leduc.stat_names) == ("openspiel:leduc_poker", 8, ("length",))
 
 
-def test_seats_share_a_policy_as_they_are_named():
+def test_seats_share_policy_by_role():
     apart = make("fading", 1, roles=["boss", "runner_[12]", "runner_0"])
     assert apart.contract["roles"] == [0, 1, 1, 2]  # by their first seats
     assert apart.obs[0, :, -1].tolist() == [0, 1, 1, 2]
@@ -223,14 +223,14 @@ def test_seats_share_a_policy_as_they_are_named():
         (["*"], "runner_0 and boss cannot share a policy: they observe Dict("),
     ],
 )
-def test_roles_that_do_not_fit_are_refused_in_one_line(roles, text):
+def test_mismatched_roles_are_rejected_in_one_line(roles, text):
     with pytest.raises(ConfigError) as refusal:
         make("fading", 1, roles=roles)
     assert text in str(refusal.value)
     assert "\n" not in str(refusal.value)
 
 
-def test_a_function_gives_the_scores_of_the_result():
+def test_score_function_determines_result():
     batch = make("fading", 1, outcome=f"{TOYS}:last_scores")
     assert max(rows[6].item() for rows in run(batch, 4)) == 0b1000
     wrong = {"json": "", "json:nothing": "", "no.module:f": "", "json:__name__": "is a str; name a function"}
@@ -259,7 +259,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_game_that_breaks_a_rule_is_named_with_its_seed_and_move(fault):
+def test_rule_violation_names_game_seed_and_move(fault):
     batch = make(f"{TOYS}:Faulty", 2, 6, kwargs={"fault": fault})
     with pytest.raises(InputError) as refusal:
         run(batch, 1)
@@ -281,7 +281,7 @@ def test_a_game_that_breaks_a_rule_is_named_with_its_seed_and_move(fault):
         ("fading", {"workers": 3}, "env.workers=3: must be from 0 to 2, the number of matches"),
     ],
 )
-def test_games_that_cannot_be_a_batch_are_refused(name, options, text):
+def test_games_unsuited_to_batches_are_rejected(name, options, text):
     with pytest.raises(InputError) as refusal:
         make(name, 2, **options)
     assert text in str(refusal.value)
@@ -298,7 +298,7 @@ def test_games_that_cannot_be_a_batch_are_refused(name, options, text):
         ("fading", 2.0, "boss chooses 2; give an index from 0 to 2 that its mask allows"),
     ],
 )
-def test_illegal_actions_are_refused(name, action, text):
+def test_illegal_actions_are_rejected(name, action, text):
     batch = make(name, 1)
     with pytest.raises(InputError) as refusal:
         batch.step(torch.full((1, batch.seats, batch.action_size), action))
@@ -307,7 +307,7 @@ def test_illegal_actions_are_refused(name, action, text):
         batch.step(torch.zeros(1, 1, 9))
 
 
-def test_a_failed_or_killed_worker_is_reported():
+def test_failed_or_killed_worker_is_reported():
     batch = make(f"{TOYS}:Faulty", 2, 6, workers=2, kwargs={"fault": "raise"})
     with pytest.raises(ConfigError, match="worker processes hold the matches"):
         batch.match(0)

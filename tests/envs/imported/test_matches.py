@@ -1,4 +1,4 @@
-"""Matches against the same games stepped by hand through their own interfaces, as their documentation does."""
+"""Matches against the same games stepped through their own interfaces."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ TOYS = "tests.envs.imported.games"
 
 
 def check_by_agent_iter(env, seats, moves, seed):
-    """Step `env` through PettingZoo's loop with the actions of `moves`; every turn must be the same."""
+    """Step `env` through PettingZoo's loop with the actions of `moves`; every turn must match."""
     env.reset(seed=seed)
     moves, paid, done = list(moves), np.zeros(len(seats)), 0
     for agent in env.agent_iter():
@@ -42,7 +42,7 @@ def check_by_agent_iter(env, seats, moves, seed):
 
 
 @pytest.mark.parametrize("name", CLASSIC)
-def test_turns_rewards_and_observations_are_those_of_agent_iter(name):
+def test_turns_rewards_and_observations_match_agent_iter(name):
     pytest.importorskip(CLASSIC[name])
     module = pytest.importorskip(f"pettingzoo.classic.{name}")
     match = make_match("pettingzoo", f"pettingzoo.classic.{name}", {})
@@ -53,7 +53,7 @@ def test_turns_rewards_and_observations_are_those_of_agent_iter(name):
         check_by_agent_iter(module.env(), match.seats, moves, seed)
 
 
-def test_a_varying_order_with_agents_that_end_on_their_own_equals_agent_iter():
+def test_varying_order_with_early_endings_matches_agent_iter():
     match = make_match("pettingzoo", f"{TOYS}:Shuffled", {})
     assert match.masked
     orders = set()
@@ -89,7 +89,7 @@ def check_by_parallel_steps(env, seats, moves, seed):
 
 
 @pytest.mark.parametrize("continuous", [False, True])
-def test_a_parallel_game_of_roles_equals_its_own_steps(continuous):
+def test_parallel_game_with_roles_matches_its_steps(continuous):
     module = pytest.importorskip("mpe2.simple_tag_v3")
     kwargs = {"max_cycles": 8, "continuous_actions": continuous}
     match = make_match("pettingzoo", "mpe2.simple_tag_v3", kwargs)
@@ -101,7 +101,7 @@ def test_a_parallel_game_of_roles_equals_its_own_steps(continuous):
     check_by_parallel_steps(module.parallel_env(**kwargs), match.seats, moves, 5)
 
 
-def test_agents_of_a_parallel_game_end_at_different_times():
+def test_parallel_agents_can_end_at_different_times():
     match = make_match("pettingzoo", f"{TOYS}:Fading", {})
     for seed in range(3):
         moves = play(match, seed)
@@ -127,7 +127,7 @@ SPIEL = {
 
 @pytest.mark.parametrize("name", SPIEL)
 def test_openspiel_matches_equal_its_states(name):
-    """Another state is given the history of each move; tensors, masks, players and rewards are read from it."""
+    """Another state replays the history; tensors, masks, players and rewards are read from it."""
     pyspiel = pytest.importorskip("pyspiel")
     match = make_match("openspiel", name, SPIEL[name])
     game = match.game
@@ -157,7 +157,7 @@ def test_openspiel_matches_equal_its_states(name):
 
 
 def by_move(state):
-    """Player and action of each move so far, of simultaneous ones the actions of all."""
+    """Return player and action of each move, with all actions for simultaneous moves."""
     pyspiel = pytest.importorskip("pyspiel")
     history, together = [(one.player, one.action) for one in state.full_history()], []
     for player, action in history:
@@ -174,7 +174,7 @@ def game_pays(game):
     return game.get_type().reward_model.name == "REWARDS"
 
 
-def test_chance_of_openspiel_follows_its_probabilities_and_the_seed():
+def test_openspiel_chance_follows_probabilities_and_seed():
     pytest.importorskip("pyspiel")
     match = make_match("openspiel", "kuhn_poker", {})
     deals = []
@@ -188,7 +188,7 @@ def test_chance_of_openspiel_follows_its_probabilities_and_the_seed():
     assert tuple(match.state.history()) == deals[7]
 
 
-def test_openspiel_observes_what_is_chosen_and_boards_keep_their_shape():
+def test_openspiel_observes_choices_and_boards_keep_shape():
     pytest.importorskip("pyspiel")
     chosen = make_match("openspiel", "leduc_poker", {}, observation="observation")
     assert chosen.observation_spaces[0].shape == (16,)
@@ -200,7 +200,7 @@ def test_openspiel_observes_what_is_chosen_and_boards_keep_their_shape():
     assert isinstance(board.render(), str)
 
 
-def test_masks_leave_the_observation_and_pictures_are_rendered():
+def test_masks_are_removed_from_observation_and_frames_rendered():
     pytest.importorskip("pygame")
     match = make_match("pettingzoo", "pettingzoo.classic.tictactoe_v3", {}, "rgb_array")
     assert match.observation_spaces[0] == Dict({"observation": Box(0, 1, (3, 3, 2), np.int8)})
@@ -230,7 +230,7 @@ def test_masks_leave_the_observation_and_pictures_are_rendered():
         ("openspiel", "crossword", {}, "does not show its observation: SpielError: "),
     ],
 )
-def test_an_invalid_game_is_refused_in_one_line(package, name, kwargs, text):
+def test_invalid_game_is_rejected_in_one_line(package, name, kwargs, text):
     if package == "openspiel":
         pytest.importorskip("pyspiel")
     with pytest.raises(ConfigError) as refusal:
@@ -239,7 +239,7 @@ def test_an_invalid_game_is_refused_in_one_line(package, name, kwargs, text):
     assert "\n" not in str(refusal.value)
 
 
-def test_a_missing_package_names_what_installs_it(monkeypatch):
+def test_missing_package_names_install_command(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyspiel", None)
     with pytest.raises(ConfigError, match=r"needs open_spiel: run `sparring install open-spiel`"):
         make_match("openspiel", "kuhn_poker", {})
@@ -265,7 +265,7 @@ def test_a_missing_package_names_what_installs_it(monkeypatch):
         ("pettingzoo", f"{TOYS}:Fading", None, "observation", "env.observation=observation: PettingZoo's games have"),
     ],
 )
-def test_wrong_options_of_a_match_are_refused(package, name, render_mode, observation, text):
+def test_wrong_match_options_are_rejected(package, name, render_mode, observation, text):
     if package == "openspiel":
         pytest.importorskip("pyspiel")
     with pytest.raises(ConfigError) as refusal:

@@ -1,4 +1,4 @@
-"""Values, best responses and exploitability of games, against OpenSpiel's own algorithms and published numbers."""
+"""Values, best responses and exploitability against OpenSpiel's algorithms and published numbers."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ pyspiel = pytest.importorskip("pyspiel")
 
 
 def referee(game_id, kwargs):
-    """OpenSpiel's turn-based game and a table of its policy."""
+    """Return OpenSpiel's turn-based game and a table of its policy."""
     from open_spiel.python.policy import TabularPolicy
 
     game = pyspiel.load_game(game_id, kwargs)
@@ -20,14 +20,14 @@ def referee(game_id, kwargs):
 
 
 def to_our_order(tree, policy, table):
-    """The referee's table [I, K] in the order of the tree; a turn-based game's states have a line before ours."""
+    """Return OpenSpiel's table [I, K] in the tree's order; its states have an extra line."""
     names = {name.split("\n", 1)[1] if name.startswith("Current player: ") else name: row
              for name, row in policy.state_lookup.items()}  # fmt: skip
     return table[[names[name] for name in tree.names]]
 
 
 @pytest.mark.parametrize(("game_id", "published"), [("kuhn_poker", 0.458333), ("leduc_poker", 2.373611)])
-def test_uniform_play_is_as_exploitable_as_published(game_id, published):
+def test_uniform_play_has_published_exploitability(game_id, published):
     tree = game_tree(game_id, {})
     assert tree.exploitability(tree.uniform()) == pytest.approx(published, abs=1e-6)
 
@@ -44,7 +44,7 @@ GAMES = [
 
 
 @pytest.mark.parametrize(("game_id", "kwargs"), GAMES)
-def test_random_tables_agree_with_the_referee(game_id, kwargs):
+def test_random_tables_match_openspiel(game_id, kwargs):
     from open_spiel.python.algorithms import expected_game_score, exploitability
 
     tree, (game, policy) = game_tree(game_id, kwargs), referee(game_id, kwargs)
@@ -57,7 +57,7 @@ def test_random_tables_agree_with_the_referee(game_id, kwargs):
     np.testing.assert_allclose(tree.values(table), values, atol=1e-9)
 
 
-def test_an_equilibrium_of_kuhn_poker_is_not_exploitable():
+def test_kuhn_poker_equilibrium_is_not_exploitable():
     """Alpha = 1/4: bet a jack with probability alpha, a king with 3 alpha; call a queen with alpha + 1/3."""
     tree = game_tree("kuhn_poker", {})
     bets = {"0": 0.25, "1": 0.0, "2": 0.75, "0pb": 0.0, "1pb": 0.25 + 1 / 3, "2pb": 1.0}
@@ -67,13 +67,13 @@ def test_an_equilibrium_of_kuhn_poker_is_not_exploitable():
     np.testing.assert_allclose(tree.values(table), [-1 / 18, 1 / 18], atol=1e-12)
 
 
-def test_large_games_and_games_of_one_state_have_no_tree():
+def test_large_and_single_state_games_have_no_tree():
     for game_id in ("connect_four", "tic_tac_toe", "dark_hex"):
         assert game_tree(f"openspiel:{game_id}", {}) is None
 
 
-def test_a_player_that_forgets_is_refused(monkeypatch):
-    """The states of a game whose texts do not tell what a player did."""
+def test_imperfect_recall_is_rejected(monkeypatch):
+    """In this game the information state does not record a player's own actions."""
     from sparring.envs.imported import tree as module
 
     monkeypatch.setattr(module._Builder, "_key", lambda self, state, player: (player, str(player)))

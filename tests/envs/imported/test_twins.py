@@ -1,4 +1,4 @@
-"""Twins of OpenSpiel: which games are equal, by what the others differ, and runs that play them."""
+"""OpenSpiel twins of PettingZoo games: equality, differences, and runs on them."""
 
 import json
 import re
@@ -38,7 +38,7 @@ GAMES_OF = {
 
 @pytest.fixture
 def patched_twin(monkeypatch):
-    """Return what changes fields of a twin, which is then tested anew."""
+    """Return a function that changes a twin's fields and tests it again."""
 
     def patch(name, **fields):
         tests_of_equality._tested.cache_clear()
@@ -48,7 +48,7 @@ def patched_twin(monkeypatch):
     tests_of_equality._tested.cache_clear()
 
 
-def test_page_lists_every_twin_with_the_result_of_its_test():
+def test_page_lists_every_twin_with_test_result():
     rows = ["| game of PettingZoo | OpenSpiel | result |", "| --- | --- | --- |"]
     for name, difference in GAMES_OF.items():
         tested = equality(f"{CLASSIC}.{name}", {})
@@ -59,7 +59,7 @@ def test_page_lists_every_twin_with_the_result_of_its_test():
     assert "\n".join(rows) in PAGE.read_text(), "\n".join(rows)
 
 
-def test_the_known_game_of_chess_can_be_claimed_as_a_draw_before_the_third_time():
+def test_chess_draw_claim_differs_before_third_repetition():
     board = chess.Board()
     for san in ["Nf3", "Nf6", "Ng1", "Ng8", "Nf3", "Nf6"]:
         board.push_san(san)
@@ -69,7 +69,7 @@ def test_the_known_game_of_chess_can_be_claimed_as_a_draw_before_the_third_time(
     assert not board.is_repetition(3)
 
 
-def test_an_option_of_both_games_is_passed_on():
+def test_option_of_both_games_is_forwarded():
     tested = equality(f"{CLASSIC}.go_v5", {"board_size": 5, "komi": 3})
     assert "after 10 moves: the game ends in go" in tested.difference
     assert twins.make(f"{CLASSIC}.go_v5", {"board_size": 5, "komi": 3}).game.num_distinct_actions() == 26
@@ -88,7 +88,7 @@ def test_an_option_of_both_games_is_passed_on():
         ("tictactoe", {"game": "phantom_ttt"}, "may take"),
     ],
 )
-def test_a_difference_is_named(patched_twin, name, fields, difference):
+def test_difference_is_named(patched_twin, name, fields, difference):
     patched_twin(name, **fields)
     game = f"{CLASSIC}.{name}_v3"
     assert difference in equality(game, {}).difference
@@ -100,7 +100,7 @@ def test_a_difference_is_named(patched_twin, name, fields, difference):
 
 
 @pytest.mark.parametrize("game", ["connect_four_v3", "tictactoe_v3"])
-def test_matches_of_the_twin_show_the_same_numbers(game):
+def test_twin_matches_have_same_numbers(game):
     batches = [make_batch("pettingzoo", f"{CLASSIC}.{game}", {}, 6, seed=2, twin=twin) for twin in (False, True)]
     random = np.random.default_rng(1)
     assert batches[0].contract == batches[1].contract
@@ -121,7 +121,7 @@ def test_matches_of_the_twin_show_the_same_numbers(game):
     assert torch.equal(again.obs[again.deciding], batches[1].obs[again.deciding])
 
 
-def test_a_match_of_the_twin_observes_as_pettingzoo_does():
+def test_twin_match_observes_like_pettingzoo():
     matches = [make_match("pettingzoo", FOUR, {}, twin=twin) for twin in (False, True)]
     for match in matches:
         match.reset(0)
@@ -133,7 +133,7 @@ def test_a_match_of_the_twin_observes_as_pettingzoo_does():
     assert matches[1].mask(1).all()
 
 
-def test_a_run_learns_the_same_from_the_twin_and_changes_over_when_resumed(tmp_path, capsys):
+def test_run_learns_equally_from_twin_and_switches_on_resume(tmp_path, capsys):
     game = ["env=pettingzoo", f"env.id={FOUR}"]
     whole = train(tmp_path, "own", game, "env.twin=off", updates=3)
     assert "env.twin" not in capsys.readouterr().out
@@ -166,14 +166,14 @@ def test_a_run_learns_the_same_from_the_twin_and_changes_over_when_resumed(tmp_p
         (["env.package=openspiel", "env.id=kuhn_poker"], r"env\.twin=on: .*env\.package=pettingzoo"),
     ],
 )
-def test_a_game_without_an_equal_twin_is_refused_in_one_line(tmp_path, options, message):
+def test_game_without_equal_twin_is_rejected_in_one_line(tmp_path, options, message):
     options = ["env=pettingzoo", "env.twin=on", *options, *SMALL, f"checkpoint_dir={tmp_path}", "name=refused"]
     with pytest.raises(InputError, match=message) as refused:
         sparring.train(overrides=options)
     assert "\n" not in str(refused.value)
 
 
-def test_auto_plays_pettingzoos_matches_for_an_object_that_may_read_them():
+def test_auto_uses_pettingzoo_for_object_that_reads_matches():
     register_opponent("reader")(object())
     try:
         assert chosen(ImportedEnvConfig(id=FOUR), ["reader"])[0] is False
@@ -186,7 +186,7 @@ def test_auto_plays_pettingzoos_matches_for_an_object_that_may_read_them():
     assert chosen(ImportedEnvConfig(id="tests.envs.imported.games:Fading"), []) == (False, "")
 
 
-def test_without_openspiel_auto_plays_pettingzoos_matches(monkeypatch):
+def test_auto_uses_pettingzoo_without_openspiel(monkeypatch):
     tests_of_equality._tested.cache_clear()
     monkeypatch.setitem(__import__("sys").modules, "pyspiel", None)
     taken, told = chosen(ImportedEnvConfig(id=FOUR), [])
@@ -197,7 +197,7 @@ def test_without_openspiel_auto_plays_pettingzoos_matches(monkeypatch):
         chosen(ImportedEnvConfig(id=FOUR, twin="on"), [])
 
 
-def test_check_names_the_twin():
+def test_check_names_twin():
     report = sparring.check(FOUR, trial=0, games=16)
     (line,) = (line for line in report.data["lines"] if line["check"] == "twin")
     assert line["level"] == "ok"

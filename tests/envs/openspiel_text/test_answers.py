@@ -1,4 +1,4 @@
-"""What free text says by its last line: legal actions in any form, and the three kinds of others."""
+"""Free-text answers are read by their last line: legal actions in any form, and three kinds of others."""
 
 import pytest
 
@@ -18,7 +18,7 @@ MENU = ActionMenu(tuple(Option(name, number, 0) for number, name in enumerate(("
         ("<think>Bet wins.\nBet</think>\nPass", "Pass"), ("Bet</move>", "Bet"), ("Pass\r\nBet\r\n", "Bet"),
     ],
 )  # fmt: skip
-def test_the_last_line_names_the_action(text, name):
+def test_last_line_names_action(text, name):
     read = read_free_text(text, MENU)
     assert (read.kind, read.option and read.option.text) == (LEGAL, name)
 
@@ -31,21 +31,21 @@ def test_the_last_line_names_the_action(text, name):
         (" \n\n", MISSING), ("**", MISSING), ("<think>Bet", CUT), ("<think>Bet</think>", MISSING),
     ],
 )  # fmt: skip
-def test_others_are_illegal_missing_or_cut(text, kind):
+def test_other_answers_are_illegal_missing_or_truncated(text, kind):
     read = read_free_text(text, MENU)
     assert (read.kind, read.option) == (kind, None)
 
 
-def test_a_text_at_its_limit_is_cut_whatever_its_last_line_says():
+def test_text_at_limit_is_truncated_whatever_its_last_line():
     assert read_free_text("Bet", MENU, cut=True).kind == CUT
 
 
-def test_cases_are_told_apart_where_two_actions_differ_in_them_alone():
+def test_case_distinguishes_actions_only_if_needed():
     menu = ActionMenu((Option("a", 0, 0), Option("A", 1, 0)))
     assert [read_free_text(text, menu).option.value for text in ("a", "A")] == [0, 1]
 
 
-def test_answers_of_menus_are_read_up_to_the_tag():
+def test_menu_answers_are_read_up_to_tag():
     assert read_move("Bet\n</move> and more", MENU).chosen == (MENU.options[1],)
     missing = read_move("Fold\n</move>", MENU)
     assert (missing.complete, missing.chosen, missing.orders_extracted) == (False, MENU.options[:1], 0)

@@ -1,4 +1,4 @@
-"""Games of OpenSpiel by the names of their actions: which are refused, menus, and draws of chance."""
+"""OpenSpiel games by action names: rejected games, menus, and chance draws."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from sparring.envs.openspiel_text.decisions import action_menu, open_text_game, 
 
 
 class NamedBy:
-    """A state in which the names of actions are those of a function."""
+    """A state whose action names come from a function."""
 
     def __init__(self, name):
         self.action_to_string = lambda player, action: name(action)
@@ -27,7 +27,7 @@ def unnamed(action):
     raise NotImplementedError("no names here")
 
 
-def test_options_are_the_names_of_legal_actions_with_their_numbers():
+def test_options_are_names_of_legal_actions_with_numbers():
     menu = action_menu(NamedBy({3: " Call  it ", 5: "Fold"}.get))
     assert [(option.text, option.value) for option in menu.options] == [("Call it", 3), ("Fold", 5)]
     assert (menu.lines, menu.longest, menu.name) == (1, 7, "player 1")
@@ -41,12 +41,12 @@ def test_options_are_the_names_of_legal_actions_with_their_numbers():
         (lambda action: "Go", "two legal actions are called 'Go'"),
     ],
 )
-def test_actions_without_names_of_their_own_are_refused(name, problem):
+def test_duplicate_action_names_are_rejected(name, problem):
     with pytest.raises(ValueError, match="^" + problem.replace("(", r"\(").replace(")", r"\)") + "$"):
         action_menu(NamedBy(name))
 
 
-def test_a_game_without_names_is_refused_in_one_line(monkeypatch):
+def test_game_without_action_names_is_rejected_in_one_line(monkeypatch):
     def no_menu(state):
         raise ValueError("action 3 has no name")
 
@@ -71,7 +71,7 @@ def test_a_game_without_names_is_refused_in_one_line(monkeypatch):
         ("negotiation", "draws chance in the middle of a turn"),
     ],
 )
-def test_games_that_are_not_for_text_are_refused_in_one_line(game, message):
+def test_games_unsuited_to_text_are_rejected_in_one_line(game, message):
     with pytest.raises(ConfigError) as refused:
         open_text_game(game)
     assert str(refused.value).startswith(f"env.id={game}: {message}")
@@ -79,7 +79,7 @@ def test_games_that_are_not_for_text_are_refused_in_one_line(game, message):
 
 
 @pytest.mark.parametrize("game", ["kuhn_poker", "kuhn_poker(players=3)", "goofspiel(num_cards=3)", "matrix_rps", "pig"])
-def test_games_of_any_number_of_seats_and_simultaneous_moves_are_played(game):
+def test_games_with_any_seats_and_simultaneous_moves_are_played(game):
     opened = open_text_game(game)
     state = past_chance(first_state(opened), 0)
     seats = []
@@ -89,7 +89,7 @@ def test_games_of_any_number_of_seats_and_simultaneous_moves_are_played(game):
     assert len(seats) == opened.num_players()
 
 
-def test_chance_repeats_with_its_seed_and_differs_with_others():
+def test_chance_repeats_by_seed():
     start = first_state(open_text_game("leduc_poker"))
     deals = {seed: str(past_chance(start, seed)) for seed in range(30)}
     assert all(str(past_chance(start, seed)) == deal for seed, deal in deals.items())

@@ -1,4 +1,4 @@
-"""Cloning in OpenSpiel's text games: whose moves are demonstrated, and a run that ends with a model of its own."""
+"""Cloning in OpenSpiel text games: demonstrated players, and a run that saves its model."""
 
 from collections import Counter
 
@@ -22,14 +22,14 @@ def shown(*options, games=400, seed=1):
 
 
 def bets(steps):
-    """Share of bets at the first decision, by card."""
+    """Return the share of bets at the first decision, by card."""
     first = [game[0] for step in steps for game in step]
     cards = Counter(one.text.partition("Your card: ")[2].split()[0] for one in first)
     made = Counter(one.text.partition("Your card: ")[2].split()[0] for one in first if one.chosen[0].text == "Bet")
     return {card: made[card] / cards[card] for card in cards}
 
 
-def test_random_play_bets_half_of_the_time():
+def test_random_play_bets_half_of_time():
     games = shown()
     step = games.next(twice=True)
     assert games.source == "random in 400 games of kuhn_poker"
@@ -40,13 +40,13 @@ def test_random_play_bets_half_of_the_time():
     assert same == pytest.approx(0.5, abs=0.08)
 
 
-def test_a_teacher_plays_its_own_policy():
+def test_teacher_plays_its_own_policy():
     found = bets([shown("clone.teacher=openspiel:cfr:1000").next()])  # in an equilibrium the Queen never bets first
     assert found["Queen"] < 0.05
     assert found["King"] == pytest.approx(3 * found["Jack"], abs=0.15)
 
 
-def test_equal_seeds_give_equal_games_and_a_state_continues_them():
+def test_equal_seeds_repeat_games_and_state_resumes():
     first, second = shown(games=5), shown(games=5)
     steps = [[[(one.text, one.answer) for one in game] for game in first.next()] for _ in range(3)]
     assert steps[0] != steps[1]
@@ -64,14 +64,14 @@ def test_equal_seeds_give_equal_games_and_a_state_continues_them():
         (["env.answer.form=reasoning"], "env.answer"),
     ],
 )
-def test_others_are_refused_in_one_line(options, message):
+def test_other_teachers_are_rejected_in_one_line(options, message):
     with pytest.raises((ConfigError, InputError)) as refused:
         shown(*options)
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-def test_a_clone_of_random_play_is_a_model_that_plays_nearly_at_random(tmp_path):
+def test_clone_of_random_play_plays_nearly_at_random(tmp_path):
     sizes = ("clone.hidden=16", "clone.layers=1", "clone.heads=2", "clone.updates=60", "clone.games_per_update=32")
     places = (f"checkpoint_dir={tmp_path}", "name=clone", "evaluation.games=8", "evaluation.every=60")
     final = train(load([*CLONE, *sizes, *places, "clone.init_std=0.02", "clone.learning_rate=1e-2"]))

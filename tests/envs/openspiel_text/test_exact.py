@@ -1,4 +1,4 @@
-"""Exact policies in text: published figures, hand computation, and OpenSpiel's own algorithms as referees."""
+"""Exact policies in text: published figures, hand calculation, and OpenSpiel's algorithms."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ class Said:
 
 
 def by_name(weigh):
-    """Probabilities of actions from `weigh(text of the prompt, name)`."""
+    """Return action probabilities from `weigh(prompt text, name)`."""
 
     def policies(prompts):
         rows = [np.array([weigh(p.text, option.text) for option in p.menu.options], dtype=float) for p in prompts]
@@ -42,7 +42,7 @@ def uniform(text, name):
 @pytest.mark.parametrize(
     ("game", "states", "prompts", "published"), [(KUHN, 12, 12, 0.458333), (LEDUC, 936, 288, 2.373611)]
 )
-def test_uniform_answers_are_as_exploitable_as_published(game, states, prompts, published):
+def test_uniform_answers_have_published_exploitability(game, states, prompts, published):
     decisions = TextDecisions.of(*game)
     assert (len(decisions.asked), len(decisions.prompts)) == (states, prompts)
     table = decisions.exact(by_name(uniform))
@@ -52,7 +52,7 @@ def test_uniform_answers_are_as_exploitable_as_published(game, states, prompts, 
 
 
 def as_spiel(decisions, table):
-    """The table as OpenSpiel's own policy."""
+    """Return the table as an OpenSpiel policy."""
     tree = decisions.tree
     rows = {
         name: [(int(action), float(row[action])) for action in np.flatnonzero(legal)]
@@ -77,7 +77,7 @@ def test_always_betting_in_kuhn_poker_by_hand():
 
 
 def test_always_passing_in_kuhn_poker_by_hand():
-    """Nobody bets or calls, so a bet always wins the ante: 1 for each card, against 0, in both seats."""
+    """Nobody bets or calls, so a bet always wins the ante: gain 1 with each card, in both seats."""
     decisions = TextDecisions.of(*KUHN)
     table = decisions.exact(by_name(lambda text, name: name == "Pass"))
     found = figures(decisions.tree, table)
@@ -103,7 +103,7 @@ def test_losses_of_always_passing_by_hand():
 @pytest.mark.parametrize(
     "game", [KUHN, LEDUC, ("kuhn_poker", {"players": 3}, MENU), ("goofspiel", {"num_cards": 3, "imp_info": True}, MENU)]
 )
-def test_losses_of_any_policy_sum_to_nash_conv_and_none_is_negative(game):
+def test_losses_sum_to_nash_conv_and_are_non_negative(game):
     decisions, random = TextDecisions.of(*game), np.random.default_rng(3)
     tree = decisions.tree
     for power in (1, 6):
@@ -114,7 +114,7 @@ def test_losses_of_any_policy_sum_to_nash_conv_and_none_is_negative(game):
         assert losses.sum() == pytest.approx(tree.nash_conv(table), abs=1e-9)
 
 
-def test_losses_of_an_equilibrium_are_zero():
+def test_equilibrium_losses_are_zero():
     decisions = TextDecisions.of(*KUHN)
     bets = {"0": 0.25, "1": 0.0, "2": 0.75, "0pb": 0.0, "1pb": 0.25 + 1 / 3, "2pb": 1.0}
     bets |= {"0p": 1 / 3, "1p": 0.0, "2p": 1.0, "0b": 0.0, "1b": 1 / 3, "2b": 1.0}
@@ -122,7 +122,7 @@ def test_losses_of_an_equilibrium_are_zero():
     assert decisions.tree.losses(table) == pytest.approx(0, abs=1e-12)
 
 
-def test_a_game_that_is_too_large_is_refused_in_one_line():
+def test_too_large_game_is_rejected_in_one_line():
     with pytest.raises(InputError) as refused:
         TextDecisions.of("connect_four", {}, MENU)
     assert str(refused.value) == (
@@ -131,8 +131,8 @@ def test_a_game_that_is_too_large_is_refused_in_one_line():
     )
 
 
-def test_free_text_is_counted_by_kind_and_fallbacks_are_uniform():
-    """Of four answers one bets, one passes in other words, one is cut and one is not a move: 1 + 2/2 of 4 bet."""
+def test_free_text_is_counted_by_kind_with_uniform_fallbacks():
+    """Of four answers one bets, one passes in other words, one is truncated and one illegal: 1 + 2/2 of 4 bet."""
     decisions = TextDecisions.of("kuhn_poker", {}, THINKING)
     texts = [Said("I have a card.\n**Bet**"), Said("Move: pass."), Said("Pass", CUT), Said("Perhaps.")]
     sampled = decisions.sampled(lambda requests: [texts[place % 4] for place in range(len(requests))], 4, seed=0)
@@ -142,7 +142,7 @@ def test_free_text_is_counted_by_kind_and_fallbacks_are_uniform():
     assert silent.kinds() == {"illegal": 0, "cut": 12, "missing": 12}
 
 
-def test_samples_of_a_prompt_have_seeds_of_their_own():
+def test_samples_of_prompt_have_own_seeds():
     decisions, seeds = TextDecisions.of("kuhn_poker", {}, THINKING), []
 
     def decide(requests):
@@ -157,12 +157,12 @@ def test_samples_of_a_prompt_have_seeds_of_their_own():
 
 
 def counted(decisions, counts):
-    """Answers with these counts of passes and bets [12, 2]."""
+    """Return answers with these counts of passes and bets [12, 2]."""
     return SampledAnswers(decisions, np.hstack([counts, np.zeros((12, 3), dtype=np.int64)]))
 
 
-def test_few_samples_overstate_exploitability_and_the_interval_is_reflected():
-    """Exploitability is convex in the strategy, so sampled shares have more of it on average (Jensen)."""
+def test_few_samples_overstate_exploitability_as_corrected():
+    """Exploitability is convex in the strategy, so sampled shares overestimate it (Jensen)."""
     decisions, random = TextDecisions.of(*KUHN), np.random.default_rng(7)
     truth = decisions.exact(by_name(lambda text, name: 2.0 if name == "Bet" else 1.0))
     exact = decisions.tree.exploitability(truth)
@@ -174,7 +174,7 @@ def test_few_samples_overstate_exploitability_and_the_interval_is_reflected():
     assert (low + high) / 2 < estimates[0]
 
 
-def test_answers_that_never_differ_have_an_interval_without_width():
+def test_identical_answers_have_zero_width_interval():
     decisions = TextDecisions.of(*KUHN)
     answers = counted(decisions, np.tile([[0, 32]], (12, 1)))
     assert answers.interval(decisions.tree.exploitability, seed=0) == pytest.approx((1 / 3, 1 / 3))

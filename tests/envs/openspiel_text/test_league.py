@@ -1,4 +1,4 @@
-"""Opponents in OpenSpiel's text games: policies of PPO, OpenSpiel's players, random players and snapshots."""
+"""Opponents in OpenSpiel text games: PPO policies, OpenSpiel players, random players and snapshots."""
 
 import json
 import sys
@@ -30,7 +30,7 @@ SMALL = ("grpo.groups=4", "grpo.samples_per_group=4", "model.lora_rank=2", "eval
 
 
 def shares_of_bets(task, name, games):
-    """Share of bets of seat 0, played by `name`, by its card; seat 1 is the learner."""
+    """Return seat 0's share of bets, played by `name`, by card; seat 1 is the learner."""
     bets, dealt = Counter(), Counter()
     plan = plan_of(*range(games), samples=1, players=(name, "challenger"), heroes=(1,))
     for prompts in play(task, plan, named("Pass")):
@@ -41,7 +41,7 @@ def shares_of_bets(task, name, games):
     return {card: bets[card] / dealt[card] for card in dealt}
 
 
-def test_a_policy_of_ppo_draws_its_moves_in_its_seat(tmp_path):
+def test_ppo_policy_samples_in_its_seat(tmp_path):
     path = str(save_run(tmp_path / "kuhn", "openspiel", "kuhn_poker"))
     task = task_of("grpo.play=league", f"league.players=[{path}]")
     game = pyspiel.load_game("kuhn_poker")
@@ -51,7 +51,7 @@ def test_a_policy_of_ppo_draws_its_moves_in_its_seat(tmp_path):
     assert shares_of_bets(task, "random", 900) == pytest.approx(dict.fromkeys(range(3), 0.5), abs=0.1)
 
 
-def test_players_of_other_seats_move_without_being_asked_and_games_are_paid_to_all():
+def test_other_players_move_unprompted_and_all_seats_are_paid():
     cautious = "openspiel:cfr:10"
     task = task_of("env.id=leduc_poker", "grpo.play=league", f'league.players=["{cautious}"]')
     plan = plan_of(*range(20), players=("challenger", cautious), heroes=(0,))
@@ -64,7 +64,7 @@ def test_players_of_other_seats_move_without_being_asked_and_games_are_paid_to_a
     assert [p.text for step in play(again, plan, named_last) for p in step] == [p.text for p in prompts]
 
 
-def test_players_of_a_simultaneous_game_choose_for_their_seat():
+def test_simultaneous_players_choose_for_their_seat():
     options = ("env.id=goofspiel", "env.kwargs={num_cards: 3, imp_info: true}", "grpo.play=league")
     task = task_of(*options, "league.players=[openspiel:uniform]")
     plan = plan_of(1, 2, players=("openspiel:uniform", "challenger"), heroes=(1,))
@@ -84,14 +84,14 @@ def test_players_of_a_simultaneous_game_choose_for_their_seat():
         ("released/dogfight_quickstart", "dogfight"),
     ],
 )
-def test_what_cannot_play_is_refused_before_the_run_has_a_folder(named_players, message):
+def test_unplayable_opponent_is_rejected_before_folder_creation(named_players, message):
     players = ",".join(f'"{name}"' for name in named_players.split(","))
     with pytest.raises((ConfigError, InputError), match=message) as refused:
         check_sources(load([*LEAGUE, f"league.players=[{players}]"]))
     assert "\n" not in str(refused.value)
 
 
-def test_code_in_a_stored_configuration_is_not_run():
+def test_code_in_stored_configuration_is_not_run():
     config = load([*LEAGUE, "league.players=[this:Player]"])
     with pytest.raises(ConfigError, match="is code"):
         OpenSpielTask(config)
@@ -99,7 +99,7 @@ def test_code_in_a_stored_configuration_is_not_run():
 
 
 @pytest.mark.parametrize(("players", "drawn"), [(2, {1}), (3, {2})], ids=["of two players", "of three players"])
-def test_opponents_of_a_run_fill_the_other_seats_of_the_game(tmp_path, players, drawn, monkeypatch):
+def test_run_opponents_fill_other_seats(tmp_path, players, drawn, monkeypatch):
     plans, reset = [], OpenSpielTask.reset
 
     def reset_and_note(task, plan, decide):
@@ -122,13 +122,13 @@ def test_opponents_of_a_run_fill_the_other_seats_of_the_game(tmp_path, players, 
     assert league["openspiel:uniform"].games > 0
 
 
-def test_a_cold_start_is_against_random_players(tmp_path):
+def test_cold_start_plays_random_players(tmp_path):
     places = [f"checkpoint_dir={tmp_path}", "name=cold", "grpo.steps=1"]
     final = train(load([*LEAGUE, *SMALL, *places]))
     assert LeagueFile(final.parent).read()["random"].games == 16
 
 
-def test_a_run_with_a_baseline_by_seat_continues_bit_for_bit(tmp_path):
+def test_run_with_seat_baseline_resumes_bit_for_bit(tmp_path):
     options = [*RUN, *SMALL, "grpo.baseline=role", "grpo.steps=2"]
     options.append("grpo.use_state_stratified_groups=false")
     whole, cut = ([*options, f"checkpoint_dir={tmp_path}", f"name={name}"] for name in ("whole", "cut"))

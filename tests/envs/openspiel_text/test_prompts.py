@@ -1,4 +1,4 @@
-"""Prompts of decisions: by hand, functions of the information state alone, and of every listed game."""
+"""Decision prompts: by hand, determined by the information state, and available for every listed game."""
 
 import pytest
 
@@ -14,7 +14,7 @@ ANSWER = OpenSpielAnswerConfig()
 
 
 def after(game, *actions):
-    """The state after actions of players and chance."""
+    """Return the state after actions of players and chance."""
     state = first_state(open_text_game(game))
     for action in actions:
         state = state.child(action)
@@ -22,12 +22,12 @@ def after(game, *actions):
 
 
 def known(state):
-    """The lines of a prompt without rules, menu and tag."""
+    """Return a prompt's lines without rules, menu and tag."""
     return prompt_of(state, ANSWER).text.splitlines()[1:-2]
 
 
 def test_kuhn_poker_by_hand():
-    """Deals king and jack; the first player passes, the second bets."""
+    """Deal king and jack; the first player passes, the second bets."""
     assert known(after("kuhn_poker", 2, 0)) == ["Your card: King", "Moves so far: none", "You are player 0 of 2."]
     assert known(after("kuhn_poker", 2, 0, 0)) == ["Your card: Jack", "Moves so far: Pass", "You are player 1 of 2."]
     assert known(after("kuhn_poker", 2, 0, 0, 1))[1] == "Moves so far: Pass, Bet"
@@ -43,13 +43,13 @@ def test_leduc_poker_by_hand():
     ]  # fmt: skip
 
 
-def test_liar_s_dice_by_hand():
-    """Dice of chance 1 and 4 are a 2 and a 5; bids 8 and 9 are 2-3 and 2-4."""
+def test_liars_dice_by_hand():
+    """Chance outcomes 1 and 4 are dice 2 and 5; bids 8 and 9 are 2-3 and 2-4."""
     state = after("liars_dice", 1, 4, 8, 9)
     assert known(state) == ["Your dice: 2", "Bids so far: 2-3, 2-4", "You are player 0 of 2."]
 
 
-def test_boards_are_shown_and_a_menu_has_the_legal_moves():
+def test_boards_are_shown_and_menu_has_legal_moves():
     prompt = prompt_of(after("tic_tac_toe", 4, 0), ANSWER)
     assert "o..\n.x.\n...\nYou are player 0 of 2.\n" in prompt.text
     assert prompt.text.endswith("Legal moves: x(0,1), x(0,2), x(1,0), x(1,2), x(2,0), x(2,1), x(2,2)\n<move>\n")
@@ -57,7 +57,7 @@ def test_boards_are_shown_and_a_menu_has_the_legal_moves():
 
 
 @pytest.mark.parametrize("game", ["kuhn_poker", "leduc_poker", "goofspiel(num_cards=3,imp_info=True)"])
-def test_all_histories_of_an_information_state_have_its_prompt(game):
+def test_histories_of_information_state_share_prompt(game):
     texts = {}
     waiting = [first_state(open_text_game(game))]
     while waiting:
@@ -74,7 +74,7 @@ def test_all_histories_of_an_information_state_have_its_prompt(game):
 
 
 @pytest.mark.parametrize("game", [*VIEWS, "dark_hex(board_size=2)", "pig", "matrix_rps", "oh_hell"])
-def test_every_decision_of_a_random_game_has_a_prompt(game):
+def test_every_decision_of_random_game_has_prompt(game):
     state = past_chance(first_state(open_text_game(game)), 1)
     for move in range(60):
         if state.is_terminal():

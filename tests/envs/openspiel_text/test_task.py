@@ -1,4 +1,4 @@
-"""Games of a plan in text: seats, seeds, rewards, fallbacks, and a whole run of GRPO."""
+"""Text games of a plan: seats, seeds, rewards, fallbacks, and a whole GRPO run."""
 
 import json
 from collections import Counter
@@ -47,7 +47,7 @@ def named(name):
     return choose
 
 
-def test_all_seats_of_several_games_decide_at_once_and_are_paid_their_returns():
+def test_seats_of_several_games_decide_together_and_get_returns():
     task = task_of()
     steps = play(task, plan_of(5, 6, 7), named("Bet"))
     assert [[prompt.seat for prompt in prompts] for prompts in steps] == [[0] * 6, [1] * 6]
@@ -63,7 +63,7 @@ def test_all_seats_of_several_games_decide_at_once_and_are_paid_their_returns():
     }  # fmt: skip
 
 
-def test_games_of_a_group_have_the_same_cards_and_groups_have_cards_of_their_own():
+def test_group_shares_cards_and_groups_differ():
     task = task_of()
     texts = [prompt.text for prompt in play(task, plan_of(*range(30), samples=2), named("Bet"))[0]]
     assert texts[::2] == texts[1::2]
@@ -74,7 +74,7 @@ def test_games_of_a_group_have_the_same_cards_and_groups_have_cards_of_their_own
     assert "Public card: none yet" not in steps[2][0].text
 
 
-def test_equal_seeds_give_equal_prompts_with_seeds_of_their_own():
+def test_equal_seeds_give_equal_prompts_with_own_seeds():
     first, second = (play(task_of("env.id=liars_dice"), plan_of(1, 2), named_last) for _ in range(2))
     assert [(p.text, p.seed) for prompts in first for p in prompts] == [
         (p.text, p.seed) for prompts in second for p in prompts
@@ -88,15 +88,15 @@ def named_last(prompt):
 
 
 @pytest.mark.parametrize(("game", "first"), [("kuhn_poker", "Pass"), ("leduc_poker", "Call")])
-def test_groups_of_states_are_those_of_equal_prompts(game, first):
-    """Each of three cards at each decision: Leduc poker has six, whose suits no prompt shows."""
+def test_state_groups_have_equal_prompts(game, first):
+    """Three cards at each decision: Leduc poker has six, but prompts show no suits."""
     steps = play(task_of(f"env.id={game}"), plan_of(*range(60)), named(first))[:2]
     prompts = [prompt for step in steps for prompt in step]
     groups = {(prompt.facts.stratum, prompt.facts.seat) for prompt in prompts}
     assert len({prompt.text for prompt in prompts}) == len(groups) == 6
 
 
-def test_random_players_move_without_being_asked_and_only_heroes_learn():
+def test_random_players_move_unprompted_and_only_heroes_learn():
     task = task_of("env.id=tic_tac_toe")
     steps = play(task, plan_of(1, 2, players=("random", "challenger"), heroes=(1,)), named_last)
     prompts = [prompt for prompts in steps for prompt in prompts]
@@ -106,7 +106,7 @@ def test_random_players_move_without_being_asked_and_only_heroes_learn():
     assert [prompt.facts is None for prompt in idle[0]] == [True, True]
 
 
-def test_answers_that_are_not_legal_are_counted_by_kind_and_a_random_action_is_played():
+def test_illegal_answers_are_counted_and_replaced_randomly():
     task = task_of("env.answer.form=reasoning", "env.answer.max_tokens=5")
     says = {0: ("Bet", "stop"), 1: ("Fold", "stop"), 2: ("Bet", CUT), 3: ("", "stop")}
 
@@ -125,7 +125,7 @@ def test_answers_that_are_not_legal_are_counted_by_kind_and_a_random_action_is_p
     assert metrics["answers/illegal"] == metrics["answers/cut"] == metrics["answers/missing"] == pytest.approx(share)
 
 
-def test_failed_games_are_left_out():
+def test_failed_games_are_dropped():
     task = task_of()
     task.reset(plan_of(1, 2), None)
     task.fail({0}, "no answer")
@@ -142,7 +142,7 @@ def test_failed_games_are_left_out():
         (["env.id=tarok"], "env.id=tarok: draws chance in the middle of a turn"),
     ],
 )
-def test_a_run_in_another_game_is_refused_before_it_starts(options, message):
+def test_run_in_other_game_is_rejected_before_start(options, message):
     with pytest.raises(ConfigError) as refused:
         load([*RUN, *options]).check_game()
     assert str(refused.value).startswith(message)
@@ -158,14 +158,14 @@ def test_a_run_in_another_game_is_refused_before_it_starts(options, message):
         (["env.id=a b"], "env.id"),
     ],
 )
-def test_options_that_do_not_fit_are_refused(options, message):
+def test_incompatible_options_are_rejected(options, message):
     with pytest.raises(ConfigError) as refused:
         load([*RUN, *options])
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-def test_two_steps_of_grpo_measure_exploitability_before_and_after(tmp_path):
+def test_two_grpo_steps_measure_exploitability_before_and_after(tmp_path):
     from sparring.agents.trainers import train
 
     sizes = ("grpo.steps=2", "grpo.groups=4", "grpo.samples_per_group=4", "model.lora_rank=2", "evaluation.every=1")

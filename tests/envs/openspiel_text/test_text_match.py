@@ -1,4 +1,4 @@
-"""Matches of OpenSpiel's games for hubs: seats, seeds, answers; exploitability from answers at every state."""
+"""OpenSpiel matches for hubs: seats, seeds, answers, and exploitability from a survey of all states."""
 
 import pytest
 
@@ -23,8 +23,8 @@ def last_legal(turn):
     return f"I think.\n{turn.legal[0][-1]}"
 
 
-def test_all_seats_of_kuhn_poker_see_their_own_card_alone():
-    """The last action is a bet: Bet, then a call, for 2 chips to the higher card."""
+def test_seats_of_kuhn_poker_see_only_their_card():
+    """After a last bet: Bet, then a call, for 2 chips to the higher card."""
     ranks = ("Jack", "Queen", "King")
     seen = set()
     for seed in range(20):
@@ -40,7 +40,7 @@ def test_all_seats_of_kuhn_poker_see_their_own_card_alone():
     assert len(seen) == 6
 
 
-def test_seeds_in_sequence_rotate_the_seats_and_repeat_the_game():
+def test_sequential_seeds_rotate_seats_and_repeat_game():
     match = open_match("openspiel_text", id="leduc_poker")
     games = [played(match, seed, last_legal) for seed in (4, 5, 4)]
     assert [game[0].seat for game in games] == [0, 1, 0]
@@ -65,7 +65,7 @@ def test_seeds_in_sequence_rotate_the_seats_and_repeat_the_game():
         ("menu", "Fold\n</move>", True, "truncated"),
     ],
 )
-def test_what_became_of_an_answer(form, answer, cut, status):
+def test_answer_outcomes_are_distinguished(form, answer, cut, status):
     match = open_match("openspiel_text", seat=0, answers=form)
     assert match.start(1).prompt.endswith("<move>\n") == (form == "menu")
     turn = match.answer(answer, cut=cut)
@@ -73,7 +73,7 @@ def test_what_became_of_an_answer(form, answer, cut, status):
     assert bool(turn.problems) == (status == "illegal")
 
 
-def test_a_random_action_replaces_one_that_is_not_legal():
+def test_random_action_replaces_illegal_one():
     moves = set()
     for seed in range(30):
         match = open_match("openspiel_text", id="tic_tac_toe", seat="all")
@@ -83,7 +83,7 @@ def test_a_random_action_replaces_one_that_is_not_legal():
 
 
 @pytest.mark.parametrize("name", STATES)
-def test_every_action_equally_often_has_the_exploitability_of_uniform_play(name):
+def test_uniform_actions_have_uniform_play_exploitability(name):
     survey = open_match("openspiel_exploitability", id=name, samples=6)
     count = 0
 
@@ -103,7 +103,7 @@ def test_every_action_equally_often_has_the_exploitability_of_uniform_play(name)
     assert len(end.facts["worst"]) == 10
 
 
-def test_answers_at_once_and_one_by_one_have_the_same_conclusion():
+def test_batched_and_single_answers_have_same_conclusion():
     survey = open_match("openspiel_exploitability", samples=2)
     answers = ["Bet" if number % 3 else "x" for number in range(len(survey.questions))]
     texts = iter(answers)
@@ -135,13 +135,13 @@ def test_answers_at_once_and_one_by_one_have_the_same_conclusion():
         ({"game": "openspiel_exploitability", "id": "leduc_poker", "samples": 9999}, "2,879,712 questions then"),
     ],
 )
-def test_bad_input_is_one_line(options, message):
+def test_bad_input_gives_one_line_error(options, message):
     with pytest.raises(InputError, match=message) as error:
         open_match(**{"game": "openspiel_text", **options})
     assert "\n" not in str(error.value)
 
 
-def test_an_action_without_a_name_is_refused(monkeypatch):
+def test_action_without_name_is_rejected(monkeypatch):
     from sparring.envs.openspiel_text import decisions
 
     def nameless(state, name=""):
@@ -152,7 +152,7 @@ def test_an_action_without_a_name_is_refused(monkeypatch):
         open_match("openspiel_text")
 
 
-def test_the_order_of_calls():
+def test_order_of_calls_is_enforced():
     for game in ("openspiel_text", "openspiel_exploitability"):
         match = open_match(game)
         with pytest.raises(InputError, match="has not started"):

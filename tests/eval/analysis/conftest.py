@@ -21,7 +21,7 @@ CONFIG = {
 
 
 def row(update):
-    """Metrics of an update; one is missing at times, one is not finite."""
+    """Return metrics of an update; one is sometimes missing, one is not finite."""
     found = {"train/loss": math.exp(-update / 10), "rollout/reward": update / 7, "train/odd": math.nan}
     return found | ({"eval/win_rate": update / ROWS} if update % 8 == 0 else {})
 
@@ -49,7 +49,7 @@ def write_run(root, name, *, wandb="off", rows=ROWS, ended="done after {rows} up
 
 @pytest.fixture(scope="session")
 def recorded(tmp_path_factory):
-    """A root with one finished run in all three formats; W&B's files are absent where the package is."""
+    """Return a root with one finished run in all three formats; W&B files need the package."""
     root = tmp_path_factory.mktemp("runs")
     write_run(root, "dark-ghost", wandb="offline" if importlib.util.find_spec("wandb") else "off")
     if importlib.util.find_spec("wandb"):

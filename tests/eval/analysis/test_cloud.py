@@ -1,4 +1,4 @@
-"""The W&B cloud against a server of ours on loopback, through the real `wandb.Api`."""
+"""The W&B cloud with a loopback server and the real `wandb.Api`."""
 
 import json
 
@@ -45,7 +45,7 @@ def test_all_pages_are_read(server, tmp_path):
     assert runs[0].created == 1767225600.0
 
 
-def test_a_history_has_rows_and_events(server, tmp_path):
+def test_history_has_rows_and_events(server, tmp_path):
     history = cloud(tmp_path).history("calm-cat")
     np.testing.assert_array_equal(history.columns["train/loss"], [0.0, 0.125, 0.25])
     np.testing.assert_array_equal(history.env_steps, [10, 20, 30])
@@ -54,7 +54,7 @@ def test_a_history_has_rows_and_events(server, tmp_path):
     assert cloud(tmp_path).artifacts("id2") == []
 
 
-def test_a_history_of_many_rows_is_read_in_pages(server, tmp_path):
+def test_long_history_is_read_in_pages(server, tmp_path):
     server.runs_ = [run_of("long", 1, rows=MANY)]
     history = cloud(tmp_path).history("long")
     np.testing.assert_array_equal(history.columns["train/loss"], np.arange(MANY) / 8)
@@ -71,8 +71,8 @@ def test_a_history_of_many_rows_is_read_in_pages(server, tmp_path):
         ("half", "no usable answer"),
     ],
 )
-def test_faults_are_one_line(server, tmp_path, fault, message):
-    """W&B's service repeats 429 and 500 by itself, often until the time-out, which is then what it reports."""
+def test_faults_give_one_line_error(server, tmp_path, fault, message):
+    """The W&B client retries 429 and 500 until a time-out, which is then reported."""
     server.fault = fault
     with pytest.raises(RunNetworkError, match=message) as error:
         cloud(tmp_path, timeout=1 if fault in (429, 500) else 10).runs()
@@ -80,19 +80,19 @@ def test_faults_are_one_line(server, tmp_path, fault, message):
     assert "\n" not in str(error.value)
 
 
-def test_a_server_that_is_not_there(server, tmp_path, monkeypatch):
+def test_missing_server_gives_one_line_error(server, tmp_path, monkeypatch):
     server.shutdown()
     server.server_close()
     with pytest.raises(RunNetworkError, match="no usable answer"):
         cloud(tmp_path, timeout=1).runs()
 
 
-def test_an_unknown_run_is_answered_with_the_nearest(server, tmp_path):
+def test_unknown_run_suggests_nearest(server, tmp_path):
     with pytest.raises(RunNotFoundError, match="did you mean calm-cat"):
         cloud(tmp_path).record("calm-cut")
 
 
-def test_the_cache_answers_and_counts(server, tmp_path, monkeypatch):
+def test_cache_answers_and_counts(server, tmp_path, monkeypatch):
     first = cloud(tmp_path)
     first.history("calm-cat")
     assert first.cache.figures()["misses"] == 2
@@ -117,7 +117,7 @@ def test_the_cache_answers_and_counts(server, tmp_path, monkeypatch):
         offline.history("bold-bee")
 
 
-def test_a_damaged_cache_is_downloaded_again(server, tmp_path):
+def test_damaged_cache_is_downloaded_again(server, tmp_path):
     cloud(tmp_path).runs()
     for path in (tmp_path / "cache").iterdir():
         path.write_bytes(path.read_bytes()[:50])

@@ -1,4 +1,4 @@
-"""The command line: the seed's calls as written, JSON, exit codes."""
+"""The command line: documented calls, JSON, exit codes."""
 
 import csv
 import io
@@ -39,7 +39,7 @@ def call(capsys, root, *arguments):
 
 
 @pytest.mark.parametrize("line", SEED_CALLS.strip().splitlines())
-def test_the_calls_of_the_seed_work_as_written(capsys, root, line):
+def test_documented_calls_work_as_written(capsys, root, line):
     code, out, _ = call(
         capsys, root, *(word.replace("R", "dark-ghost") if word == "R" else word for word in shlex.split(line))
     )
@@ -50,7 +50,7 @@ def test_the_calls_of_the_seed_work_as_written(capsys, root, line):
         assert "dark-ghost" in out
 
 
-def test_a_run_with_its_history(capsys, root):
+def test_run_is_shown_with_history(capsys, root):
     _, out, _ = call(capsys, root, "get-run", "--run-id", "dark-ghost", "--include-history", "--json")
     found = json.loads(out)
     assert (found["status"], found["state"], found["config"]["seed"]) == ("completed", "finished", 3)
@@ -67,7 +67,7 @@ def test_metrics_are_written_as_csv(capsys, root):
     assert rows[1:] == [[str(update * 128), str(update / ROWS)] for update in range(8, ROWS + 1, 8)]
 
 
-def test_statistics_of_a_metric_by_hand(capsys, root):
+def test_metric_statistics_by_hand(capsys, root):
     _, out, _ = call(capsys, root, *shlex.split("get-metrics -r dark-ghost -m eval/win_rate --limit 2 --json"))
     found = json.loads(out)["metrics"]["eval/win_rate"]
     assert found["x"] == [32, 40]
@@ -77,23 +77,23 @@ def test_statistics_of_a_metric_by_hand(capsys, root):
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_runs"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, root, tmp_path, monkeypatch, check_row):
+def test_invalid_arguments_print_expected_messages(row, root, tmp_path, monkeypatch, check_row):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     check_row(command.main, row, "--dir", str(root))
 
 
 @pytest.mark.parametrize("line", ["get-run", "get-metrics", "get-artifacts", "get-cache-stats", "health", "watch"])
-def test_a_run_is_named_with_or_without_the_option(capsys, root, line):
+def test_run_is_named_with_or_without_option(capsys, root, line):
     assert call(capsys, root, line, "dark-ghost", "--json") == call(capsys, root, line, "-r", "dark-ghost", "--json")
 
 
-def test_health_of_several_runs_names_the_missing_one(capsys, root):
+def test_health_of_several_runs_names_missing_one(capsys, root):
     code, out, error = call(capsys, root, "health", "dark-ghost", "none", "steel-hawk", "--json")
     assert [run["run_id"] for run in json.loads(out)["runs"]] == ["dark-ghost", "steel-hawk"]
     assert (code, "no run 'none'" in error) == (3, True)
 
 
-def test_a_damaged_run_prints_its_rows_and_exits_with_4(capsys, tmp_path):
+def test_damaged_run_prints_rows_and_exits_with_4(capsys, tmp_path):
     folder = write_run(tmp_path, "hurt")
     with open(folder / "metrics.jsonl", "a") as file:
         file.write('no json\n{"env_steps"')
@@ -105,7 +105,7 @@ def test_a_damaged_run_prints_its_rows_and_exits_with_4(capsys, tmp_path):
     assert (code, json.loads(out)["runs"][0]["health"]) == (4, "bad")
 
 
-def test_a_run_is_exported_as_json_and_csv(capsys, root, tmp_path):
+def test_run_is_exported_as_json_and_csv(capsys, root, tmp_path):
     for name in ("a.json", "a.csv"):
         assert call(capsys, root, "export", "-r", "dark-ghost", "--output", str(tmp_path / name))[0] == 0
     found = json.loads((tmp_path / "a.json").read_text())
@@ -115,13 +115,13 @@ def test_a_run_is_exported_as_json_and_csv(capsys, root, tmp_path):
     assert rows[0]["eval/win_rate"] == ""
 
 
-def test_watch_ends_with_the_run(capsys, root):
+def test_watch_ends_with_run(capsys, root):
     code, out, _ = call(capsys, root, "watch", "-r", "dark-ghost", "-m", "train/loss", "--json")
     rows = [json.loads(line) for line in out.splitlines()]
     assert (code, len(rows), rows[0]["status"]) == (0, ROWS, "completed")
 
 
-def test_watch_names_metrics_that_a_run_lacks(capsys, root):
+def test_watch_names_metrics_missing_in_run(capsys, root):
     line = "watch --run-id dark-ghost -m train/los -m train/loss --output-format csv"
     code, out, error = call(capsys, root, *shlex.split(line))
     assert (code, len(out.splitlines())) == (0, 1 + ROWS)
@@ -130,7 +130,7 @@ def test_watch_names_metrics_that_a_run_lacks(capsys, root):
     assert (code, "no value of metric 'train/los'" in error) == (3, True)
 
 
-def test_search_names_options_and_tags_that_no_run_has(capsys, root):
+def test_search_names_options_and_tags_no_run_has(capsys, root):
     line = "search --config gama=0.99 --config seed=4 --tag quickstrt --json"
     code, out, error = call(capsys, root, *shlex.split(line))
     assert (code, json.loads(out)["runs"]) == (0, [])
@@ -147,7 +147,7 @@ def test_search_names_options_and_tags_that_no_run_has(capsys, root):
         ({"kl/max": 0.02}, {"kl/max": 0.0}, "policy_equals_reference"),
     ],
 )
-def test_health_names_a_run_that_does_not_learn(capsys, tmp_path, learning, still, rule):
+def test_health_names_run_that_does_not_learn(capsys, tmp_path, learning, still, rule):
     for name, metrics in {"learning": learning, "still": learning | still}.items():
         rows = [{"env_steps": 128 * update, **metrics} for update in range(1, 41)]
         folder = write_run(tmp_path, name, rows=0, rolled_back=False)
@@ -159,7 +159,7 @@ def test_health_names_a_run_that_does_not_learn(capsys, tmp_path, learning, stil
     assert [reason.partition(":")[0] for reason in by_name["still"]["reasons"]] == [rule]
 
 
-def test_cache_figures_are_summed_up(capsys, tmp_path):
+def test_cache_figures_are_summarized(capsys, tmp_path):
     from sparring.agents.run.logger import open_logger
     from sparring.configs.core.session import LoggerConfig
 

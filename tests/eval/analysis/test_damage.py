@@ -1,4 +1,4 @@
-"""Damaged and cut files: nothing raises, what is whole is read, and the damage is named."""
+"""Damaged and truncated files: nothing raises, valid parts are read, and damage is named."""
 
 import random
 import shutil
@@ -22,7 +22,7 @@ SAMPLES = 3
 
 @pytest.fixture(scope="module")
 def long_run(tmp_path_factory):
-    """A root with a run whose three logs are longer than 64 KiB."""
+    """Return a root with a run whose three logs exceed 64 KiB."""
     pytest.importorskip("wandb")
     from tests.eval.analysis.conftest import write_run
 
@@ -33,7 +33,7 @@ def long_run(tmp_path_factory):
 
 
 def copy_of(root, tmp_path, name):
-    """Copy the one file of a source, or the largest of several; return the copy's path."""
+    """Copy a source's only or largest file; return the copy's path."""
     cls, pattern = SOURCES[name]
     found = max(root.rglob(pattern), key=lambda path: path.stat().st_size)
     target = tmp_path / found.relative_to(root)
@@ -43,7 +43,7 @@ def copy_of(root, tmp_path, name):
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_a_file_cut_anywhere_in_its_last_64_kib_is_read(long_run, tmp_path, name):
+def test_file_truncated_anywhere_in_last_64_kib_is_read(long_run, tmp_path, name):
     source, path = copy_of(long_run, tmp_path, name)
     data, whole = path.read_bytes(), source.history(source.runs()[0].id)
     assert len(data) > TAIL
@@ -66,7 +66,7 @@ def test_a_file_cut_anywhere_in_its_last_64_kib_is_read(long_run, tmp_path, name
 
 @pytest.mark.parametrize("name", SOURCES)
 @pytest.mark.parametrize("size", [0, 1, 6, 7, 8, 20, 300])
-def test_a_file_cut_near_its_beginning_is_read(long_run, tmp_path, name, size):
+def test_file_truncated_near_start_is_read(long_run, tmp_path, name, size):
     source, path = copy_of(long_run, tmp_path, name)
     path.write_bytes(path.read_bytes()[:size])
     for run in source.runs():
@@ -74,7 +74,7 @@ def test_a_file_cut_near_its_beginning_is_read(long_run, tmp_path, name, size):
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_flipped_bytes_cost_rows_and_are_named(long_run, tmp_path, name):
+def test_flipped_bytes_lose_rows_and_are_named(long_run, tmp_path, name):
     source, path = copy_of(long_run, tmp_path, name)
     data, (run,) = path.read_bytes(), source.runs()
     whole = source.history(run.id)
@@ -95,7 +95,7 @@ def test_flipped_bytes_cost_rows_and_are_named(long_run, tmp_path, name):
         assert len(same) > 100
 
 
-def test_random_bytes_are_not_listed_as_a_run(tmp_path):
+def test_random_bytes_are_not_listed_as_run(tmp_path):
     random.seed(2)
     for name in ("a/events.out.tfevents.1", "a/run-x.wandb", "a/metrics.jsonl", "a/events.jsonl", "a/config.yaml"):
         (tmp_path / name).parent.mkdir(exist_ok=True)

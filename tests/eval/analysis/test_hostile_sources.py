@@ -1,4 +1,4 @@
-"""Attacks by files of a stranger: links out of a folder, databases that never end, names that steer a terminal."""
+"""Hostile files: links out of a folder, endless databases, terminal escapes in names."""
 
 import json
 import sqlite3
@@ -22,7 +22,7 @@ ENDLESS += "'a' || i AS run_name, i AS step, '{\"x\": 1}' AS metrics FROM n"
 
 @pytest.fixture
 def served(tmp_path):
-    """A served folder with one run, inside a folder that is a run as well, with links to a run beside it."""
+    """Return a served folder with one run, inside another run, with links to a neighbouring run."""
     (tmp_path / "config.yaml").write_text(f"seed: 1\nrun: {CANARY}\n")
     root = tmp_path / "served"
     write_run(root, "inside", rows=3)
@@ -33,7 +33,7 @@ def served(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["..", "linked", "../beside/c4n4ry", "inside/../../"])
-def test_a_server_of_runs_reads_nothing_outside_its_folder(served, name, monkeypatch):
+def test_server_reads_nothing_outside_its_folder(served, name, monkeypatch):
     monkeypatch.chdir(served)
     answers, _ = converse(
         served,
@@ -48,7 +48,7 @@ def test_a_server_of_runs_reads_nothing_outside_its_folder(served, name, monkeyp
     assert [run["run_id"] for run in json.loads(answers[-1][1])["runs"]] == ["inside"]
 
 
-def test_a_run_folder_that_a_user_links_to_is_listed_on_the_command_line(served):
+def test_run_folder_linked_by_user_is_listed_on_command_line(served):
     assert {run.id for run in RunFolders(served).runs()} == {"inside", "linked"}
     with pytest.raises(RunNotFoundError):
         RunFolders(served).record("..")
@@ -57,7 +57,7 @@ def test_a_run_folder_that_a_user_links_to_is_listed_on_the_command_line(served)
 @pytest.mark.parametrize(
     "file", ["config.yaml", "metrics.jsonl", "events.jsonl", "eval.json", "manifest.json", "state"]
 )
-def test_a_link_in_a_run_folder_is_not_followed(served, tmp_path, file):
+def test_link_in_run_folder_is_not_followed(served, tmp_path, file):
     outside = tmp_path / "outside"
     secret = {"summary": {"device": CANARY}, "seed": CANARY, "env_steps": 1, "event": CANARY, "kind": "info"}
     for target in (outside / "update_000001" / "manifest.json", outside / "file"):
@@ -73,7 +73,7 @@ def test_a_link_in_a_run_folder_is_not_followed(served, tmp_path, file):
 
 
 @pytest.mark.parametrize("replaced", ["metrics", "configs", "alerts"])
-def test_an_endless_view_is_not_read(tmp_path, replaced):
+def test_endless_view_is_not_read(tmp_path, replaced):
     with sqlite3.connect(tmp_path / "p.db") as file:
         file.executescript(LAYOUT)
         file.execute("INSERT INTO metrics VALUES (1, 'a', '', 'a', 0, '{\"x\": 1}')")
@@ -85,8 +85,8 @@ def test_an_endless_view_is_not_read(tmp_path, replaced):
     assert [run.id for run in runs] == ([] if replaced == "metrics" else ["a"])
 
 
-def test_statements_of_a_database_are_bounded(tmp_path, monkeypatch):
-    """A table whose column is computed at each look, as long as SQLite allows."""
+def test_database_statements_are_bounded(tmp_path, monkeypatch):
+    """The table's column is computed on each read, with SQLite's maximum length."""
     with sqlite3.connect(tmp_path / "p.db") as file:
         file.execute(
             "CREATE TABLE metrics (id INTEGER PRIMARY KEY, run_id TEXT, timestamp TEXT, step INTEGER, metrics TEXT, "
@@ -112,7 +112,7 @@ def test_statements_of_a_database_are_bounded(tmp_path, monkeypatch):
     assert "interrupted" in run.damage[0]
 
 
-def test_a_database_that_is_a_link_is_neither_read_nor_written(tmp_path, served):
+def test_linked_database_is_neither_read_nor_written(tmp_path, served):
     with sqlite3.connect(tmp_path / "outside.db") as file:
         file.executescript(LAYOUT)
         file.execute(f"INSERT INTO metrics VALUES (1, 'a', '', '{CANARY}', 0, '{{}}')")

@@ -1,4 +1,4 @@
-"""The MCP server of recorded runs, asked by the package's own client; bounds of its answers without the package."""
+"""The MCP server of recorded runs, queried by the package's client; answer bounds without the package."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ def root(tmp_path_factory):
 
 
 def converse(root, *calls, most_bytes=100_000):
-    """Return (is_error, text) of each call (tool, arguments) to a server of `root`, and the tools it names."""
+    """Return (is_error, text) of each call (tool, arguments) to a server of `root`, and its tools."""
     mcp = pytest.importorskip("mcp")
 
     async def talk():
@@ -35,7 +35,7 @@ def converse(root, *calls, most_bytes=100_000):
     return asyncio.run(talk())
 
 
-def test_the_server_states_its_version(root):
+def test_server_states_its_version(root):
     mcp = pytest.importorskip("mcp")
 
     async def greet():
@@ -50,7 +50,7 @@ def files_of(root):
     return {path: path.stat().st_mtime_ns for path in root.rglob("*")}
 
 
-def test_a_client_gets_what_the_command_line_gives(root):
+def test_client_gets_command_line_results(root):
     before = files_of(root)
     calls = [
         ("list_runs", {"expression": "config.seed = 3", "limit": 1}),
@@ -88,14 +88,14 @@ def test_a_client_gets_what_the_command_line_gives(root):
         ("list_runs", {"expression": "status ="}, "column"),
     ],
 )
-def test_bad_input_is_an_error_of_one_line(root, tool, arguments, said):
+def test_bad_input_gives_one_line_error(root, tool, arguments, said):
     [(error, text)], _ = converse(root, (tool, arguments))
     assert error
     assert said in text
     assert "\n" not in text
 
 
-def test_a_run_outside_the_served_folder_is_refused(root, tmp_path):
+def test_run_outside_served_folder_is_rejected(root, tmp_path):
     outside = write_run(tmp_path, "private", rows=3), tmp_path / "logs"
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "events.out.tfevents.1.host").touch()
@@ -107,13 +107,13 @@ def test_a_run_outside_the_served_folder_is_refused(root, tmp_path):
     assert all("lies outside" in text for _, text in answers[:2])
 
 
-def test_an_answer_stays_within_its_bytes(root):
+def test_answer_stays_within_byte_limit(root):
     [(error, text)], _ = converse(root, ("analyze", {"run": "dark-ghost"}), most_bytes=3000)
     assert len(text.encode()) <= 3000
     assert error or json.loads(text)["shortened"]
 
 
-def test_an_answer_is_cut_to_its_bounds():
+def test_answer_is_truncated_to_bounds():
     content = {
         "rows": list(range(10_000)),
         "nested": {"names": {str(i): "é" * 100 for i in range(300)}},
@@ -130,7 +130,7 @@ def test_an_answer_is_cut_to_its_bounds():
         bounded_json({str(i): ["y" * 1000] * LEAST_ENTRIES for i in range(9)}, most_bytes=2000)
 
 
-def test_the_error_names_the_missing_package(monkeypatch, error_line, tmp_path):
+def test_error_names_missing_package(monkeypatch, error_line, tmp_path):
     monkeypatch.setitem(sys.modules, "mcp.server.mcpserver", None)
     with pytest.raises(InputError, match=r"`sparring install mcp`"):
         mcp_module("mcp.server.mcpserver")

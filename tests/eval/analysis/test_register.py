@@ -1,4 +1,4 @@
-"""The register: rows derived from folders, planned ones from files, and a page that is up to date."""
+"""The register: rows derived from folders, planned runs from files, and an up-to-date page."""
 
 import json
 import re
@@ -28,7 +28,7 @@ def folder(root, name, *overrides, events=(), rows=2, notes=""):
     return path
 
 
-def test_a_row_is_derived_from_the_folder(tmp_path):
+def test_row_is_derived_from_folder(tmp_path):
     lessons = "# Notes\n\nClip 0.3 | is\ntoo large.\n\nMore."
     path = folder(
         tmp_path, "mine", "+run=quickstart", "ppo.clip=0.3", "seed=5", events=["done after 2 updates"], notes=lessons
@@ -52,14 +52,14 @@ def test_a_row_is_derived_from_the_folder(tmp_path):
         ([], 0, "failed", "empty after 0 updates"),
     ],
 )
-def test_the_status_follows_from_the_folder(tmp_path, events, rows, status, result):
+def test_status_follows_from_folder(tmp_path, events, rows, status, result):
     folder(tmp_path, "mine", "+run=quickstart", events=events, rows=rows)
     (row,) = rows_of_runs(tmp_path)
     assert row.status == status
     assert row.result.endswith(result)
 
 
-def test_files_without_a_run_are_planned():
+def test_files_without_run_are_planned():
     names = {row.name: row for row in planned_rows([])}
     assert {"quickstart", "mlp_stability-D", "quickstart_search"} <= names.keys()
     assert (names["baseline_v1"].status, names["mlp_stability-D"].status) == ("planned", "planned")
@@ -69,7 +69,7 @@ def test_files_without_a_run_are_planned():
     assert names["mlp_stability-D"].changes == "grpo.use_ppo_clipping=true grpo.kl_beta=0.02"
 
 
-def test_a_strange_folder_does_not_end_the_others(tmp_path):
+def test_unreadable_folder_does_not_stop_others(tmp_path):
     folder(tmp_path, "mine", "+run=quickstart", events=["done after 2 updates"])
     (folder(tmp_path, "odd", "+run=quickstart") / "metrics.jsonl").write_bytes(b"\xff\xfe\n")
     rows = {row.name: row for row in rows_of_runs(tmp_path)}
@@ -77,7 +77,7 @@ def test_a_strange_folder_does_not_end_the_others(tmp_path):
     assert re.fullmatch(r"cannot be read \(.*not text in UTF-8.*\)", rows["odd"].result)
 
 
-def test_names_choose_rows_and_unknown_ones_are_refused(tmp_path):
+def test_names_select_rows_and_unknown_ones_are_rejected(tmp_path):
     for name in ("one", "two"):
         folder(tmp_path, name, "+run=quickstart")
     assert [row.name for row in rows_of_runs(tmp_path, ["two"])] == ["two"]
@@ -85,7 +85,7 @@ def test_names_choose_rows_and_unknown_ones_are_refused(tmp_path):
         rows_of_runs(tmp_path, ["three"])
 
 
-def test_rows_survive_the_file_and_the_folder(tmp_path, monkeypatch):
+def test_rows_round_trip_through_file_and_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(page, "RECORDED", tmp_path / "runs.jsonl")
     monkeypatch.setattr(page, "PAGE", tmp_path / "README.md")
     runs = tmp_path / "runs"
@@ -102,12 +102,12 @@ def test_rows_survive_the_file_and_the_folder(tmp_path, monkeypatch):
         read_recorded(tmp_path / "runs.jsonl")
 
 
-def test_the_page_is_up_to_date():
-    """After a change of a run file or sweep file: python eval/runs.py register --none."""
+def test_page_is_up_to_date():
+    """After changing a run or sweep file, run: python eval/runs.py register --none."""
     assert page.PAGE.read_text(encoding="utf-8") == page.register_page(read_recorded(page.RECORDED))
 
 
-def test_the_reference_rows_are_read_with_their_keys_checked(tmp_path):
+def test_reference_rows_are_read_with_validated_keys(tmp_path):
     assert len(page.read_reference(page.REFERENCE)) > 30
     path = tmp_path / "reference.yaml"
     path.write_text("- {name: a, source: b, status: completed, resultt: c}\n")
@@ -115,7 +115,7 @@ def test_the_reference_rows_are_read_with_their_keys_checked(tmp_path):
         page.read_reference(path)
 
 
-def test_the_origin_is_the_commit_or_unknown(tmp_path):
+def test_origin_is_commit_or_unknown(tmp_path):
     write_origin(tmp_path)
     commit = read_origin(tmp_path).get("commit", "")
     assert commit == "" or len(commit.removesuffix("+")) == 9

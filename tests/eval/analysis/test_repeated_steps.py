@@ -1,4 +1,4 @@
-"""Steps that a log holds more than once, and names that several runs have: nothing is lost or chosen silently."""
+"""Repeated steps in a log and names shared by several runs: nothing is lost or chosen silently."""
 
 import json
 
@@ -13,7 +13,7 @@ from tests.eval.analysis.wandb_server import stop_service
 
 
 def write_events(folder, points, *, name="return", number=1):
-    """Write one event file of a foreign logger, which marks no restart; files are in the order of `number`."""
+    """Write one event file of a foreign logger without restart marks; files are ordered by `number`."""
     from torch.utils.tensorboard import SummaryWriter
 
     earlier = set(folder.glob("*"))
@@ -34,8 +34,8 @@ def points_of(history, metric):
     return list(zip(*(part.tolist() for part in history.series(metric, "env_steps")), strict=True))
 
 
-def test_all_values_of_a_repeated_step_are_returned(tmp_path):
-    """Three episodes end at each step, and a metric beside them has one value."""
+def test_all_values_of_repeated_step_are_returned(tmp_path):
+    """Three episodes end at each step; another metric has one value per step."""
     write_events(tmp_path / "one", [(step, value) for step in (0, 4) for value in (1.0, 2.0, 30.0)])
     write_events(tmp_path / "one", [(0, 7.0), (4, 8.0)], name="loss", number=2)
     history = TensorBoardFiles(tmp_path).history("one")
@@ -53,7 +53,7 @@ def test_all_values_of_a_repeated_step_are_returned(tmp_path):
     ],
     ids=["restart", "another run", "continued"],
 )
-def test_a_file_that_repeats_steps_hides_the_earlier_ones_and_is_named(tmp_path, first, second, kept):
+def test_repeated_steps_hide_earlier_rows_and_are_reported(tmp_path, first, second, kept):
     write_events(tmp_path / "one", [(step, 1.0) for step in first])
     write_events(tmp_path / "one", [(step, 2.0) for step in second], number=2)
     history = TensorBoardFiles(tmp_path).history("one")
@@ -65,7 +65,7 @@ def test_a_file_that_repeats_steps_hides_the_earlier_ones_and_is_named(tmp_path,
     )
 
 
-def test_a_decreasing_step_within_a_file_is_noted(tmp_path):
+def test_decreasing_step_within_file_is_noted(tmp_path):
     write_events(tmp_path / "one", [(1, 1.0), (2, 2.0), (1, 3.0), (2, 4.0)])
     history = TensorBoardFiles(tmp_path).history("one")
     assert points_of(history, "return") == [(1, 1), (1, 3), (2, 2), (2, 4)]
@@ -84,7 +84,7 @@ def test_a_decreasing_step_within_a_file_is_noted(tmp_path):
     ],
     ids=["two calls a step", "a late evaluation", "one metric twice", "a counter that restarts"],
 )  # fmt: skip
-def test_rows_of_one_step_are_merged_and_lost_rows_are_reported(tmp_path, rows, loss, reward, note):
+def test_rows_of_same_step_are_merged_and_lost_rows_reported(tmp_path, rows, loss, reward, note):
     write_rows(tmp_path / "one", [{"env_steps": step, name: value} for step, name, value in rows])
     source = RunFolders(tmp_path)
     history = source.history("one")
@@ -105,7 +105,7 @@ def write_wandb(root, steps, *, value=0.0, **names):
         path.rename(path.with_name(f"later-{len(list((root / 'wandb').glob('later-*')))}"))
 
 
-def test_a_name_of_several_wandb_runs_is_refused_with_their_ids(tmp_path):
+def test_ambiguous_wandb_name_is_rejected_with_ids(tmp_path):
     for id, name, project in (
         ("one", "twin", "p"),
         ("two", "twin", "p"),
@@ -124,7 +124,7 @@ def test_a_name_of_several_wandb_runs_is_refused_with_their_ids(tmp_path):
     assert [run.id for run in WandBOffline(tmp_path, "q").runs()] == ["right"]
 
 
-def test_a_name_in_two_sources_is_reported(tmp_path, capsys):
+def test_name_in_two_sources_is_reported(tmp_path, capsys):
     write_rows(tmp_path / "one", [{"env_steps": 1, "loss": 1.0}])
     write_events(tmp_path / "events" / "one", [(1, 1.0)])
     source, _ = find_run("one", [RunFolders(tmp_path), TensorBoardFiles(tmp_path / "events")])

@@ -1,4 +1,4 @@
-"""Runs of other trainers that were resumed: every row once, whatever counts the steps and which counters restart."""
+"""Resumed runs of other trainers: every row once, for any step counter and restart."""
 
 import json
 import sqlite3
@@ -16,7 +16,7 @@ FIRST, ON, OVERLAP = range(0, 1000, 100), range(1000, 2000, 100), range(500, 150
 
 
 def read(parts, declared=()):
-    """Return the history of parts of rows, each counted by the logger from 0 unless a row says its `_step`."""
+    """Return the history of parts of rows, each counted from 0 unless a row gives `_step`."""
     table, events = RowTable(), []
     for rows in parts:
         table.begin_part()
@@ -26,7 +26,7 @@ def read(parts, declared=()):
 
 
 def rows(steps, key, *, mark, **more):
-    """Return a row for each step, its `score` `mark` and no whole number."""
+    """Return a row per step with `score` `mark`, which is not an integer."""
     return [{"score": mark + 0.5, key: step, **more} for step in steps]
 
 
@@ -38,7 +38,7 @@ def scores(history):
     "key",
     ["global_step", "train/global_step", "trainer/global_step", "time/total_timesteps", "epoch", "my_own", "Games"],
 )
-def test_a_resumed_run_keeps_all_rows_if_its_own_step_goes_on(key):
+def test_resumed_run_keeps_all_rows_if_step_continues(key):
     history = read([rows(FIRST, key, mark=1), rows(ON, key, mark=2), rows(range(2000, 2500, 100), key, mark=3)])
     assert history.columns[key].tolist() == list(range(0, 2500, 100))
     assert history.step.tolist() == list(range(25))
@@ -46,8 +46,8 @@ def test_a_resumed_run_keeps_all_rows_if_its_own_step_goes_on(key):
 
 
 @pytest.mark.parametrize("key", ["global_step", "num_timesteps", "epoch", "my_own"])
-def test_rows_that_a_resumed_part_logs_again_are_replaced(key):
-    """The first process reached 900 and died; the second goes on from the checkpoint of 500, and a third from 1,400."""
+def test_repeated_rows_of_resumed_part_replace_earlier(key):
+    """The first process died at 900; the second resumes from 500, a third from 1,400."""
     history = read([rows(FIRST, key, mark=1), rows(OVERLAP, key, mark=2), rows(range(1400, 1700, 100), key, mark=3)])
     assert history.columns[key].tolist() == list(range(0, 1700, 100))
     assert scores(history) == [1.5] * 5 + [2.5] * 9 + [3.5] * 3
@@ -63,8 +63,8 @@ def test_rows_that_a_resumed_part_logs_again_are_replaced(key):
     [{}, {"episodes": None}, {"step": None}, {"num_tokens": 512}, {"lr_steps": 7}, {"unix_time": None}],
     ids=str,
 )
-def test_no_row_is_lost_if_no_metric_counts_on(more):
-    """Counters of each process, options and clocks say nothing about where a part goes on."""
+def test_no_row_is_lost_if_no_metric_continues(more):
+    """Process counters, options and clocks do not tell where a part resumes."""
 
     def part(mark):
         values = {"unix_time": 1_700_000_000 + 1000 * mark}
@@ -78,7 +78,7 @@ def test_no_row_is_lost_if_no_metric_counts_on(more):
     assert "begins again at 0 in 1 later parts, and no metric counts on" in history.notes[0]
 
 
-def test_a_process_counter_does_not_replace_the_step_of_the_run():
+def test_process_counter_does_not_replace_run_step():
     parts = [
         [
             {"score": mark + 0.5, "global_step": step, "step": number, "episodes": 3 * number}
@@ -91,8 +91,8 @@ def test_a_process_counter_does_not_replace_the_step_of_the_run():
     assert scores(read(other)) == [1.5] * 10 + [2.5] * 10
 
 
-def test_define_metric_sets_the_step_only_of_the_metrics_it_names():
-    """Training goes on; the evaluation, which counts its own rounds, is repeated from round 2."""
+def test_define_metric_sets_step_of_named_metrics_only():
+    """Training continues; the evaluation, which counts its rounds, repeats from round 2."""
 
     def part(first, round, mark):
         training = [{"loss": mark + 0.5, "seen": first + number} for number in range(6)]
@@ -103,8 +103,8 @@ def test_define_metric_sets_the_step_only_of_the_metrics_it_names():
     assert history.columns["loss"][~np.isnan(history.columns["loss"])].tolist() == [1.5] * 6 + [2.5] * 6
 
 
-def test_rows_between_those_with_the_step_belong_to_it():
-    """Evaluations log no step: that after step 300 is repeated with it, that before is not."""
+def test_rows_between_steps_belong_to_preceding_step():
+    """Evaluations log no step: the one after step 300 is repeated with it, the one before is not."""
     first = [{"global_step": 0, "score": 1.5}, {"eval": 0.1}, {"global_step": 300, "score": 1.5}, {"eval": 0.3}]
     second = [{"global_step": 300, "score": 2.5}, {"eval": 0.35}, {"global_step": 600, "score": 2.5}, {"eval": 0.6}]
     history = read([first, second])
@@ -130,7 +130,7 @@ def write_part(root, id, steps, *, key, mark, define=False):
         path.rename(path.with_name(f"later-{len(list((root / 'wandb').glob('later-*')))}"))
 
 
-def test_files_of_wandb_that_are_resumed_are_read_as_one_run(tmp_path):
+def test_resumed_wandb_files_are_read_as_one_run(tmp_path):
     write_part(tmp_path, "plain", FIRST, key="global_step", mark=1)
     write_part(tmp_path, "plain", ON, key="global_step", mark=2)
     write_part(tmp_path, "named", FIRST, key="x", mark=1, define=True)
@@ -146,7 +146,7 @@ def test_files_of_wandb_that_are_resumed_are_read_as_one_run(tmp_path):
 
 
 @pytest.mark.parametrize(("on", "kept"), [(ON, 20), (OVERLAP, 15)], ids=["goes on", "overlaps"])
-def test_trackio_rows_whose_step_falls_are_read_by_the_step_of_the_run(tmp_path, on, kept):
+def test_trackio_rows_with_falling_step_use_run_step(tmp_path, on, kept):
     with sqlite3.connect(tmp_path / "p.db") as file:
         file.executescript(LAYOUT)
         for mark, steps in ((1, FIRST), (2, on)):
@@ -172,7 +172,7 @@ def write_events(folder, number, points, **restart):
 
 
 @pytest.mark.parametrize(("on", "kept"), [(ON, 20), (OVERLAP, 15)], ids=["goes on", "overlaps"])
-def test_event_files_whose_step_begins_again_are_read_by_the_step_of_the_run(tmp_path, on, kept):
+def test_event_files_with_restarted_step_use_run_step(tmp_path, on, kept):
     for number, steps in enumerate((FIRST, on)):
         points = enumerate(rows(steps, "time/total_timesteps", mark=number + 1))
         write_events(tmp_path / "one", number, points)
@@ -182,8 +182,8 @@ def test_event_files_whose_step_begins_again_are_read_by_the_step_of_the_run(tmp
     assert "the steps come from time/total_timesteps" in history.notes[0]
 
 
-def test_event_files_with_a_purge_step_are_read_as_tensorboard_does(tmp_path):
-    """The second begins at 300 and the third at 500: three points of the first are left, two of the second."""
+def test_event_files_with_purge_step_are_read_like_tensorboard(tmp_path):
+    """The second file starts at 300, the third at 500: three points of the first and two of the second remain."""
     for number, (steps, restart) in enumerate(
         (
             (range(0, 1000, 100), {}),

@@ -1,4 +1,4 @@
-"""Search expressions: what they select, and where they are wrong."""
+"""Search expressions: what they select, and error positions."""
 
 import pytest
 
@@ -55,7 +55,7 @@ RUN = RunRecord(
         ("not(seed=9)and(not seed=8)", True),
     ],
 )
-def test_what_an_expression_selects(text, holds):
+def test_expression_selects_matching_runs(text, holds):
     assert parse(text)(RUN) is holds
 
 
@@ -85,19 +85,19 @@ def test_what_an_expression_selects(text, holds):
         ("= 3 and 'x", 1, "expected a name, such as status or config.seed, not '='"),
     ],
 )
-def test_errors_point_at_the_column(text, column, problem):
+def test_errors_point_to_column(text, column, problem):
     with pytest.raises(SearchError) as error:
         parse(text)
     assert f"search, column {column}: {problem}" in str(error.value)
 
 
 @pytest.mark.parametrize("text", ["__import__('os').system('x')", "().__class__", "seed = 3; import os", "lambda: 1"])
-def test_python_is_text_or_refused(text):
+def test_python_is_text_or_rejected(text):
     with pytest.raises(SearchError):
         parse(text)
 
 
-def test_a_pair_of_option_and_value_selects_runs():
+def test_option_value_pair_selects_runs():
     assert config_test("lora_rank=16")(RUN)
     assert config_test("model.name=smollm2")(RUN)
     assert not config_test("model.name=Qwen/Qwen2.5-7B-Instruct")(RUN)
@@ -106,7 +106,7 @@ def test_a_pair_of_option_and_value_selects_runs():
             config_test(text)
 
 
-def test_names_that_no_run_has_are_named():
+def test_names_no_run_has_are_named():
     assert unused_names("status = a and seeed = 2", [RUN]) == (
         "search, column 16: no run has 'seeed'; did you mean 'seed'?"
     )

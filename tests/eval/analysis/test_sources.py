@@ -1,4 +1,4 @@
-"""The same run from its folder, from W&B's file and from TensorBoard's; expected values are those that were logged."""
+"""The same run from its folder, W&B file and TensorBoard files, against the logged values."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def logged(metric):
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_every_source_gives_the_logged_numbers(recorded, name):
+def test_every_source_gives_logged_numbers(recorded, name):
     history = source_of(name, recorded).history("dark-ghost")
     assert history.damage == ()
     np.testing.assert_array_equal(history.env_steps, np.arange(1, ROWS + 1) * 128)
@@ -51,7 +51,7 @@ def test_every_source_gives_the_logged_numbers(recorded, name):
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_every_source_gives_the_same_record(recorded, name):
+def test_every_source_gives_same_record(recorded, name):
     (run,) = source_of(name, recorded).runs()
     assert (run.id, run.source, run.status, run.damage) == ("dark-ghost", name, "completed", ())
     assert (run.summary["updates"], run.summary["env_steps"]) == (ROWS, ROWS * 128)
@@ -73,7 +73,7 @@ def test_points_beyond_ten_thousand_are_read(tmp_path):
     np.testing.assert_array_equal(history.env_steps, np.arange(12_000))
 
 
-def test_odd_events_are_read_one_by_one(tmp_path):
+def test_unusual_events_are_read_individually(tmp_path):
     from torch.utils.tensorboard import SummaryWriter
 
     with SummaryWriter(str(tmp_path / "odd")) as writer:
@@ -93,8 +93,8 @@ def test_odd_events_are_read_one_by_one(tmp_path):
     assert history.events == [{"env_steps": 1, "kind": "info", "event": "hello" * 200}]
 
 
-def test_a_row_counts_as_in_event_accumulator(recorded):
-    """TensorBoard's own reader hides the reverted rows as well."""
+def test_rows_match_event_accumulator(recorded):
+    """TensorBoard's own reader also hides reverted rows."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     theirs = EventAccumulator(str(recorded / "dark-ghost"), size_guidance={"scalars": 0})
@@ -105,7 +105,7 @@ def test_a_row_counts_as_in_event_accumulator(recorded):
     assert [point.value for point in points] == y.tolist()
 
 
-def test_a_held_lock_means_running(tmp_path):
+def test_held_lock_means_running(tmp_path):
     folder = write_run(tmp_path, "held", ended="")
     with open(folder / "metrics.jsonl", "a") as file:
         file.write('{"env_steps": 99')
@@ -129,12 +129,12 @@ def test_a_held_lock_means_running(tmp_path):
         ("resumed after update 2 from update_000002", "killed"),
     ],
 )
-def test_status_follows_from_the_last_event_about_it(tmp_path, event, status):
+def test_status_follows_from_last_status_event(tmp_path, event, status):
     write_run(tmp_path, "one", ended=event, rows=3)
     assert RunFolders(tmp_path).record("one").status == status
 
 
-def test_a_run_without_rows_is_empty(tmp_path):
+def test_run_without_rows_is_empty(tmp_path):
     write_run(tmp_path, "none", rows=0, ended="")
     assert RunFolders(tmp_path).record("none").status == "empty"
 
@@ -151,8 +151,8 @@ time.sleep(60)
 """
 
 
-def test_a_killed_run_reads_as_killed(tmp_path):
-    """A process in the middle of an offline run is killed; before that it reads as running."""
+def test_killed_run_has_status_killed(tmp_path):
+    """A process is killed during an offline run, which reads as running before."""
     pytest.importorskip("wandb")
     process = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], stdout=subprocess.PIPE)
     assert process.stdout.readline() == b"logged\n"
@@ -169,14 +169,14 @@ def test_a_killed_run_reads_as_killed(tmp_path):
     assert run.status == "killed"
 
 
-def test_unknown_runs_list_the_nearest_names(recorded):
+def test_unknown_runs_list_nearest_names(recorded):
     with pytest.raises(RunNotFoundError, match="no run 'dark-gost' in folder and tensorboard; did you mean dark-ghost"):
         find_run("dark-gost", [RunFolders(recorded), TensorBoardFiles(recorded)])
     _, run = find_run(str(recorded / "dark-ghost"), [])
     assert run.id == "dark-ghost"
 
 
-def test_a_folder_of_event_files_is_a_run_by_its_path(tmp_path, monkeypatch):
+def test_event_file_folder_is_run_by_path(tmp_path, monkeypatch):
     from torch.utils.tensorboard import SummaryWriter
 
     with SummaryWriter(str(tmp_path / "foreign" / "PPO_1")) as writer:

@@ -1,4 +1,4 @@
-"""Run folders of strangers: damage is named per run, the rest is read, and no text of theirs is interpreted."""
+"""Untrusted run folders: damage is named per run, the rest is read, and no text is interpreted."""
 
 import json
 import os
@@ -57,7 +57,7 @@ def row_of(**values):
     ],
     ids=str,
 )  # fmt: skip
-def test_damage_is_named_and_the_rest_is_read(tmp_path, capsys, strange, kept, damage):
+def test_damage_is_named_and_rest_is_read(tmp_path, capsys, strange, kept, damage):
     write(tmp_path, **strange)
     history = RunFolders(tmp_path).history("odd")
     assert len(history.step) == kept
@@ -66,7 +66,7 @@ def test_damage_is_named_and_the_rest_is_read(tmp_path, capsys, strange, kept, d
 
 
 @pytest.mark.parametrize("command", ["get-cache-stats", "health", "list", "watch"])
-def test_every_command_names_it(tmp_path, capsys, command):
+def test_every_command_names_damage(tmp_path, capsys, command):
     write(tmp_path, raw=row_of(loss=1)[:-3], config="a: &a [x]\nb: *a\n")
     assert runs.main([command, *([] if command == "list" else ["odd"]), "--dir", str(tmp_path), "--json"]) == 4
     said = capsys.readouterr().err
@@ -74,7 +74,7 @@ def test_every_command_names_it(tmp_path, capsys, command):
     assert "aliases are not read here" in said
 
 
-def test_a_folder_or_a_link_in_place_of_a_log_is_named(tmp_path):
+def test_folder_or_link_in_place_of_log_is_named(tmp_path):
     for name in ("folder", "link"):
         (write(tmp_path, name) / "metrics.jsonl").unlink()
     (tmp_path / "folder" / "metrics.jsonl").mkdir()
@@ -85,8 +85,8 @@ def test_a_folder_or_a_link_in_place_of_a_log_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("command", ["list", "health"])
-def test_a_faulty_run_does_not_end_the_listing(tmp_path, capsys, monkeypatch, command):
-    """Even a fault of the reader itself is the damage of one run."""
+def test_faulty_run_does_not_stop_listing(tmp_path, capsys, monkeypatch, command):
+    """Even a bug in the reader counts as damage of one run."""
     write(tmp_path, "good")
     write(tmp_path, "odd")
     listed = RunFolders._listed
@@ -103,8 +103,8 @@ def test_a_faulty_run_does_not_end_the_listing(tmp_path, capsys, monkeypatch, co
     assert "odd: cannot be read (KeyError: 'unforeseen')" in said.err
 
 
-def test_records_of_any_length_are_read_at_once(tmp_path, monkeypatch):
-    """Three megabytes of one record, and a thousand lengths; the checksums are tensorboard's own, in Python."""
+def test_records_of_any_length_are_read_quickly(tmp_path, monkeypatch):
+    """A record of three megabytes, and a thousand lengths; checksums come from tensorboard's Python code."""
     from tensorboard.compat.proto.event_pb2 import Event
 
     texts = [b"x" * 3_000_000, *(b"y" * size for size in range(600))]
@@ -139,5 +139,5 @@ def test_records_of_any_length_are_read_at_once(tmp_path, monkeypatch):
         (one_line, "a\nb\u202e\x9b", r"a b\u202e\x9b"),
     ],
 )
-def test_text_is_cleaned_where_it_leaves(clean, text, shown):
+def test_text_is_sanitized_on_output(clean, text, shown):
     assert clean(text) == shown

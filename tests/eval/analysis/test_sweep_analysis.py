@@ -1,4 +1,4 @@
-"""Analysis of sweeps on written run folders: hand-computed columns, ranking, criteria, and the command."""
+"""Sweep analysis on synthetic run folders: columns by hand, ranking, criteria, and the command."""
 
 import csv
 import io
@@ -61,7 +61,7 @@ def states(root):
     return [one.state for one in analyze_sweep(find_sweep("mine", root)).criteria]
 
 
-def test_the_columns_are_those_of_the_original_analysis(root):
+def test_columns_match_original_analysis(root):
     a, b, _ = analyze_sweep(find_sweep("mine", root)).runs
     assert a.values["Elo gap"] == (50.0, 70.0)  # the best checkpoint, never the challenger
     assert a.mean("base_model Elo") == 970.0
@@ -74,8 +74,8 @@ def test_the_columns_are_those_of_the_original_analysis(root):
     assert a.mean("max(benchmark/grad_norm)") == 3.0
 
 
-def test_compute_and_the_power_law_of_a_sweep(root, capsys, printed):
-    """Reward is 3 times the square root of all games, each row takes 30 s, and an hour costs 12."""
+def test_compute_and_power_law_of_sweep(root, capsys, printed):
+    """Reward is 3 times the square root of all games, a row takes 30 s, and an hour costs 12."""
     for label in ROWS:
         games = [16.0 * number for number in range(1, 9)]
         rows = [
@@ -106,7 +106,7 @@ def test_compute_and_the_power_law_of_a_sweep(root, capsys, printed):
     assert "did you mean 'benchmark/reward_mean'?" in capsys.readouterr().err
 
 
-def test_the_ranking_beside_the_expected_one(root):
+def test_ranking_is_shown_beside_expected_one(root):
     analysis = analyze_sweep(find_sweep("mine", root))
     assert (analysis.ranking, analysis.tau, analysis.unresolved) == (("B", "A", "C"), 1.0, ())
     content = {**FILE, "expected": ["C", "A", "B"]}
@@ -114,7 +114,7 @@ def test_the_ranking_beside_the_expected_one(root):
     assert analyze_sweep(find_sweep("mine", root)).tau == -1.0
 
 
-def test_neighbours_within_two_standard_errors_are_not_resolved(root):
+def test_neighbours_within_two_standard_errors_are_unresolved(root):
     rows = [row(1000, 1010, 0.01, 0.1), row(860, 1050, 0.05, 0.1)]
     (root / "mine-A-seed1" / "metrics.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
     assert analyze_sweep(find_sweep("mine", root)).unresolved == (
@@ -123,8 +123,8 @@ def test_neighbours_within_two_standard_errors_are_not_resolved(root):
     )  # 910 ± 10, 920 ± 60, 1025 ± 5
 
 
-def test_equal_runs_are_a_tie_and_the_elo_gap_comes_first(root, printed):
-    """The base model gains in all runs; B has the largest gap, and A and C have equal ratings of it."""
+def test_equal_runs_tie_and_elo_gap_ranks_first(root, printed):
+    """The base model gains in all runs; B has the largest gap, and A and C have equal base ratings."""
     for letter, best in (("A", 1100), ("B", 1200), ("C", 1090)):
         for seed in (0, 1):
             rows = [row(1000, 1010, 0.01, 0.1), row(1090 if letter == "B" else 1085, best, 0.01, 0.1)]
@@ -139,7 +139,7 @@ def test_equal_runs_are_a_tie_and_the_elo_gap_comes_first(root, printed):
     assert "not as expected" in shown
 
 
-def test_criteria_hold_or_not(root):
+def test_criteria_hold_or_fail(root):
     assert states(root) == ["held", "held", "held", "not held"]
 
 
@@ -155,20 +155,20 @@ def test_criteria_hold_or_not(root):
         ("every run: std(kl/mean) < 0.04", "not held", "0.04243 (B-seed1)"),  # 0.06 / sqrt(2)
     ],
 )
-def test_criteria_of_named_runs_and_of_deviations(root, criterion, state, evidence):
+def test_criteria_of_named_runs_and_deviations(root, criterion, state, evidence):
     (root / "mine-sweep" / "sweep.yaml").write_text(yaml.safe_dump({**FILE, "criteria": [criterion]}))
     (one,) = analyze_sweep(find_sweep("mine", root)).criteria
     assert (one.state, one.evidence.replace("mine-", "")) == (state, evidence)
 
 
-def test_a_deviation_of_one_seed_is_open(root):
+def test_single_seed_deviation_is_open(root):
     (root / "mine-A-seed1" / "metrics.jsonl").write_text("")
     content = {**FILE, "criteria": ["std over seeds: last(elo/base_model) < 100"]}
     (root / "mine-sweep" / "sweep.yaml").write_text(yaml.safe_dump(content))
     assert states(root) == ["open"]
 
 
-def test_a_criterion_of_unfinished_runs_is_open_unless_it_is_missed_already(root):
+def test_criterion_of_unfinished_runs_is_open_unless_failed(root):
     (root / "mine-sweep" / "mine-C-seed1.json").write_text(json.dumps({"outcome": "did not end"}))
     (root / "mine-C-seed1" / "metrics.jsonl").write_text(json.dumps(row(1000, 1010, 0.02, 0.1)) + "\n{cut")
     assert states(root) == ["open", "open", "open", "open"]
@@ -178,13 +178,13 @@ def test_a_criterion_of_unfinished_runs_is_open_unless_it_is_missed_already(root
     assert states(root)[0] == "not held"
 
 
-def test_a_run_without_rows_is_not_ranked(root):
+def test_run_without_rows_is_not_ranked(root):
     for seed in (0, 1):
         (root / f"mine-B-seed{seed}" / "metrics.jsonl").unlink()
     assert analyze_sweep(find_sweep("mine", root)).ranking == ("A", "C")
 
 
-def test_the_command_prints_table_json_and_csv(root, capsys, printed):
+def test_command_prints_table_json_and_csv(root, capsys, printed):
     text = printed(runs.main, ["analyze-sweep", "mine", "--checkpoint-dir", str(root)])
     assert "Expected: B, A, C; as expected (Kendall's tau +1.00)." in text
     assert "- not held: `between runs: final(game/win_bonus_rate) > 0.06`" in text
@@ -196,7 +196,7 @@ def test_the_command_prints_table_json_and_csv(root, capsys, printed):
     assert [one["run"] for one in rows] == ["B", "A", "C"]
 
 
-def test_unknown_names_and_sweeps_not_run_yet(root, capsys):
+def test_unknown_names_and_sweeps_not_yet_run(root, capsys):
     with pytest.raises(RunNotFoundError, match=r"no sweep .mina. in .*did you mean .mine."):
         find_sweep("mina", root)
     with pytest.raises(RunNotFoundError, match=r"has not been run in .*python train\.py \+sweep=grpo_grouping"):
@@ -231,13 +231,13 @@ def test_runs_are_analysed_by_name_or_prefix(root, capsys, names, printed):
         ("mine-sweep/sweep.yaml", b"[: {", "sweep.yaml: not YAML of plain data"),
     ],
 )
-def test_a_damaged_file_is_named_in_one_line(root, error_line, file, text, message):
+def test_damaged_file_is_named_in_one_line(root, error_line, file, text, message):
     with (root / file).open("ab") as stream:
         stream.write(text)
     assert message in error_line(runs.main, ["analyze-sweep", "mine", "--dir", str(root)])
 
 
-def test_text_in_place_of_a_rating_is_ignored(root):
+def test_text_in_place_of_rating_is_ignored(root):
     with (root / "mine-A-seed1" / "metrics.jsonl").open("a") as stream:
         stream.write('{"elo/base_model": "high", "elo/checkpoint_1": 9}')
     a = analyze_sweep(find_sweep("mine", root)).runs[0]
@@ -245,8 +245,8 @@ def test_text_in_place_of_a_rating_is_ignored(root):
 
 
 @pytest.mark.parametrize("source", ["auto", "wandb-offline"])
-def test_runs_are_analysed_by_their_group_in_wandb(root, capsys, source):
-    """The group stands in the W&B files alone, here in the folders of runs that have better logs."""
+def test_runs_are_analysed_by_wandb_group(root, capsys, source):
+    """Only the W&B files contain the group, in folders of runs with better logs."""
     wandb = pytest.importorskip("wandb")
     settings = wandb.Settings(console="off", silent=True, x_disable_stats=True, x_disable_meta=True, disable_git=True)
     for label, group in (("A-seed0", "night"), ("B-seed0", "night"), ("C-seed0", "day")):

@@ -1,4 +1,4 @@
-"""Runs in trackio's files: converted, read back, damaged; and by the package's own logger and reader where it is."""
+"""Trackio files: conversion, reading, damage, and the package itself where it is installed."""
 
 import importlib.util
 import json
@@ -25,7 +25,7 @@ needs_trackio = pytest.mark.skipif(not importlib.util.find_spec("trackio"), reas
 
 @pytest.fixture(scope="module")
 def converted(recorded, tmp_path_factory):
-    """A project file with the recorded run, converted from its folder."""
+    """Return a project file with the recorded run, converted from its folder."""
     path = tmp_path_factory.mktemp("trackio") / "sparring.db"
     assert main(["export", "dark-ghost", "--dir", str(recorded), "-o", str(path)]) == 0
     return path
@@ -41,7 +41,7 @@ def assert_alike(history, other, seconds=1e-5):
     assert [event["event"] for event in history.events] == [event["event"] for event in other.events]
 
 
-def test_a_converted_run_reads_the_same(recorded, converted):
+def test_converted_run_reads_identically(recorded, converted):
     folder, file = RunFolders(recorded), TrackioFiles(converted.parent)
     assert_alike(file.history("dark-ghost"), folder.history("dark-ghost"))
     record, original = file.record("dark-ghost"), folder.record("dark-ghost")
@@ -53,7 +53,7 @@ def test_a_converted_run_reads_the_same(recorded, converted):
     assert [path.name for path in converted.parent.iterdir()] == ["sparring.db"]
 
 
-def test_commands_read_a_trackio_file(recorded, converted, capsys):
+def test_commands_read_trackio_file(recorded, converted, capsys):
     where = {"dir": converted.parent, "source": "trackio"}
     assert ask("list", [], where)["runs"][0]["source"] == "trackio"
     assert ask("list", [], {**where, "project": "other"})["runs"] == []
@@ -64,7 +64,7 @@ def test_commands_read_a_trackio_file(recorded, converted, capsys):
     assert "has a run 'dark-ghost' already; give another file" in capsys.readouterr().err
 
 
-def test_a_run_with_a_folder_is_listed_once(recorded, converted, tmp_path):
+def test_run_with_folder_is_listed_once(recorded, converted, tmp_path):
     shutil.copytree(recorded / "dark-ghost", tmp_path / "dark-ghost", ignore=shutil.ignore_patterns("wandb", "events*"))
     (tmp_path / "trackio").mkdir()
     shutil.copy(converted, tmp_path / "trackio")
@@ -73,7 +73,7 @@ def test_a_run_with_a_folder_is_listed_once(recorded, converted, tmp_path):
     assert len(SourceOptions(root=tmp_path, source=SourceName.TRACKIO).find()[0].runs()) == 1
 
 
-def test_damage_in_a_trackio_file_is_reported(converted, tmp_path):
+def test_damage_in_trackio_file_is_reported(converted, tmp_path):
     shutil.copy(converted, tmp_path / "row.db")
     with sqlite3.connect(tmp_path / "row.db") as file:
         file.execute("UPDATE metrics SET metrics = '{' WHERE id = 3")
@@ -93,7 +93,7 @@ def test_damage_in_a_trackio_file_is_reported(converted, tmp_path):
     assert "cannot be read" in runs["cut"].damage[0]
 
 
-def test_the_error_names_the_missing_package(tmp_path, monkeypatch):
+def test_error_names_missing_package(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "trackio", None)
     with pytest.raises(LoggerError, match=r"`sparring install trackio`"):
         open_logger(LoggerConfig(trackio=True), tmp_path, "dark-ghost", {})
@@ -122,7 +122,7 @@ print(json.dumps([sorted(told), [row.get("train/loss") for row in rows], config[
 
 
 @needs_trackio
-def test_the_package_writes_what_is_read_and_reads_what_is_written(converted, tmp_path):
+def test_package_and_reader_are_compatible_both_ways(converted, tmp_path):
     shutil.copy(converted, tmp_path / "converted.db")
     environment = {**os.environ, "TRACKIO_DIR": str(tmp_path)}
     command = [sys.executable, "-c", LOGGED, str(tmp_path)]

@@ -1,4 +1,4 @@
-"""A small W&B server on loopback: GraphQL answers as `wandb.Api` 0.31 asks for them, and faults on demand."""
+"""A small W&B server on loopback: GraphQL answers for `wandb.Api` 0.31, and faults on demand."""
 
 import json
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -9,7 +9,7 @@ SERVICE_SECONDS = 20
 
 
 def stop_service(seconds=SERVICE_SECONDS):
-    """Wait until the service of the package has written everything and ended; return whether it had to be killed."""
+    """Wait until the package's service has written everything and exited; return whether it was killed."""
     import wandb
     from wandb.sdk import wandb_setup
 
@@ -27,7 +27,7 @@ def stop_service(seconds=SERVICE_SECONDS):
 
 
 def run_of(name, number, *, state="finished", rows=3, tags=("ppo",), config=None):
-    """A run as the server describes it."""
+    """Return a run as the server describes it."""
     return {
         "id": f"internal-{number}",
         "name": f"id{number}",
@@ -54,13 +54,13 @@ def run_of(name, number, *, state="finished", rows=3, tags=("ppo",), config=None
 
 
 def logged_row(step):
-    """A row of a run's history, as text."""
+    """Return a history row as text."""
     row = {"_step": step, "_timestamp": 1e9 + step, "env_steps": step * 10 + 10, "train/loss": step / 8}
     return json.dumps(row | ({"info": "hello"} if step == 1 else {}))
 
 
 class WandBServer(ThreadingHTTPServer):
-    """Serves `runs`; `fault` is a status, "half" for cut-off JSON, or None. `asked` counts requests by kind."""
+    """Serve `runs`; `fault` is a status, "half" for truncated JSON, or None. `asked` counts requests by kind."""
 
     daemon_threads = True
 
@@ -70,7 +70,7 @@ class WandBServer(ThreadingHTTPServer):
         Thread(target=self.serve_forever, daemon=True).start()
 
     def handle_error(self, request, client_address):
-        """Print nothing: a service that is killed breaks off what it asks."""
+        """Print nothing: a killed service aborts its requests."""
 
     @property
     def url(self):

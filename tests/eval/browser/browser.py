@@ -86,7 +86,7 @@ class Page:
         self.until("document.readyState === 'complete'")
 
     def value(self, expression):
-        """The value of a JavaScript expression, as JSON."""
+        """Return the value of a JavaScript expression, as JSON."""
         told = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in told, told
         return told["result"].get("value")
@@ -100,7 +100,7 @@ class Page:
         return found
 
     def key(self, key, *kinds):
-        """Press a key, or only some of keyDown and keyUp."""
+        """Press a key, or send only some of keyDown and keyUp."""
         code, number = CODES.get(key, (f"Key{key.upper()}", ord(key[0].upper())))
         for kind in kinds or ("keyDown", "keyUp"):
             typed = "\r" if key == "Enter" else key
@@ -108,21 +108,21 @@ class Page:
             self.call("Input.dispatchKeyEvent", type=kind, key=key, code=code, windowsVirtualKeyCode=number, **text)
 
     def mouse(self, selector, *kinds):
-        """Click in the middle of an element once it stands still, or only mousePressed or mouseReleased."""
+        """Click the middle of an element once it stops moving, or send only mousePressed or mouseReleased."""
         self.mouse_at(self.value(f"({STILL})({element(selector)})"), *kinds)
 
     def mouse_at(self, point, *kinds):
-        """Click at a point of the window, or only some of mousePressed, mouseMoved and mouseReleased."""
+        """Click a point of the window, or send only some of mousePressed, mouseMoved and mouseReleased."""
         x, y = point
         for kind in kinds or ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)
 
     def write(self, text):
-        """Type a text into what has the focus."""
+        """Type a text into the focused element."""
         self.call("Input.insertText", text=text)
 
     def choose(self, selector, value):
-        """Choose an option of a select, as its own change event."""
+        """Choose an option of a select, with a change event."""
         change = f"select.value = {json.dumps(value)}; select.dispatchEvent(new Event('change'))"
         self.value(f"(() => {{ const select = {element(selector)}; {change}; return select.value; }})()")
 
@@ -136,7 +136,7 @@ def element(selector):
 
 @contextmanager
 def browser(profile):
-    """Yield a `Page` of a Chromium of its own."""
+    """Yield a `Page` in a separate Chromium."""
     options = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars", "--mute-audio")
     quiet = ("--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic")
     command = [CHROMIUM, *options, *quiet, "--remote-debugging-port=0", f"--user-data-dir={profile}", "about:blank"]
@@ -155,7 +155,7 @@ _open = ExitStack()
 
 @cache
 def _shared():
-    """The tab of a Chromium that the tests of this process share, until `close_shared`."""
+    """Return the tab of the Chromium shared by this process's tests, until `close_shared`."""
     return _open.enter_context(browser(_open.enter_context(tempfile.TemporaryDirectory())))
 
 
@@ -165,7 +165,7 @@ def close_shared():
 
 
 def dom_of(file, fragment="", *, wait="#selftest", size=(800, 600)):
-    """The page as it is once the element `wait` is in it, as text; loaded from the start, in the shared tab."""
+    """Return the page as text once the element `wait` exists, loaded afresh in the shared tab."""
     page = _shared()
     page.open(f"file://{file}#{fragment}", width=size[0], height=size[1])
     page.until(f"!!{element(wait)}")
@@ -175,7 +175,7 @@ def dom_of(file, fragment="", *, wait="#selftest", size=(800, 600)):
 
 
 def browse(file, fragment, *options, errors=False):
-    """Load the page headless, let three seconds of its own time pass; returns its output, or its lines of stderr."""
+    """Load the page headless for three seconds of virtual time; return its output, or its lines of stderr."""
     command = [
         *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
         *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars"),

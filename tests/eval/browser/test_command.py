@@ -1,4 +1,4 @@
-"""The command `sparring`: its list, pages without torch, what is missing, and that it calls what the files do."""
+"""The command `sparring`: command list, pages without torch, missing packages, and equal calls."""
 
 import errno
 import json
@@ -42,7 +42,7 @@ print(json.dumps(results))
 
 @pytest.fixture
 def opened(tmp_path, monkeypatch):
-    """Addresses that would be opened in the browser; pages go to a folder of the test."""
+    """Record the addresses that a browser would open; pages go to a test folder."""
     addresses = []
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("DISPLAY", ":0")
@@ -52,7 +52,7 @@ def opened(tmp_path, monkeypatch):
 
 
 def write_run(folder):
-    """Fill a run folder with a hundred rows, and event files that only tensorboard reads."""
+    """Write a run folder with a hundred rows, and event files only tensorboard reads."""
     folder.mkdir(parents=True)
     (folder / "config.yaml").write_text(f"run: {folder.name}\nseed: 1\n")
     rows = [{"env_steps": 100 * (n + 1), "rollout/reward": n % 7} for n in range(100)]
@@ -61,7 +61,7 @@ def write_run(folder):
 
 
 def bare(*commands, cwd):
-    """Run commands one after another in a process without torch; returns (exit code, stdout, stderr) of each."""
+    """Run commands in a process without torch; return (exit code, stdout, stderr) of each."""
     arguments = [sys.executable, "-c", WITHOUT_TORCH, json.dumps(commands)]
     env = {"XDG_CACHE_HOME": str(cwd), "DISPLAY": ":0", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(arguments, cwd=cwd, env=env, capture_output=True, text=True, check=False)
@@ -69,7 +69,7 @@ def bare(*commands, cwd):
     return json.loads(done.stdout)
 
 
-def test_without_words_it_lists_every_command(printed):
+def test_without_arguments_every_command_is_listed(printed):
     listed = printed(command.main, [])
     assert all(f"  {name} " in listed for name in command.COMMANDS)
     scripts = {path.stem for path in (ROOT / "eval").glob("*.py") if "\ndef main(" in path.read_text()}
@@ -77,7 +77,7 @@ def test_without_words_it_lists_every_command(printed):
     assert {one.rpartition(".")[2] for one in called if re.fullmatch(r"sparring\.eval\.\w+", one)} == scripts
 
 
-def test_the_page_of_the_released_policy_is_the_one_of_the_documentation(opened, tmp_path, capsys):
+def test_released_policy_page_matches_documentation(opened, tmp_path, capsys):
     assert command.main(["play"]) == command.main(["watch"]) == 0
     page = tmp_path / "sparring" / "fly-released-dogfight_strong.html"
     assert opened == [page.as_uri(), page.as_uri() + "#watch"]
@@ -87,13 +87,13 @@ def test_the_page_of_the_released_policy_is_the_one_of_the_documentation(opened,
     assert "released/dogfight_quickstart, with simulator and network on one page" in capsys.readouterr().out
 
 
-def test_without_a_browser_the_file_is_named(opened, monkeypatch, tmp_path, printed):
+def test_without_browser_file_is_named(opened, monkeypatch, tmp_path, printed):
     monkeypatch.setattr(webbrowser, "open", lambda address: False)
     assert f"open this file in one, on any machine: {tmp_path}" in printed(command.main, ["play"])
 
 
-def test_without_a_display_no_browser_is_started(opened, monkeypatch, tmp_path, capsys):
-    """The one that would start has no picture and takes the terminal."""
+def test_without_display_no_browser_starts(opened, monkeypatch, tmp_path, capsys):
+    """The default one would be a text browser that takes over the terminal."""
     monkeypatch.setattr(sys, "platform", "linux")
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
         monkeypatch.delenv(name, raising=False)
@@ -102,7 +102,7 @@ def test_without_a_display_no_browser_is_started(opened, monkeypatch, tmp_path, 
     assert f"open this file in one, on any machine: {tmp_path}" in capsys.readouterr().out
 
 
-def test_a_failed_installation_says_what_to_do_without_a_network(monkeypatch, capsys):
+def test_failed_installation_explains_offline_options(monkeypatch, capsys):
     monkeypatch.setattr(command.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 1, ""))
     assert command.main(["install", "plots"]) == 2
     said = capsys.readouterr().err
@@ -110,7 +110,7 @@ def test_a_failed_installation_says_what_to_do_without_a_network(monkeypatch, ca
     assert ("'matplotlib" in said, said.count("\n")) == (True, 1)
 
 
-def test_a_full_disk_is_one_line(opened, monkeypatch, tmp_path, capsys):
+def test_full_disk_gives_one_line_error(opened, monkeypatch, tmp_path, capsys):
     def full(path, data):
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -121,13 +121,13 @@ def test_a_full_disk_is_one_line(opened, monkeypatch, tmp_path, capsys):
     assert (said.startswith(expected), said.count("\n"), opened) == (True, 1, [])
 
 
-def test_without_a_temporary_folder_the_cache_is_used(opened, monkeypatch, tmp_path):
+def test_without_temporary_folder_cache_is_used(opened, monkeypatch, tmp_path):
     monkeypatch.setattr(command.tempfile, "gettempdir", lambda: (_ for _ in ()).throw(FileNotFoundError("none")))
     assert command.main(["watch"]) == 0
     assert opened == [(tmp_path / "sparring" / "fly-released-dogfight_strong.html").as_uri() + "#watch"]
 
 
-def test_commands_without_torch_work_or_name_the_extra_to_install(tmp_path):
+def test_commands_without_torch_work_or_name_extra(tmp_path):
     for name in ("one", "two"):
         write_run(tmp_path / name)
     flown, *analysed, measured, helped, refused = bare(
@@ -152,7 +152,7 @@ def test_commands_without_torch_work_or_name_the_extra_to_install(tmp_path):
     assert (refused[0], refused[2].startswith(line), refused[2].count("\n")) == (2, True, 1)
 
 
-def test_play_without_torch_offers_and_takes_only_the_options_of_the_static_page(tmp_path):
+def test_play_without_torch_accepts_static_page_options_only(tmp_path):
     policy = "released/dogfight_quickstart"
     wrong = {"ace": ["--opponent", "ace"], "nobody": ["--opponent", "nobody"], "--port": ["--port", "0"]}
     helped, flown, *refused = bare(
@@ -167,7 +167,7 @@ def test_play_without_torch_offers_and_takes_only_the_options_of_the_static_page
     assert all(name in err for name, (_, _, err) in zip(wrong, refused, strict=True))
 
 
-def test_policies_are_listed_with_what_beats_them(printed):
+def test_policies_are_listed_with_best_response(printed):
     said = printed(command.main, ["policies"])
     strong = said.split("released/dogfight_strong\n")[1].split("\n\n")[0]
     assert "worst 0.0 (runner)" in strong
@@ -176,7 +176,7 @@ def test_policies_are_listed_with_what_beats_them(printed):
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_sparring"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, opened, check_row):
+def test_invalid_arguments_print_expected_messages(row, opened, check_row):
     check_row(command.main, row)
     assert opened == []
 
@@ -191,7 +191,7 @@ def test_commands_are_called_with_their_options(opened, capsys, printed):
 CPU_INDEX = ["--extra-index-url", "https://download.pytorch.org/whl/cpu"]
 
 
-def test_the_requirements_of_an_extra_are_those_of_the_package(monkeypatch):
+def test_extra_requirements_match_package(monkeypatch):
     stated = ["numpy>=2", 'torch>=2.6; extra == "train"', "warp-lang>=1.10 ; extra == 'train'", 'x; extra == "trainer"']
     monkeypatch.setattr(command.metadata, "requires", lambda _: stated)
     assert command.requirements("train") == ["torch>=2.6", "warp-lang>=1.10"]
@@ -208,8 +208,8 @@ def test_the_requirements_of_an_extra_are_those_of_the_package(monkeypatch):
         ("/bin/x", "", ("torch (2.9)", "torch (2.9+cpu)"), []),
     ],
 )
-def test_install_takes_the_cpu_build_of_torch_without_a_gpu(gpu, config, listed, words, monkeypatch):
-    """`listed` is what pip lists in its own sources, and with the index of CPU builds beside them."""
+def test_install_uses_cpu_build_of_torch_without_gpu(gpu, config, listed, words, monkeypatch):
+    """`listed` is pip's list from its own sources, and with the CPU index added."""
 
     def run(called, **_):
         own, beside = listed
@@ -222,7 +222,7 @@ def test_install_takes_the_cpu_build_of_torch_without_a_gpu(gpu, config, listed,
     assert command.cpu_build(["onnx>=1"]) == []
 
 
-def test_numpy_is_a_device_of_load():
+def test_numpy_is_device_of_load():
     obs = np.zeros((2, 59), np.float32)
     given = sparring.load("released/dogfight_strong", device="numpy").act(obs)
     expected = sparring.load("released/dogfight_strong").predict(obs)[0]

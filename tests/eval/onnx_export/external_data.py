@@ -1,4 +1,4 @@
-"""ONNX agents whose weights are outside of their file, as a stranger's can be, in each part of the format that has any.
+"""ONNX agents with weights outside their file, in every part of the format that allows it.
 
 The agents are of the classic rules: a matrix float32 [59, 3], whose values are elsewhere.
 """
@@ -23,7 +23,7 @@ PARTS = ("weights", "a constant", "a sparse constant", "the default of a functio
 
 
 def agent(part: str, location: str) -> bytes:
-    """Return an agent's file whose `part`, one of `PARTS`, is at `location`."""
+    """Return an agent file whose `part`, one of `PARTS`, is at `location`."""
     onnx = export_package("onnx")
     helper, attributes = onnx.helper, onnx.AttributeProto
     tensor = onnx.TensorProto(name="outside", data_type=onnx.TensorProto.FLOAT, dims=[SIZE * ACTIONS])
@@ -50,7 +50,7 @@ def agent(part: str, location: str) -> bytes:
 
 
 def _model(onnx: Any, *, nodes: Any = (), stored: Any = (), functions: Any = ()) -> bytes:
-    """Return the model that multiplies observations by `outside`, which the arguments define."""
+    """Return a model that multiplies observations by `outside`, defined by the arguments."""
     helper, kind = onnx.helper, onnx.TensorProto.FLOAT
     shape = onnx.numpy_helper.from_array(np.array([SIZE, ACTIONS]), "shape")
     last = [

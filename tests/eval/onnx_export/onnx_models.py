@@ -1,4 +1,4 @@
-"""Small ONNX models made by hand: agents, and models that are none."""
+"""Small ONNX models built by hand: agents and other models."""
 
 import numpy as np
 import onnx
@@ -12,13 +12,13 @@ def value(name, shape, kind=FLOAT):
 
 
 def weights(size=59, outputs=3, seed=0):
-    """A matrix [D, 3] that steers and shoots now and then."""
+    """Return a matrix [D, 3] that steers and sometimes shoots."""
     drawn = np.random.default_rng(seed).normal(size=(size, outputs)).astype(np.float32)
     return numpy_helper.from_array(drawn * 0.3, "weights")
 
 
 def make_model(nodes, *, inputs=None, outputs=None, stored=None, opsets=(("", 17),), **options):
-    """A model of these nodes, by default from x [1, 59] to y [1, 3] with the matrix `weights`."""
+    """Return a model of these nodes, by default from x [1, 59] to y [1, 3] with the matrix `weights`."""
     graph = helper.make_graph(
         nodes,
         "agent",
@@ -30,7 +30,7 @@ def make_model(nodes, *, inputs=None, outputs=None, stored=None, opsets=(("", 17
 
 
 def linear(size=59, *, batch=1, outputs=3, seed=0):
-    """The plainest agent: a matrix."""
+    """Return the simplest agent: a matrix."""
     return make_model(
         [helper.make_node("MatMul", ["x", "weights"], ["y"])],
         inputs=[value("x", [batch, size])],
@@ -40,7 +40,7 @@ def linear(size=59, *, batch=1, outputs=3, seed=0):
 
 
 def through_reshape(*, batch=1):
-    """An agent whose graph takes one row only: its observation is reshaped to [59], which no batch can be."""
+    """Return an agent for one row only: its observation is reshaped to [59]."""
     flat = numpy_helper.from_array(np.array([59]), "flat")
     row = numpy_helper.from_array(np.array([1, 3]), "row")
     nodes = [
@@ -52,7 +52,7 @@ def through_reshape(*, batch=1):
 
 
 def across_rows():
-    """An agent that would answer otherwise in a batch: it adds the answer to the mean of all rows."""
+    """Return an agent that depends on its batch: it adds the mean of all rows."""
     nodes = [
         helper.make_node("ReduceMean", ["x"], ["mean"], axes=[0], keepdims=1),
         helper.make_node("MatMul", ["mean", "weights"], ["offset"]),

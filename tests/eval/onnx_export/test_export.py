@@ -1,4 +1,4 @@
-"""The exported model decides as torch does, for every observation size and network of the family."""
+"""Exported models act like torch, for every observation size and network of the family."""
 
 import json
 import sys
@@ -29,7 +29,7 @@ SEEN |= {f"{size} in the mirror": contract | MIRROR for size, contract in SEEN.i
 
 
 @pytest.mark.parametrize(("contract", "blocks"), zip(SEEN.values(), (0, 2) * 3, strict=True), ids=SEEN.keys())
-def test_the_model_acts_as_torch_does(contract, blocks, make_checkpoint, tmp_path):
+def test_exported_model_acts_like_torch(contract, blocks, make_checkpoint, tmp_path):
     checkpoint = load_checkpoint(make_checkpoint(hidden=16, blocks=blocks, **contract))
     export(checkpoint, tmp_path / "agent.onnx")
     obs = torch.randn(64, checkpoint.network.obs_dim, generator=torch.Generator().manual_seed(5))
@@ -48,7 +48,7 @@ def test_the_model_acts_as_torch_does(contract, blocks, make_checkpoint, tmp_pat
 
 
 @pytest.mark.parametrize("memory", ["gru", "lstm"])
-def test_a_memory_is_an_input_and_an_output(memory, make_checkpoint, tmp_path):
+def test_memory_is_input_and_output(memory, make_checkpoint, tmp_path):
     checkpoint, path = load_checkpoint(make_checkpoint(memory=memory, **LESS, **MIRROR)), tmp_path / "agent.onnx"
     export(checkpoint, path, free=True)
     policy, data = Policy(checkpoint.network, checkpoint.contract), path.read_bytes()
@@ -67,7 +67,7 @@ def test_a_memory_is_an_input_and_an_output(memory, make_checkpoint, tmp_path):
 
 
 @pytest.mark.parametrize("contract", [LESS | MIRROR, CHALLENGE], ids=["46 in the mirror", "224"])
-def test_any_number_of_observations_acts_as_in_torch(contract, make_checkpoint, tmp_path):
+def test_any_batch_size_acts_like_torch(contract, make_checkpoint, tmp_path):
     checkpoint = load_checkpoint(make_checkpoint(hidden=16, blocks=1, **contract))
     export(checkpoint, tmp_path / "agent.onnx", free=True)
     session = onnxruntime.InferenceSession(tmp_path / "agent.onnx", providers=["CPUExecutionProvider"])
@@ -81,7 +81,7 @@ def test_any_number_of_observations_acts_as_in_torch(contract, make_checkpoint, 
     assert DUELS.read_onnx(tmp_path / "agent.onnx").obs_dim == checkpoint.network.obs_dim
 
 
-def test_the_model_states_its_contract(make_checkpoint):
+def test_model_states_its_contract(make_checkpoint):
     checkpoint = load_checkpoint(make_checkpoint(**CHALLENGE))
     model = onnx.load_from_string(build(checkpoint.network, checkpoint.contract))
     (given,), (returned,) = model.graph.input, model.graph.output
@@ -92,15 +92,15 @@ def test_the_model_states_its_contract(make_checkpoint):
     assert json.loads(metadata.value) == checkpoint.contract
 
 
-def test_the_critic_stays_at_home(make_checkpoint):
+def test_critic_is_not_exported(make_checkpoint):
     checkpoint = load_checkpoint(make_checkpoint(hidden=8))
     model = onnx.load_from_string(build(checkpoint.network, checkpoint.contract))
     bounds = 2 * 2 + 1  # of turn and throttle, and the zero above which it fires
     assert parameter_count(model) == (59 * 8 + 8) + (8 * 8 + 8) + (8 * 3 + 3) + bounds  # 584
 
 
-def test_what_the_mirror_adds_is_counted(make_checkpoint, tmp_path):
-    """The limit is on the numbers in the file, of which the mirror's tables are some."""
+def test_mirror_tables_count_toward_size_limit(make_checkpoint, tmp_path):
+    """The limit covers all numbers in the file, including the mirror's tables."""
     plain, mirrored = (
         load_checkpoint(make_checkpoint(hidden=8, **CHALLENGE, mirror=mirror)) for mirror in (False, True)
     )
@@ -113,8 +113,8 @@ def test_what_the_mirror_adds_is_counted(make_checkpoint, tmp_path):
     assert counts[1] > counts[0] + 224
 
 
-def test_a_policy_of_gaussians_alone_is_exported(make_checkpoint, tmp_path):
-    """As Stable-Baselines3 trains them, which fire where the third is above zero."""
+def test_gaussian_only_policy_is_exported(make_checkpoint, tmp_path):
+    """Stable-Baselines3 trains such policies, which fire if the third action is above zero."""
     network = ActorCritic(59, 3, 0, NetworkConfig(hidden=8, blocks=0), seed=3)
     with torch.no_grad():
         network.actor[-1].weight.mul_(100.0)
@@ -129,7 +129,7 @@ def test_a_policy_of_gaussians_alone_is_exported(make_checkpoint, tmp_path):
     assert 0 < expected.sum() < 64
 
 
-def test_a_policy_of_the_old_environment_is_refused(make_checkpoint, tmp_path):
+def test_policy_of_old_environment_is_rejected(make_checkpoint, tmp_path):
     path = make_checkpoint(id="sparring/Dogfight-v0", version=1)
     with pytest.raises(
         ExportError, match=r"final\.pt: was trained in sparring/Dogfight-v0, only .*-v1 can be exported"
@@ -138,21 +138,21 @@ def test_a_policy_of_the_old_environment_is_refused(make_checkpoint, tmp_path):
     assert not (tmp_path / "agent.onnx").exists()
 
 
-def test_a_difference_would_be_noticed(make_checkpoint):
+def test_difference_is_detected(make_checkpoint):
     checkpoint, other = load_checkpoint(make_checkpoint()), load_checkpoint(make_checkpoint("b/final.pt", seed=2))
     data = build(other.network, other.contract)
     assert disagreement(other, data) < 1e-5
     assert disagreement(checkpoint, data) == float("inf")  # They shoot at different times.
 
 
-def test_a_model_that_differs_is_not_written(make_checkpoint, tmp_path, monkeypatch):
+def test_differing_model_is_not_written(make_checkpoint, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "disagreement", lambda *_: 1e-3)
     with pytest.raises(ExportError, match="differs from torch"):
         export(load_checkpoint(make_checkpoint()), tmp_path / "agent.onnx")
     assert not (tmp_path / "agent.onnx").exists()
 
 
-def test_large_policies_are_refused(make_checkpoint, tmp_path, monkeypatch):
+def test_large_policies_are_rejected(make_checkpoint, tmp_path, monkeypatch):
     assert (module.load.MAX_PARAMETERS, module.load.MAX_BYTES) == (250_000, 10_000_000)
     monkeypatch.setattr(module.load, "MAX_PARAMETERS", 583)
     with pytest.raises(ExportError, match=r"584 parameters, at most 583 .*network\.hidden"):
@@ -160,7 +160,7 @@ def test_large_policies_are_refused(make_checkpoint, tmp_path, monkeypatch):
     assert not (tmp_path / "agent.onnx").exists()
 
 
-def test_the_command_writes_beside_the_checkpoint(make_checkpoint, capsys, printed):
+def test_command_writes_beside_checkpoint(make_checkpoint, capsys, printed):
     path = make_checkpoint()
     assert main(["--ckpt", "pupil"]) == 0
     assert path.with_suffix(".onnx").is_file()
@@ -171,12 +171,12 @@ def test_the_command_writes_beside_the_checkpoint(make_checkpoint, capsys, print
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_export"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, make_checkpoint, check_row):
+def test_invalid_arguments_print_expected_messages(row, make_checkpoint, check_row):
     make_checkpoint()
     check_row(main, row)
 
 
-def test_a_missing_package_is_named(make_checkpoint, monkeypatch, error_line):
+def test_missing_package_is_named(make_checkpoint, monkeypatch, error_line):
     make_checkpoint()
     monkeypatch.setitem(sys.modules, "onnx", None)
     assert "onnx is not installed; run `sparring install export`" in error_line(main, ["--ckpt", "pupil"])

@@ -1,4 +1,4 @@
-"""ONNX agents: what is accepted, what is refused and in which words, and the same actions in batches of any size."""
+"""ONNX agents: accepted and rejected models, messages, and batch-independent actions."""
 
 import json
 import sys
@@ -45,7 +45,7 @@ def refusal(model, tmp_path):
 
 @pytest.mark.parametrize("size", RULES)
 @pytest.mark.parametrize("batch", [1, "N", None])
-def test_an_agent_is_what_its_input_says(size, batch, tmp_path):
+def test_agent_is_recognized_by_its_input(size, batch, tmp_path):
     entrant = load(linear(size, batch=batch), tmp_path)
     contract = entrant.contestant.contract
     assert (contract["obs_dim"], contract["rules"]) == (size, RULES[size][0])
@@ -100,20 +100,20 @@ def test_an_agent_is_what_its_input_says(size, batch, tmp_path):
         ),
     ],
 )
-def test_another_interface_is_refused_by_name(model, found, tmp_path):
+def test_other_interface_is_rejected_by_name(model, found, tmp_path):
     message = refusal(model(), tmp_path)
     assert found in message
     assert "wanted is one input float32 [1, D], D being 224 (challenge), 59 or 46 (classic)" in message
     assert "one output float32 [1, 3]" in message
 
 
-def test_custom_operators_are_refused(tmp_path):
+def test_custom_operators_are_rejected(tmp_path):
     node = helper.make_node("Steer", ["x", "weights"], ["y"], domain="com.example")
     model = make_model([node], opsets=(("", 17), ("com.example", 1)))
     assert "uses the custom operator com.example.Steer" in refusal(model, tmp_path)
 
 
-def test_so_are_those_inside_a_branch(tmp_path):
+def test_custom_operators_inside_branch_are_rejected(tmp_path):
     inner = helper.make_node("Steer", ["x", "weights"], ["a"], domain="com.example")
     then = helper.make_graph([inner], "then", [], [value("a", [1, 3])])
     plain = helper.make_graph([helper.make_node("MatMul", ["x", "weights"], ["b"])], "else", [], [value("b", [1, 3])])
@@ -123,7 +123,7 @@ def test_so_are_those_inside_a_branch(tmp_path):
     assert "com.example.Steer" in refusal(model, tmp_path)
 
 
-def test_onnx_functions_are_not_refused_as_custom_operators(tmp_path):
+def test_onnx_functions_are_accepted(tmp_path):
     body = [helper.make_node("MatMul", ["a", "b"], ["c"])]
     steer = helper.make_function("local", "Steer", ["a", "b"], ["c"], body, [helper.make_opsetid("", 17)])
     node = helper.make_node("Steer", ["x", "weights"], ["y"], domain="local")
@@ -132,7 +132,7 @@ def test_onnx_functions_are_not_refused_as_custom_operators(tmp_path):
                         load(linear(), tmp_path).contestant.act(torch.ones(2, 59)).numpy())  # fmt: skip
 
 
-def test_weights_in_another_file_are_refused(tmp_path):
+def test_external_weights_are_rejected(tmp_path):
     model = linear()
     onnx.save(model, tmp_path / "agent.onnx", save_as_external_data=True, location="rest.bin", size_threshold=0)
     assert (tmp_path / "rest.bin").exists()
@@ -142,8 +142,8 @@ def test_weights_in_another_file_are_refused(tmp_path):
 
 @pytest.mark.parametrize("part", external_data.PARTS)
 @pytest.mark.parametrize("place", ["rest.bin", external_data.MEMORY])
-def test_so_are_those_that_another_part_of_the_model_keeps_there(part, place, tmp_path, monkeypatch):
-    """Also a file of the working directory, which onnxruntime would read for a sparse constant."""
+def test_external_weights_in_other_model_parts_are_rejected(part, place, tmp_path, monkeypatch):
+    """This includes a file in the working directory, which onnxruntime would read for a sparse constant."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rest.bin").write_bytes(bytes(4 * 59 * 3))
     (tmp_path / "agent.onnx").write_bytes(external_data.agent(part, place))
@@ -152,7 +152,7 @@ def test_so_are_those_that_another_part_of_the_model_keeps_there(part, place, tm
 
 
 @pytest.mark.parametrize("cut", [0, 0.5, 0.9])
-def test_a_cut_file_is_damaged(cut, tmp_path):
+def test_truncated_file_is_damaged(cut, tmp_path):
     path = save(linear(), tmp_path / "agent.onnx")
     data = path.read_bytes()
     path.write_bytes(data[: int(cut * len(data))])
@@ -160,7 +160,7 @@ def test_a_cut_file_is_damaged(cut, tmp_path):
         load_policy(path, "cpu")
 
 
-def test_so_is_a_file_of_something_else(tmp_path, make_checkpoint):
+def test_other_file_type_is_damaged(tmp_path, make_checkpoint):
     path = tmp_path / "agent.onnx"
     for data in (b"not a model", b"\x00" * 100, make_checkpoint().read_bytes(), np.random.default_rng(0).bytes(5000)):
         path.write_bytes(data)
@@ -169,20 +169,20 @@ def test_so_is_a_file_of_something_else(tmp_path, make_checkpoint):
 
 
 @pytest.mark.parametrize("node", ["Log", "Reciprocal"])
-def test_actions_that_are_not_finite_are_refused(node, tmp_path):
+def test_non_finite_actions_are_rejected(node, tmp_path):
     nodes = [helper.make_node(node, ["x"], ["h"]), helper.make_node("MatMul", ["h", "weights"], ["y"])]
     message = refusal(make_model(nodes), tmp_path)
     assert "gives actions that are NaN or infinite for " in message
     assert "of 48 probe observations; wanted are finite" in message
 
 
-def test_random_actions_are_refused(tmp_path):
+def test_random_actions_are_rejected(tmp_path):
     noise = helper.make_node("RandomNormalLike", ["h"], ["noise"])
     nodes = [helper.make_node("MatMul", ["x", "weights"], ["h"]), noise, helper.make_node("Add", ["h", "noise"], ["y"])]
     assert "answers the same observation differently when asked again" in refusal(make_model(nodes), tmp_path)
 
 
-def test_a_model_that_the_runtime_cannot_load_is_one_line(tmp_path):
+def test_unloadable_model_gives_one_line_error(tmp_path):
     nodes = [helper.make_node("MatMul", ["x", "short"], ["y"])]
     message = refusal(
         make_model(nodes, stored=[numpy_helper.from_array(np.ones((7, 3), np.float32), "short")]), tmp_path
@@ -201,7 +201,7 @@ def test_a_model_that_the_runtime_cannot_load_is_one_line(tmp_path):
     ],
     ids=["fixed", "free", "reshaped", "free but reshaped", "across rows"],
 )
-def test_actions_do_not_depend_on_the_batch(model, batched, tmp_path):
+def test_actions_do_not_depend_on_batch(model, batched, tmp_path):
     actor = DUELS.onnx_actor(DUELS.read_onnx(save(model(), tmp_path / "agent.onnx")))
     assert (actor.batched is not None) == batched
     obs = np.random.default_rng(3).normal(size=(70, 59)).astype(np.float32)
@@ -214,14 +214,14 @@ def test_actions_do_not_depend_on_the_batch(model, batched, tmp_path):
     assert np.abs(alone - expected).max() < 1e-4
 
 
-def test_what_counts_as_the_same_action():
+def test_equal_actions_are_compared_with_tolerance():
     actions = np.array([[0.5, 0.5, 1.0], [2.0, -3.0, -4.0]], np.float32)
     assert same(actions, actions * [[1, 1, 7], [3, 2, 2]])  # beyond the bounds, and shots, only the side counts
     for change in ([2e-5, 0, 0], [0, 2e-5, 0], [0, 0, -2]):
         assert not same(actions, actions + np.array([change, [0, 0, 0]], np.float32))
 
 
-def test_too_large_for_the_public_challenge_is_noted(tmp_path):
+def test_model_too_large_for_public_challenge_is_noted(tmp_path):
     nodes = [helper.make_node("MatMul", ["x", "wide"], ["h"]), helper.make_node("MatMul", ["h", "weights"], ["y"])]
     for size, noted in ((224, True), (59, False)):
         stored = [
@@ -239,14 +239,14 @@ def test_too_large_for_the_public_challenge_is_noted(tmp_path):
     assert note.endswith(" bytes (at most 10,000,000), so the public challenge would refuse it")
 
 
-def test_an_agent_never_samples(tmp_path):
+def test_agent_never_samples(tmp_path):
     path = save(linear(), tmp_path / "agent.onnx")
     entrant = load_policy(path, "cpu", deterministic=False)
     assert entrant.contestant.deterministic
     assert entrant.notes == (f"{path} is an ONNX agent, whose actions are not sampled",)
 
 
-def test_an_exported_policy_is_held_to_its_contract(make_checkpoint, tmp_path):
+def test_exported_policy_must_match_its_contract(make_checkpoint, tmp_path):
     checkpoint = load_checkpoint(make_checkpoint(action_repeat=5))
     (tmp_path / "agent.onnx").write_bytes(build(checkpoint.network, checkpoint.contract))
     assert load_policy(tmp_path / "agent.onnx", "cpu").contestant.contract["action_repeat"] == 5
@@ -263,7 +263,7 @@ def test_an_exported_policy_is_held_to_its_contract(make_checkpoint, tmp_path):
 
 
 @pytest.mark.parametrize("package", ["onnx", "onnxruntime"])
-def test_a_missing_package_is_named_with_its_command(package, monkeypatch, tmp_path):
+def test_missing_package_is_named_with_command(package, monkeypatch, tmp_path):
     path = save(linear(), tmp_path / "agent.onnx")
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(InputError, match=rf"^{package} is not installed; run `sparring install export`$"):

@@ -1,4 +1,4 @@
-"""ONNX agents on the command lines: they play wherever a checkpoint does, and as the checkpoint they come from."""
+"""ONNX agents on the command lines play wherever a checkpoint does, with the same results."""
 
 import json
 
@@ -21,7 +21,7 @@ CHALLENGE = {"rules": "challenge", "obs_dim": 224}
 
 @pytest.fixture
 def exported(make_checkpoint):
-    """Export an untrained policy beside itself and return the ONNX agent's path."""
+    """Export an untrained policy beside itself and return the agent's path."""
 
     def make(name="pupil/final.pt", **contract):
         path = make_checkpoint(name, **contract).with_suffix(".onnx")
@@ -40,7 +40,7 @@ def records(path):
     [{"obs_dim": 46, "observe_physics": False}, CHALLENGE | {"mirror": True}],
     ids=["46", "challenge in the mirror"],
 )
-def test_an_exported_policy_gives_the_table_of_its_checkpoint(contract, exported):
+def test_exported_policy_gives_table_of_its_checkpoint(contract, exported):
     agent = exported(gain=GENTLE, **contract)
     options = ["--opponents", "chaser,brawler", "--games", "8", "--quiet", *QUICK]
     assert main(["--ckpt", "pupil", *options]) == 0
@@ -55,8 +55,8 @@ def test_an_exported_policy_gives_the_table_of_its_checkpoint(contract, exported
             assert one[key] == pytest.approx(other[key], **WITHIN)
 
 
-def test_the_way_it_is_run_does_not_change_the_table(checkpoints):
-    """Row by row where the graph takes one row only, at once where it takes many."""
+def test_batching_does_not_change_table(checkpoints):
+    """Single-row graphs run row by row, others in one batch."""
     tables = []
     for name, model in (("fast", linear()), ("slow", through_reshape())):
         (checkpoints / name).mkdir()
@@ -68,7 +68,7 @@ def test_the_way_it_is_run_does_not_change_the_table(checkpoints):
     assert tables[0]["length"] == pytest.approx(tables[1]["length"], **WITHIN)
 
 
-def test_agents_are_opponents_and_are_watched(exported, tmp_path, printed):
+def test_agents_are_opponents_and_can_be_watched(exported, tmp_path, printed):
     exported()
     page = tmp_path / "match.html"
     arguments = ["--ckpt", "bot:ace", "--opponents", "pupil/final.onnx,chaser", "--games", "2", "--replay", str(page)]
@@ -76,7 +76,7 @@ def test_agents_are_opponents_and_are_watched(exported, tmp_path, printed):
     assert "ace vs pupil/final.onnx" in page.read_text()
 
 
-def test_agents_climb_the_ladder(exported, tmp_path):
+def test_agents_play_ladder(exported, tmp_path):
     exported()
     arguments = ["--ladder", "--ckpt", "pupil/final.onnx", "--opponents", "pupil,ace", "--games", "2", "--quiet"]
     assert main([*arguments, *QUICK, "--out", str(tmp_path)]) == 0
@@ -91,7 +91,7 @@ def test_agents_are_tested_sequentially(exported, tmp_path):
     assert json.loads((tmp_path / "sprt.final.onnx.json").read_text())["player"] == "pupil/final.onnx"
 
 
-def test_agents_stand_in_a_payoff_matrix(exported, make_checkpoint, checkpoints):
+def test_agents_are_in_payoff_matrix(exported, make_checkpoint, checkpoints):
     exported("other/agent.pt")
     folder = make_checkpoint("pupil/final.pt").parent
     arguments = ["--ckpt", "pupil", "--opponents", "other/agent.onnx", "ace", "--games", "2", "--quiet", *QUICK]
@@ -100,7 +100,7 @@ def test_agents_stand_in_a_payoff_matrix(exported, make_checkpoint, checkpoints)
     assert [player["name"] for player in players] == ["7", "other/agent.onnx", "ace"]
 
 
-def test_notes_about_an_agent_are_in_the_results(checkpoints, capsys):
+def test_agent_notes_are_in_results(checkpoints, capsys):
     (checkpoints / "mine").mkdir()
     path = save(linear(), checkpoints / "mine" / "agent.onnx")
     assert main(["--ckpt", str(path), "--opponents", "ace", "--games", "2", "--stochastic", *QUICK]) == 0
@@ -117,14 +117,14 @@ def test_notes_about_an_agent_are_in_the_results(checkpoints, capsys):
         (224, ["--rules", "classic"], ["agent.onnx was trained with rules=challenge"]),
     ],
 )
-def test_what_cannot_play_is_one_line(size, options, parts, checkpoints, tmp_path, error_line):
+def test_unplayable_agent_gives_one_line_error(size, options, parts, checkpoints, tmp_path, error_line):
     save(linear(size), tmp_path / "agent.onnx")
     arguments = ["--ckpt", "bot:ace", "--opponents", str(tmp_path / "agent.onnx"), "--games", "2", "--quiet"]
     err = error_line(main, [*arguments, *options, *QUICK])
     assert [part for part in parts if part not in err] == []
 
 
-def test_an_agent_and_a_policy_need_the_same_rules(exported, checkpoints, tmp_path, error_line):
+def test_agent_and_policy_need_same_rules(exported, checkpoints, tmp_path, error_line):
     exported()
     save(linear(224), tmp_path / "agent.onnx")
     arguments = ["--ckpt", "pupil", "--opponents", str(tmp_path / "agent.onnx"), "--games", "2", "--quiet"]

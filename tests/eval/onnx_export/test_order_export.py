@@ -1,4 +1,4 @@
-"""Exported policies of Diplomacy order as torch does, in positions of games that bots or random choices reached."""
+"""Exported Diplomacy policies order like torch, in positions from bot and random games."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from sparring.eval.onnx_export.onnx_model import run_recurrent
 
 
 def positions(network, count=6, steps=40):
-    """Rows [B, D] of all powers in games of a policy that draws its orders."""
+    """Return rows [B, D] of all powers in games of a sampling policy."""
     generator, rows = torch.Generator().manual_seed(9), []
     games = MovementBatch(DiplomacyBatch(count, threads=1), all_phases=network.config.all_phases, seed=4)
     for _ in range(steps):
@@ -46,7 +46,7 @@ def agree(network, file, batch):
     ("all_phases", "in_turn", "batch"),
     [(False, False, "free"), (True, True, "free"), (True, True, "1")],
 )
-def test_orders_and_probabilities_equal_those_of_torch(all_phases, in_turn, batch, tmp_path):
+def test_orders_and_probabilities_match_torch(all_phases, in_turn, batch, tmp_path):
     contract = MovementBatch(DiplomacyBatch(1, threads=1), all_phases=all_phases, seed=1).contract
     options = NetworkConfig(hidden=12, blocks=2, all_phases=all_phases, in_turn=in_turn)
     network, generator = build_network(shape_for(contract, options), seed=1), torch.Generator().manual_seed(5)
@@ -65,7 +65,7 @@ def test_orders_and_probabilities_equal_those_of_torch(all_phases, in_turn, batc
         assert acted == {0, 1, 2, 3, 4}
 
 
-def test_the_released_student_is_exported_and_a_model_of_other_weights_differs(tmp_path):
+def test_released_student_is_exported_and_other_weights_differ(tmp_path):
     student, file = CHECKPOINTS / "released" / "diplomacy_student.pt", tmp_path / "student.onnx"
     assert main(["--ckpt", str(student), "--out", str(file), "--batch", "1"]) == 0
     network = load_checkpoint(student).network
@@ -78,7 +78,7 @@ def test_the_released_student_is_exported_and_a_model_of_other_weights_differs(t
 
 @pytest.mark.parametrize("suffix", [".zip", ".onnx"])
 @pytest.mark.parametrize("game", ["Diplomacy", "chess", "openspiel", "pettingzoo", "gymnasium"])
-def test_a_policy_of_another_project_is_refused_where_actions_are_not_plain_numbers(game, suffix, tmp_path, capsys):
+def test_policy_is_rejected_where_actions_are_not_plain_numbers(game, suffix, tmp_path, capsys):
     from sparring.eval.run import main as evaluate
 
     (file := tmp_path / f"model{suffix}").write_bytes(b"PK")

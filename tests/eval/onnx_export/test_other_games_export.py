@@ -1,4 +1,4 @@
-"""Exported policies of air combat and of Gymnasium's environments act as torch does."""
+"""Exported policies of air combat and Gymnasium environments act like torch."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from sparring.eval.onnx_export.onnx_model import run_recurrent
 
 
 def save(path, contract, **options):
-    """A checkpoint whose actions depend on what it sees."""
+    """Save a checkpoint whose actions depend on observations."""
     network = build_network(shape_for(contract, NetworkConfig(hidden=16, **options)), seed=3)
     generator = torch.Generator().manual_seed(5)
     with torch.no_grad():
@@ -40,8 +40,8 @@ AIR = {
 
 
 @pytest.mark.parametrize(("case", "batch"), zip(AIR, ("free", "1") * 3 + ("free",), strict=True))
-def test_air_combat_is_exported_with_all_forms_of_actions_and_memory(case, batch, tmp_path, printed):
-    """The rows are those of matches that these actions fly."""
+def test_air_combat_is_exported_with_all_action_forms_and_memory(case, batch, tmp_path, printed):
+    """The rows come from matches flown with these actions."""
     options, network_options = AIR[case]
     matches = AirCombatBatch(4, options=options, threads=1, seed=3)
     network = save(tmp_path / "final.pt", matches.contract, **network_options)
@@ -72,8 +72,8 @@ SPACES = {
 
 
 @pytest.mark.parametrize(("case", "normalized"), [*((case, True) for case in SPACES), ("several choices", False)])
-def test_gymnasium_is_exported_with_the_statistics_of_its_observations(case, normalized, tmp_path):
-    """The means of a float32 observation far from zero are subtracted in float64, as in training."""
+def test_gymnasium_is_exported_with_observation_statistics(case, normalized, tmp_path):
+    """As in training, large means are subtracted from float32 observations in float64."""
     sizes = SPACES[case]
     draw, size = np.random.default_rng(0), sizes["obs_dim"]
     mean, spread = draw.uniform(-300.0, 300.0, size), draw.uniform(0.1, 40.0, size)
@@ -91,7 +91,7 @@ def test_gymnasium_is_exported_with_the_statistics_of_its_observations(case, nor
     assert len(np.unique(actions, axis=0)) > 1
 
 
-def test_a_trained_run_of_gymnasium_gives_the_actions_of_the_loaded_policy(tmp_path):
+def test_exported_gymnasium_run_acts_like_loaded_policy(tmp_path):
     place = [f"checkpoint_dir={tmp_path}", "name=small", "logger.progress=false", "device=cpu", "threads=1"]
     size = ["env.num_envs=2", "ppo.rollout_steps=32", "ppo.minibatch_size=32", "network.hidden=8", "max_updates=2"]
     final = train(load(["+run=gymnasium_continuous", *place, *size, "env.normalize_obs=true"]))

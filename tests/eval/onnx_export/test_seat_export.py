@@ -1,4 +1,4 @@
-"""Exported policies of seats act as torch does: legal, by role, from pictures, and with memory."""
+"""Exported seat policies act like torch: legal, by role, from images, and with memory."""
 
 import json
 
@@ -49,7 +49,7 @@ GAMES = {
 
 @pytest.mark.parametrize("free", [True, False])
 @pytest.mark.parametrize(("given", "options"), GAMES.values(), ids=GAMES.keys())
-def test_the_model_acts_as_torch_does(given, options, free, tmp_path):
+def test_exported_model_acts_like_torch(given, options, free, tmp_path):
     checkpoint = save(tmp_path / "final.pt", given, **options)
     network = checkpoint.network
     data = build_seats(network, checkpoint, free=free)
@@ -65,7 +65,7 @@ def test_the_model_acts_as_torch_does(given, options, free, tmp_path):
         np.testing.assert_allclose(state, memory[:, : state.shape[1]].numpy(), atol=1e-6)
 
 
-def test_a_model_of_other_weights_or_without_the_mask_differs(tmp_path):
+def test_model_with_other_weights_or_without_mask_differs(tmp_path):
     checkpoint = save(tmp_path / "final.pt", contract())
     network = checkpoint.network
     data = build_seats(network, checkpoint, free=True)
@@ -79,7 +79,7 @@ def test_a_model_of_other_weights_or_without_the_mask_differs(tmp_path):
     assert seat_disagreement(network, data) > 0.01
 
 
-def test_the_command_exports_policies_of_seats(tmp_path, printed):
+def test_command_exports_seat_policies(tmp_path, printed):
     save(tmp_path / "final.pt", contract(roles=[0, 1]), memory="gru")
     said = printed(main, ["--ckpt", str(tmp_path / "final.pt")])
     assert f"{tmp_path / 'final.onnx'}: float32[N, {F + 6}] -> float32[N, 1], " in said

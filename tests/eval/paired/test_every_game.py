@@ -1,4 +1,4 @@
-"""What pairs of players do alike in every game: payoff matrices, ladders and sequential tests, against brute force."""
+"""Comparisons in every game: payoff matrices, ladders and sequential tests, against brute force."""
 
 import json
 import math
@@ -29,7 +29,7 @@ HIGHEST, LOWEST = f"{DUEL}:Highest", f"{DUEL}:FirstLeft"
 
 @pytest.fixture
 def who(request, tmp_path, checkpoints):
-    """Options of a game, two of its players, and what the pair should score by halves of a game [pairs]."""
+    """Return a game's options, two players, and the expected pair scores by halves of a game [pairs]."""
     if request.param == "dogfight":
         played = outcomes("ace", "brawler", MatchSettings(threads=1))
         return {"env": "dogfight"}, ("ace", "brawler"), played
@@ -41,13 +41,13 @@ def who(request, tmp_path, checkpoints):
 
 
 def outcomes(left, right, setting):
-    """Points of each pair of games by hand: games j and j + N/2 have one start."""
+    """Return points of each pair by hand: games j and j + N/2 share a start."""
     outcome = dogfight_matches.play(left, right, games=GAMES, seed=0, setting=setting).outcome
     return [int(first + second) + 2 for first, second in zip(outcome[: GAMES // 2], outcome[GAMES // 2 :], strict=True)]
 
 
 def interval(points):
-    """Interval of the score as `curriculum/score.py` writes it down, of pairs with these points from 0 to 4."""
+    """Return the score interval as defined in `curriculum/score.py`, of pairs with points from 0 to 4."""
     scores = np.array(points) / 4
     n, m = len(scores), scores.mean()
     f = (((scores - m) ** 2).sum() + 1) / (n * m * (1 - m) + 1)
@@ -61,7 +61,7 @@ EVERY = pytest.mark.parametrize("who", ["dogfight", "air_combat", "imported"], i
 
 
 @EVERY
-def test_players_without_snapshots_have_a_matrix_with_intervals_and_an_anchor(who, tmp_path):
+def test_matrix_without_snapshots_has_intervals_and_anchor(who, tmp_path):
     options, (one, other), points = who
     given = {key: value for key, value in options.items() if key in ("env", "import_")}
     names = [one, other, *([str(options["ckpt"])] if "ckpt" in options else [])]
@@ -84,14 +84,14 @@ def test_players_without_snapshots_have_a_matrix_with_intervals_and_an_anchor(wh
 
 @pytest.fixture
 def chess_points():
-    """Points of random moves against `First` in pairs of one opening, game by game."""
+    """Return points of random moves against `First` in pairs of one opening."""
     conditions = GameConditions(GAMES, 40, 4, True, 0)
     players = open_player("random"), open_player(f"{MOVERS}:First")
     points = [game.points for game in play_games(*players, conditions)]
     return [round(2 * (points[i] + points[i + 1])) for i in range(0, GAMES, 2)]
 
 
-def test_a_ladder_of_chess_rates_every_pair(chess_points, tmp_path, monkeypatch):
+def test_chess_ladder_rates_every_pair(chess_points, tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "_registered", {})
     words = ["--env", "chess", "--ladder", "--ckpt", "bot:builtin", "--opponents", "random", f"{MOVERS}:First"]
     words += ["--games", str(GAMES), "--plies", "40", "--anchor", "builtin=100", "--quiet", "--out", str(tmp_path)]
@@ -112,7 +112,7 @@ def test_a_ladder_of_chess_rates_every_pair(chess_points, tmp_path, monkeypatch)
     assert {rating["player"]: rating["elo"] for rating in data["ratings"][""]}["builtin"] == 100.0
 
 
-def test_a_payoff_matrix_of_chess_has_the_points_of_every_pair(chess_points, tmp_path, monkeypatch):
+def test_chess_payoff_matrix_has_points_of_every_pair(chess_points, tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "_registered", {})
     names, out = ["random", f"{MOVERS}:First", "builtin"], tmp_path / "matrix.png"
     report = sparring.payoff(env="chess", opponents=names, games=GAMES, plies=40, anchor="builtin=700", out=out)
@@ -126,21 +126,21 @@ def test_a_payoff_matrix_of_chess_has_the_points_of_every_pair(chess_points, tmp
     assert out.exists()
 
 
-def test_a_sequential_test_of_chess_counts_pairs_of_one_opening(chess_points, tmp_path):
+def test_chess_sequential_test_counts_pairs_per_opening(chess_points, tmp_path):
     words = ["--env", "chess", "--ckpt", "bot:random", "--opponents", f"{MOVERS}:First", "--sprt", "--plies", "40"]
     words += ["--games", str(GAMES), "--max-games", str(GAMES), "--quiet", "--out", str(tmp_path)]
     assert main(words) == 1
     assert json.loads((tmp_path / "sprt.json").read_text())["pairs"] == np.bincount(chess_points, minlength=5).tolist()
 
 
-def test_a_player_on_both_sides_of_chess_is_not_rated(capsys):
+def test_chess_player_on_both_sides_is_not_rated(capsys):
     for option in ("--ladder", "--sprt"):
         assert main(["--env", "chess", "--ckpt", "bot:random", "--opponents", "self", option]) == 2
         assert f"--opponents self: does not go with {option}" in capsys.readouterr().err
 
 
 @EVERY
-def test_a_ladder_rates_every_pair(who, tmp_path):
+def test_ladder_rates_every_pair(who, tmp_path):
     options, (one, other), points = who
     ckpt = (
         str(options["ckpt"]) if "ckpt" in options else "bot:do_nothing" if options["env"] == "dogfight" else "bot:ace"
@@ -159,7 +159,7 @@ def test_a_ladder_rates_every_pair(who, tmp_path):
 
 
 @pytest.mark.parametrize("game", ["air_combat", "imported"])
-def test_a_sequential_test_counts_the_pairs_of_new_games(game, tmp_path, checkpoints):
+def test_sequential_test_counts_pairs_of_new_games(game, tmp_path, checkpoints):
     """LLR = n (s1 - s0) (2 m - s0 - s1) / (2 v), with half a pair of each score added."""
     if game == "air_combat":
         words = ["--env", game, "--ckpt", "bot:chaser", "--opponents", "turning"]
@@ -191,7 +191,7 @@ def test_a_sequential_test_counts_the_pairs_of_new_games(game, tmp_path, checkpo
     assert data["llr"] == pytest.approx(n * (s1 - s0) * (2 * mean - s0 - s1) / (2 * variance))
 
 
-def test_a_ladder_is_refused_for_more_than_two_seats(tmp_path):
+def test_ladder_is_rejected_for_more_than_two_seats(tmp_path):
     pytest.importorskip("mpe2")
     path = save_run(tmp_path / "tag", "pettingzoo", "mpe2.simple_tag_v3")
     for options, what in (({"ladder": True}, "ladder"), ({"sprt": []}, "sprt")):
@@ -199,7 +199,7 @@ def test_a_ladder_is_refused_for_more_than_two_seats(tmp_path):
             sparring.evaluate(path, opponents="random", **options)
 
 
-def test_players_without_a_game_or_a_policy_are_refused(checkpoints, error_line):
+def test_players_without_game_or_policy_are_rejected(checkpoints, error_line):
     (checkpoints / "cart").mkdir()
     (checkpoints / "cart" / "config.yaml").write_text("env: {id: CartPole-v1}")
     for words, message in (

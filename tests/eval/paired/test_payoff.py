@@ -1,4 +1,4 @@
-"""A run against its own past, in every game: its saved policies, how they are thinned, and the files of the matrix."""
+"""A run against its own past in every game: saved policies, thinning, and matrix files."""
 
 import json
 import re
@@ -42,7 +42,7 @@ def network(seed):
 
 @pytest.fixture
 def make_run(checkpoints, make_checkpoint):
-    """A run's folder with checkpoints of these updates, the last of them final, and pool snapshots of those."""
+    """Write a run with checkpoints of these updates, the last one final, and these pool snapshots."""
 
     def make(updates=(1, 2, 4), snapshots=(2, 3), name="pupil"):
         contract = load_checkpoint(make_checkpoint(f"{name}/final.pt")).contract
@@ -62,7 +62,7 @@ def make_run(checkpoints, make_checkpoint):
 
 @pytest.fixture
 def flyer(checkpoints):
-    """A run in air combat with two untrained policies; steps of a second, so that matches are short to play."""
+    """Write an air combat run with two untrained policies and one-second steps, for short matches."""
     batch = AirCombatBatch(1, action_repeat=60, threads=1)
     (checkpoints / "flyer").mkdir()
     for seed, (name, steps) in enumerate((("step_1000", 1000), ("final", 5000))):
@@ -83,7 +83,7 @@ def imported_run(folder, game_id=DUEL):
 
 @pytest.fixture
 def game_run(request, checkpoints):
-    """A run's folder in a game, the other players, and the options of the command."""
+    """Return a run's folder in a game, the other players, and the command's options."""
     if request.param == "dogfight":
         return request.getfixturevalue("make_run")(), ["brawler"], ["--device", "cpu", "--snapshots", "2"]
     if request.param == "air_combat":
@@ -94,7 +94,7 @@ def game_run(request, checkpoints):
 EVERY = pytest.mark.parametrize("game_run", ["dogfight", "air_combat", "imported"], indirect=True)
 
 
-def test_pool_and_checkpoints_are_found_by_age_and_each_age_once(make_run):
+def test_pool_and_checkpoints_are_unique_by_age(make_run):
     found = frozen_policies(make_run(), "cpu")
     assert [(frozen.env_steps, frozen.player.name) for frozen in found] == [
         (100, "pupil/step_100"),
@@ -104,7 +104,7 @@ def test_pool_and_checkpoints_are_found_by_age_and_each_age_once(make_run):
     ]
 
 
-def test_a_pool_snapshot_plays_under_the_contract_of_the_run(make_run):
+def test_pool_snapshot_plays_under_run_contract(make_run):
     found = frozen_policies(make_run(), "cpu", deterministic=False)
     snapshot, final = found[2].player.contestant, found[3].player.contestant
     assert snapshot.contract == final.contract
@@ -112,7 +112,7 @@ def test_a_pool_snapshot_plays_under_the_contract_of_the_run(make_run):
     assert all(torch.equal(a, b) for a, b in zip(snapshot.network.parameters(), network(3).parameters(), strict=True))
 
 
-def test_thinning_keeps_both_ends_and_is_even_in_steps(make_run):
+def test_thinning_keeps_both_ends_and_even_steps(make_run):
     found = frozen_policies(make_run(updates=(0, 1, 2, 3, 20), snapshots=(9, 10, 11)), "cpu")
     assert [frozen.env_steps for frozen in thin(found, 3)] == [0, 1000, 2000]
     assert [frozen.env_steps for frozen in thin(found, 2)] == [0, 2000]
@@ -120,7 +120,7 @@ def test_thinning_keeps_both_ends_and_is_even_in_steps(make_run):
 
 
 @EVERY
-def test_a_run_has_its_matrix_in_its_folder(game_run, capsys):
+def test_run_matrix_is_in_its_folder(game_run, capsys):
     folder, opponents, options = game_run
     words = ["--ckpt", folder.name, "--opponents", ",".join(opponents), "--games", "4", "--threads", "1", *options]
     assert main(words) == 0
@@ -149,14 +149,14 @@ def test_a_run_has_its_matrix_in_its_folder(game_run, capsys):
     assert not (folder / "payoff.cells.jsonl").exists()
 
 
-def test_matches_are_those_of_the_run(flyer):
+def test_matches_use_run_options(flyer):
     report = sparring.payoff(flyer, opponents="straight", snapshots=2, games=2, threads=1, device="cpu")
     assert "f16, gun rounds, deterministic" in report.markdown
     assert (report.data["kind"], report.data["env"]) == ("air_combat_payoff", rules.ENV_ID)
     assert (report.data["model"], report.data["gun"], report.data["action_repeat"]) == ("f16", "rounds", 60)
 
 
-def test_a_policy_that_is_not_of_a_run_plays_with_its_step_whoever_is_named_first(flyer):
+def test_standalone_policy_plays_at_own_step_in_any_order(flyer):
     options = {"games": 2, "threads": 1, "device": "cpu"}
     report = sparring.payoff(env="air_combat", opponents=["turning", "flyer"], model="point_mass", **options)
     assert report.data["action_repeat"] == 60
@@ -166,7 +166,7 @@ def test_a_policy_that_is_not_of_a_run_plays_with_its_step_whoever_is_named_firs
     assert not report.files
 
 
-def test_an_interrupted_command_reuses_its_finished_cells(checkpoints, tmp_path, monkeypatch):
+def test_interrupted_command_reuses_finished_cells(checkpoints, tmp_path, monkeypatch):
     monkeypatch.setattr(heatmap, "draw_heatmap", lambda chart: b"")
     options = {"env": "air_combat", "opponents": ["chaser", "straight", "turning"], "out": str(tmp_path / "matrix.png")}
     options |= {"games": 2, "threads": 1, "device": "cpu"}
@@ -187,7 +187,7 @@ def test_an_interrupted_command_reuses_its_finished_cells(checkpoints, tmp_path,
     assert len(played) == 4
 
 
-def test_pairs_of_several_processes_are_the_same(tmp_path, packed_tasks):
+def test_pairs_of_several_processes_are_equal(tmp_path, packed_tasks):
     folder, options = imported_run(tmp_path / "run"), {"games": 4, "import_": DUEL}
     alone, shared = (sparring.payoff(folder, **options, **workers).data for workers in ({}, {"workers": 2}))
     assert alone.pop("command") != shared.pop("command")
@@ -195,7 +195,7 @@ def test_pairs_of_several_processes_are_the_same(tmp_path, packed_tasks):
     assert len(packed_tasks) == 1
 
 
-def test_an_imported_game_without_a_matrix_is_refused(tmp_path):
+def test_imported_game_without_matrix_is_rejected(tmp_path):
     pytest.importorskip("mpe2")
     folder = imported_run(tmp_path / "tag", "mpe2.simple_tag_v3")
     with pytest.raises(InputError, match=r"mpe2.simple_tag_v3 has 4 seats, and a payoff matrix is of two; play the"):
@@ -207,7 +207,7 @@ def test_an_imported_game_without_a_matrix_is_refused(tmp_path):
         sparring.payoff(duel, games=3)
 
 
-def test_the_same_command_writes_the_same_bytes(make_run, tmp_path):
+def test_same_command_writes_same_bytes(make_run, tmp_path):
     make_run()
     written = []
     for _ in range(2):
@@ -217,13 +217,13 @@ def test_the_same_command_writes_the_same_bytes(make_run, tmp_path):
     assert written[0] == written[1]
 
 
-def test_a_damaged_snapshot_is_named(make_run, error_line):
+def test_damaged_snapshot_is_named(make_run, error_line):
     path = make_run() / "pool" / "snapshot_000003.pt"
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     assert "snapshot_000003.pt: is damaged" in error_line(main, ["--ckpt", "pupil", *QUICK])
 
 
-def test_a_checkpoint_without_an_age_is_named(make_run, error_line):
+def test_checkpoint_without_age_is_named(make_run, error_line):
     folder = make_run()
     contract = load_checkpoint(folder / "final.pt").contract
     save_checkpoint(folder / "odd.pt", network(1), contract=contract, training={})
@@ -239,7 +239,7 @@ def test_a_checkpoint_without_an_age_is_named(make_run, error_line):
         (["--ckpt", "{run}", "--games", "3"], "--games 3: must be "),
     ],
 )
-def test_bad_input_is_one_line_in_every_game(words, message, game_run, error_line):
+def test_bad_input_gives_one_line_error_in_every_game(words, message, game_run, error_line):
     folder, _, options = game_run
     env = {"flyer": ["--env", "air_combat"], "duel": ["--env", "pettingzoo"]}.get(folder.name, [])
     options = options[:2]
@@ -248,23 +248,23 @@ def test_bad_input_is_one_line_in_every_game(words, message, game_run, error_lin
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_payoff"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, make_run, flyer, checkpoints, check_row):
+def test_invalid_arguments_print_expected_messages(row, make_run, flyer, checkpoints, check_row):
     make_run()
     (checkpoints / "empty").mkdir()
     check_row(main, row)
 
 
-def test_ages_in_a_few_letters():
+def test_ages_are_abbreviated():
     ages = {0: "0", 950: "950", 12_345: "12.3k", 999_999: "1000k", 1_638_400: "1.64M", 32_768_000: "32.8M"}
     assert {steps: shortened(steps) for steps in ages} == ages
 
 
-def test_ages_get_as_many_digits_as_tell_them_apart():
+def test_ages_have_enough_digits_to_be_distinct():
     assert names_by_age([100_000, 1_000_100, 1_000_200]) == ["100k", "1.0001M", "1.0002M"]
 
 
-def test_table_and_picture_call_everyone_alike(make_run, monkeypatch):
-    """So do the ratings; another table says which files those are."""
+def test_table_and_picture_use_same_names(make_run, monkeypatch):
+    """The ratings use them too; another table maps them to files."""
     drawn = []
     monkeypatch.setattr(heatmap, "draw_heatmap", lambda chart: drawn.append(chart.labels) or b"")
     folder = make_run(updates=(4,), snapshots=(3,))
@@ -282,14 +282,14 @@ def test_table_and_picture_call_everyone_alike(make_run, monkeypatch):
     assert [player["name"] for player in content["players"]] == labels
 
 
-def test_a_missing_package_is_named_before_anything_is_played(make_run, monkeypatch, capsys):
+def test_missing_package_is_named_before_playing(make_run, monkeypatch, capsys):
     make_run()
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main(["--ckpt", "pupil", *QUICK]) == 2
     assert capsys.readouterr().err == ("eval/payoff.py: matplotlib is not installed; run `sparring install plots`\n")
 
 
-def test_help_names_every_game_that_has_a_matrix(capsys):
+def test_help_names_every_game_with_matrix(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
     (listed,) = re.findall(r"where no run says it: ([^(]*)\(", " ".join(capsys.readouterr().out.split()))

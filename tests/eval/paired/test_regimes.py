@@ -1,4 +1,4 @@
-"""Regimes in every game: kinds of matches that one evaluation compares, or a line that says why there are none."""
+"""Regimes in every game: match conditions compared in one evaluation, or a one-line reason for none."""
 
 import json
 
@@ -28,7 +28,7 @@ BY_HAND = {
 """Conditions of matches in some regimes."""
 
 
-def test_regimes_of_air_combat_are_matches_under_other_conditions(tmp_path):
+def test_air_combat_regimes_are_match_conditions(tmp_path):
     words = ["--opponents", "chaser,turning", "--regimes", *BY_HAND, "--out", str(tmp_path)]
     assert main([*AIR, *words, "--require", "worst@f16>=0"]) == 0
     content, table = json.loads((tmp_path / "eval.json").read_text()), (tmp_path / "eval.md").read_text()
@@ -49,7 +49,7 @@ def test_regimes_of_air_combat_are_matches_under_other_conditions(tmp_path):
     assert columns == [5, 5]  # of scores and of wins: the regime, two opponents, their mean and the worst
 
 
-def test_a_requirement_names_the_regime_that_fails(error_line, capsys):
+def test_requirement_names_failing_regime(error_line, capsys):
     assert main([*AIR, "--opponents", "turning", "--regimes", "none,low_start", "--require", "win@low_start>=1"]) in (
         0,
         1,
@@ -64,7 +64,7 @@ def test_a_requirement_names_the_regime_that_fails(error_line, capsys):
     assert "unknown regime in --require" in message
 
 
-def test_without_regimes_a_table_of_air_combat_names_none(tmp_path):
+def test_air_combat_table_without_regimes_names_none(tmp_path):
     assert main([*AIR, "--opponents", "chaser", "--out", str(tmp_path)]) == 0
     content, table = json.loads((tmp_path / "eval.json").read_text()), (tmp_path / "eval.md").read_text()
     assert [record["regime"] for record in content["records"]] == ["point_mass"]
@@ -78,7 +78,7 @@ def test_without_regimes_a_table_of_air_combat_names_none(tmp_path):
 
 
 @pytest.mark.parametrize(("trained", "drawn"), [("narrow", "full"), ("narrow", "none"), ("none", "full"), ("full", "")])
-def test_drawn_physics_are_observed_as_they_were_in_training(trained, drawn):
+def test_drawn_physics_are_observed_as_in_training(trained, drawn):
     options = CombatOptions(randomization=trained)
     setting = CombatConditions(threads=1, options=options, drawn=drawn)
     batch, plain = setting.batch(2), CombatConditions(threads=1, options=options).batch(2)
@@ -89,14 +89,14 @@ def test_drawn_physics_are_observed_as_they_were_in_training(trained, drawn):
     plain.close()
 
 
-def test_all_stands_for_every_regime():
+def test_all_selects_every_regime():
     assert parse(AirCombatOptions, ["--ckpt", "bot:ace", "--regimes", "all"]).regimes == tuple(MATCH_REGIMES)
     expected = (*LEVELS, *REGIMES)
     assert parse(EvaluationOptions, ["--ckpt", "bot:ace", "--regimes", "all"]).regimes == expected
 
 
 @pytest.mark.parametrize("env", ["dogfight", "air_combat"])
-def test_a_payoff_matrix_is_of_one_regime(env, error_line):
+def test_payoff_matrix_has_one_regime(env, error_line):
     words = ["--env", env, "--opponents", "ace,brawler", "--games", "2", "--threads", "1"]
     message = error_line(payoff_main, [*words, "--regimes", "none,full"])
     assert message.endswith("--regimes: a payoff matrix needs one; give one name, not 2\n")
@@ -115,10 +115,10 @@ def test_a_payoff_matrix_is_of_one_regime(env, error_line):
         (["--env", "gymnasium", "--ckpt", "x"], "an environment has the parameters that it is registered with"),
     ],
 )
-def test_a_game_of_one_kind_says_so(words, reason, error_line):
+def test_game_without_regimes_is_rejected(words, reason, error_line):
     assert f"--regimes: {reason}" in error_line(main, [*words, "--regimes", "full"])
 
 
-def test_a_matrix_of_one_kind_says_so(error_line):
+def test_matrix_of_game_without_regimes_is_rejected(error_line):
     for env in ("chess", "diplomacy", "openspiel"):
         assert "--regimes: " in error_line(payoff_main, ["--env", env, "--opponents", "random,x", "--regimes", "full"])

@@ -1,4 +1,4 @@
-"""The picture of a payoff matrix: colours, numbers and ratings, and the same bytes each time."""
+"""The payoff matrix picture: colours, numbers, ratings, and reproducible bytes."""
 
 import io
 
@@ -27,7 +27,7 @@ def words(axes):
     return [text.get_text() for text in axes.texts]
 
 
-def test_every_cell_has_the_colour_and_number_of_its_share_and_the_diagonal_none():
+def test_every_cell_has_colour_and_number_except_diagonal():
     matrix, _, _ = parts([[np.nan, 1.0, 0.5], [0.0, np.nan, 0.9], [0.5, 0.1, np.nan]])
     (image,) = matrix.images
     found = image.to_rgba(image.get_array(), bytes=True)[..., :3]
@@ -39,18 +39,18 @@ def test_every_cell_has_the_colour_and_number_of_its_share_and_the_diagonal_none
 
 
 @pytest.mark.parametrize(("policies", "lines"), [(1, 2), (0, 0), (2, 0)])
-def test_a_line_separates_policies_from_bots(policies, lines):
+def test_line_separates_policies_from_bots(policies, lines):
     assert len(parts([[np.nan, 0.9], [0.1, np.nan]], policies)[0].lines) == lines
 
 
-def test_ratings_stand_beside_their_rows():
+def test_ratings_are_beside_their_rows():
     matrix, _, ratings = parts([[np.nan, 0.9], [0.1, np.nan]])
     assert words(ratings) == ["0, fixed", "+100"]
     assert ratings.get_ylim() == matrix.get_ylim() == (1.5, -0.5)
     assert [tuple(point) for point in ratings.lines[0].get_xydata()] == [(0.0, 0.0), (100.0, 1.0)]
 
 
-def test_more_players_need_a_larger_picture_and_settings_change_nothing():
+def test_more_players_enlarge_picture_and_settings_are_restored():
     charts = [chart(np.full((k, k), 0.5).tolist()) for k in (2, 5)]
     small, large = (Image.open(io.BytesIO(draw_heatmap(one))) for one in charts)
     assert large.height - small.height == pytest.approx(3 * 56, abs=2)

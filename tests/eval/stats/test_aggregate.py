@@ -1,4 +1,4 @@
-"""Interquartile mean, its bootstrap and the probability of improvement: by hand and in simulation."""
+"""Interquartile mean, bootstrap and probability of improvement: by hand and in simulation."""
 
 import numpy as np
 import pytest
@@ -11,13 +11,13 @@ from sparring.eval.stats.aggregate import bounded_estimate, improvement, interqu
 RESAMPLES = 1000
 
 
-def test_the_middle_half_is_averaged():
+def test_iqm_averages_middle_half():
     scores = np.array([[0.0, 0.1, 0.2, 0.9], [1.0, 0.3, 0.4, 1.0]])
     assert interquartile_mean(scores) == pytest.approx((0.2 + 0.3 + 0.4 + 0.9) / 4)
     assert interquartile_mean(np.array([[0.1, 0.2, 0.9]])) == pytest.approx(0.4)  # Three: nothing is cut.
 
 
-def test_a_failed_seed_is_listed_without_deciding():
+def test_failed_seed_is_listed_without_deciding():
     scores = np.full((3, 8), 0.9)
     scores[:, 0] = 0.0
     found = spread(scores, 0, RESAMPLES)
@@ -25,12 +25,12 @@ def test_a_failed_seed_is_listed_without_deciding():
     assert found.mean == pytest.approx(0.7875)
 
 
-def test_equal_scores_have_no_width():
+def test_equal_scores_have_zero_width():
     found = spread(np.full((2, 3), 0.5), 0, RESAMPLES)
     assert (found.iqm.value, found.iqm.interval) == (0.5, (0.5, 0.5))
 
 
-def test_the_same_seed_gives_the_same_interval():
+def test_same_seed_gives_same_interval():
     scores = np.random.default_rng(1).random((5, 4))
     assert spread(scores, 3, RESAMPLES) == spread(scores, 3, RESAMPLES)
     assert spread(scores, 3, RESAMPLES) != spread(scores, 4, RESAMPLES)
@@ -43,7 +43,7 @@ def test_strata_keep_their_scores():
 
 
 def coverage(runs, tasks=5, simulations=200):
-    """Share of 95 % intervals that hold the true IQM of scores around five different means."""
+    """Return the share of 95 % intervals that contain the true IQM of scores with five means."""
     rng, means = np.random.default_rng(5), np.linspace(0.3, 0.7, tasks)
     truth = interquartile_mean(means[:, None] + 0.1 * rng.standard_normal((tasks, 100_000)))
     held = 0
@@ -53,12 +53,12 @@ def coverage(runs, tasks=5, simulations=200):
     return held / simulations
 
 
-def test_the_interval_holds_the_truth_as_often_as_it_promises_and_says_where_it_does_not():
+def test_bootstrap_interval_has_documented_coverage():
     assert 0.89 < coverage(runs=20) < 0.99
     assert coverage(runs=3) < 0.93
 
 
-def test_improvement_is_the_mann_whitney_statistic():
+def test_improvement_is_mann_whitney_statistic():
     rng = np.random.default_rng(2)
     ours, theirs = rng.integers(0, 6, (3, 7)) / 5.0, rng.integers(0, 6, (3, 4)) / 5.0
     wanted = np.mean([stats.mannwhitneyu(x, y).statistic / 28 for x, y in zip(ours, theirs, strict=True)])
@@ -67,7 +67,7 @@ def test_improvement_is_the_mann_whitney_statistic():
     assert found.interval[0] < found.value < found.interval[1]
 
 
-def test_improvement_at_its_ends():
+def test_improvement_at_limits():
     low, high = np.array([[0.1, 0.2]]), np.array([[0.8, 0.9, 0.7]])
     assert improvement(high, low, 0, RESAMPLES).value == 1.0
     assert improvement(low, high, 0, RESAMPLES).interval == (0.0, 0.0)
@@ -75,8 +75,8 @@ def test_improvement_at_its_ends():
 
 
 @pytest.mark.parametrize("n", [2, 20, 400])
-def test_equal_games_have_the_exact_binomial_interval(n):
-    """Of games that return -1 or 1: all won, all lost; a value in the middle has both ends."""
+def test_equal_games_have_exact_binomial_interval(n):
+    """Games return -1 or 1: all won, all lost; a middle value has both limits."""
     low = stats.binomtest(n, n).proportion_ci(method="exact").low
     assert bounded_estimate(np.ones(n), -1.0, 1.0).interval == pytest.approx((2 * low - 1, 1.0))
     assert bounded_estimate(-np.ones(n), -1.0, 1.0).interval == pytest.approx((-1.0, 1 - 2 * low))
@@ -84,12 +84,12 @@ def test_equal_games_have_the_exact_binomial_interval(n):
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 7, 30, 101, 1000])
-def test_quantiles_are_those_of_scipy(freedom):
+def test_quantiles_match_scipy(freedom):
     assert student_95(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), rel=1e-10)
 
 
 @pytest.mark.parametrize("n", [2, 3, 7, 64, 65, 300])
-def test_rank_correlations_are_those_of_scipy(n):
+def test_rank_correlations_match_scipy(n):
     rng = np.random.default_rng(n)
     for values in (
         rng.standard_normal(n),
@@ -104,7 +104,7 @@ def test_rank_correlations_are_those_of_scipy(n):
     assert np.isnan(kendall_tau([1.0]))
 
 
-def test_intervals_are_those_of_scipy():
+def test_intervals_match_scipy():
     scores = np.random.default_rng(4).random((3, 5))
     expected = stats.bootstrap(
         list(scores),

@@ -1,4 +1,4 @@
-"""Ratings: against numbers worked out by hand, an independent fit, and the truth of simulated tournaments."""
+"""Ratings: hand-computed numbers, an independent fit, and simulated tournaments."""
 
 import math
 
@@ -13,7 +13,7 @@ from sparring.eval.stats.tables import MatchRecord
 
 
 def record(player, opponent, pairs):
-    """A record of which the ratings read the pairs only."""
+    """Return a record of which ratings only use the pairs."""
     return MatchRecord(
         player, opponent, "none", ((0, 0, 0), (0, 0, 0)), length=1.0, own_hp=1.0, their_hp=1.0, pairs=pairs
     )
@@ -33,19 +33,19 @@ def test_two_players_by_hand():
     assert (anchor.elo, anchor.interval, best.games, best.virtual) == (1000.0, (1000.0, 1000.0), 200, False)
 
 
-def test_a_draw_is_half_a_win_for_each():
+def test_draw_is_half_win_for_each():
     drawn = rate([record("a", "b", (0, 0, 10, 0, 0))], Anchor("b"))
     shared = rate([record("a", "b", (5, 0, 0, 0, 5))], Anchor("b"))
     assert elo_of(drawn) == elo_of(shared) == {"a": 0.0, "b": 0.0}
 
 
-def test_records_from_both_sides_of_a_pair_do_not_change_the_ratings():
+def test_records_from_both_sides_keep_ratings():
     once = [record("a", "b", (1, 2, 3, 4, 5)), record("b", "c", (2, 0, 1, 0, 6))]
     twice = [*once, *(seen.mirrored() for seen in once)]
     assert rate(once, Anchor("c")) == rate(twice, Anchor("c"))
 
 
-def test_the_fit_agrees_with_another_optimizer():
+def test_fit_matches_other_optimizer():
     rng = np.random.default_rng(3)
     points = rng.integers(1, 60, (6, 6)).astype(float)
     np.fill_diagonal(points, 0.0)
@@ -58,13 +58,13 @@ def test_the_fit_agrees_with_another_optimizer():
     assert fit(points, 2) == pytest.approx(other, abs=1e-5)
 
 
-def test_another_anchor_moves_everyone_alike():
+def test_other_anchor_shifts_all_ratings():
     records = [record("a", "b", (1, 2, 3, 4, 5)), record("b", "c", (2, 0, 1, 0, 6)), record("a", "c", (1, 0, 0, 0, 9))]
     first, second = elo_of(rate(records, Anchor("b"))), elo_of(rate(records, Anchor("c", 500.0)))
     assert [second[name] - first[name] for name in "abc"] == pytest.approx([500.0 - first["c"]] * 3)
 
 
-def test_who_won_everything_gets_a_virtual_draw_and_a_mark():
+def test_undefeated_player_gets_virtual_draw_and_mark():
     records = [
         record("a", "b", (0, 0, 0, 0, 50)),
         record("a", "c", (0, 0, 0, 0, 50)),
@@ -81,7 +81,7 @@ def test_who_won_everything_gets_a_virtual_draw_and_a_mark():
     assert elo_of(others)["c"] == pytest.approx(elo_of(alone)["c"], abs=1.0)
 
 
-def test_who_lost_everything_and_pairs_that_only_beat_others_are_marked():
+def test_winless_players_and_undefeated_pairs_are_marked():
     records = [
         record("top", "second", (5, 0, 0, 0, 5)),
         *(record(strong, "anchor", (0, 0, 0, 0, 9)) for strong in ("top", "second")),
@@ -91,23 +91,23 @@ def test_who_lost_everything_and_pairs_that_only_beat_others_are_marked():
     assert marked == {"top": True, "second": True, "anchor": False, "loser": True}
 
 
-def test_a_likelihood_without_maximum_is_refused():
+def test_likelihood_without_maximum_is_rejected():
     with pytest.raises(RatingError, match="no finite maximum"):
         fit(np.array([[0.0, 40.0], [0.0, 0.0]]), 1)
 
 
-def test_groups_that_never_met_are_named():
+def test_disconnected_groups_are_named():
     records = [record("a", "b", (1, 0, 0, 0, 1)), record("c", "d", (1, 0, 0, 0, 1))]
     with pytest.raises(RatingError, match=r"never met: a, b; c, d; play games between them"):
         rate(records, Anchor("a"))
 
 
-def test_an_unknown_anchor_is_named_with_the_players():
+def test_unknown_anchor_is_named_with_players():
     with pytest.raises(UnknownNameError, match=r"unknown --anchor 'aec': choose from ace, b; did you mean 'ace'\?"):
         rate([record("ace", "b", (1, 0, 0, 0, 1))], Anchor("aec"))
 
 
-def test_an_anchor_is_read_with_its_rating():
+def test_anchor_is_parsed_with_rating():
     assert Anchor.parse("ace") == Anchor("ace", 0.0)
     assert Anchor.parse("ace=1000") == Anchor("ace", 1000.0)
     assert Anchor.among(["mine", "chaser", "ace"], DOGFIGHT.anchors) == Anchor("ace")
@@ -122,7 +122,7 @@ TRUTH = np.array([0.0, 60.0, 150.0, -80.0, 320.0]) / ELO
 
 
 def tournament(rng, *, together, draws, pairs=60):
-    """Pairs [K, K, 5] among players of ratings TRUTH; a share of them, `together`, has one result in both games."""
+    """Return pairs [K, K, 5] of players with ratings TRUTH; a share `together` has equal results."""
     counts = np.zeros((len(TRUTH), len(TRUTH), len(PAIR_POINTS)))
     for i in range(len(TRUTH)):
         for j in range(i):
@@ -137,7 +137,7 @@ def tournament(rng, *, together, draws, pairs=60):
 
 
 def coverage(*, together, draws, runs=300):
-    """Share of intervals that hold the truth: ours, and those that take every game for independent and decided."""
+    """Return the coverage of our intervals, and of those that treat games as independent and decided."""
     rng, held = np.random.default_rng(11), np.zeros(2)
     for _ in range(runs):
         pairs = tournament(rng, together=together, draws=draws)
@@ -154,11 +154,11 @@ def coverage(*, together, draws, runs=300):
 
 
 @pytest.mark.parametrize(("together", "draws"), [(0.0, 0.0), (1.0, 0.0), (0.3, 0.4)])
-def test_intervals_hold_the_truth_as_often_as_they_promise(together, draws):
+def test_intervals_have_stated_coverage(together, draws):
     assert 0.92 < coverage(together=together, draws=draws)[0] < 0.975
 
 
-def test_counting_games_instead_of_pairs_would_promise_too_much_or_too_little():
+def test_game_based_intervals_have_wrong_coverage():
     assert coverage(together=1.0, draws=0.0)[1] < 0.88
     assert coverage(together=0.0, draws=0.8)[1] > 0.985
 

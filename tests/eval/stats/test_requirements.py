@@ -1,4 +1,4 @@
-"""Requirements on win rates: reading, names, and when they fail."""
+"""Requirements on win rates: parsing, names, and failures."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def record(opponent, wins, regime="none"):
         ("stockfish:1>=0.5", "stockfish:1", None, 0.5),
     ],
 )
-def test_a_requirement_is_read_into_its_parts(text, opponent, regime, minimum):
+def test_requirement_is_parsed(text, opponent, regime, minimum):
     requirement = Requirement.parse(text)
     assert (requirement.opponent, requirement.regime, requirement.minimum) == (opponent, regime, minimum)
 
@@ -47,13 +47,13 @@ def test_a_requirement_is_read_into_its_parts(text, opponent, regime, minimum):
         "ace>=e",
     ],
 )
-def test_a_malformed_requirement_is_named(text):
+def test_malformed_requirement_is_named(text):
     with pytest.raises(InputError, match="--require") as caught:
         Requirement.parse(text)
     assert repr(text) in str(caught.value)
 
 
-def test_what_is_not_measured_cannot_be_required():
+def test_unmeasured_requirement_is_rejected():
     Requirement.parse("worst@full>=0.5").check_names(["ace"], ["full"])
     with pytest.raises(UnknownNameError, match="did you mean 'brawler'"):
         Requirement.parse("brawlr>=0.5").check_names(["ace", "brawler"], ["none"])
@@ -61,13 +61,13 @@ def test_what_is_not_measured_cannot_be_required():
         Requirement.parse("ace@full>=0.5").check_names(["ace"], ["none"])
 
 
-def test_exactly_the_minimum_is_enough():
+def test_exact_minimum_is_enough():
     assert Requirement.parse("ace>=0.95").failures([record("ace", 19)]) == []
     (line,) = Requirement.parse("ace>=0.951").failures([record("ace", 19)])
     assert "0.9500 (19 of 20 won)" in line
 
 
-def test_without_a_regime_it_must_hold_in_every_one():
+def test_requirement_without_regime_must_hold_in_all():
     records = [record("ace", 20), record("ace", 10, "full"), record("ace", 11, "narrow")]
     assert len(Requirement.parse("ace>=0.6").failures(records)) == 2
     assert Requirement.parse("ace@none>=0.6").failures(records) == []
@@ -87,8 +87,8 @@ def drawn(opponent, draws, games=20, regime="none"):
     return MatchRecord("pupil", opponent, regime, ((0, draws, games - draws), (0, 0, 0)), 1.0, 1.0, 1.0, pairs)
 
 
-def test_score_and_decided_share_are_required_by_name():
-    """20 draws: no win, half the points, nothing decided."""
+def test_score_and_decided_share_can_be_required():
+    """With 20 draws: no win, half the points, nothing decided."""
     records = [drawn("runner", 20), record("ace", 20)]
     assert Requirement.parse("score:runner>=0.5").failures(records) == []
     (line,) = Requirement.parse("score:runner>=0.51").failures(records)
@@ -98,6 +98,6 @@ def test_score_and_decided_share_are_required_by_name():
     assert "0.5000 on average" in Requirement.parse("win>=0.51").failures(records)[0]
 
 
-def test_a_regime_is_refused_for_a_game_without_regimes():
+def test_regime_is_rejected_for_game_without_regimes():
     with pytest.raises(InputError, match="no regimes are played; leave out @full"):
         Requirement.parse("score:ace@full>=0.5").check_names(["ace"])

@@ -1,4 +1,4 @@
-"""Intervals against published values, counts, and what the tables and the JSON say."""
+"""Intervals against published values, counts, tables and JSON."""
 
 import json
 import math
@@ -42,7 +42,7 @@ def report(*records, player="pupil"):
 
 
 def row(text, first):
-    """The cells of the first table row that begins with `first`."""
+    """Return the cells of the first table row that starts with `first`."""
     line = next(line for line in text.splitlines() if line.startswith("|") and line.split("|")[1].strip() == first)
     return [cell.strip() for cell in line.strip("|").split("|")]
 
@@ -58,27 +58,27 @@ def row(text, first):
         (5, 10, 0.2366, 0.7634),  # 1/2 -+ z / (1 + z^2/10) * sqrt(1/40 + z^2/400)
     ],
 )
-def test_wilson_is_the_published_interval(successes, n, low, high):
+def test_wilson_matches_published_interval(successes, n, low, high):
     assert wilson(successes, n) == pytest.approx((low, high), abs=5e-5)
 
 
-def test_nothing_tried_proves_nothing():
+def test_zero_trials_give_full_interval():
     assert wilson(0, 0) == (0.0, 1.0)
 
 
-def test_all_or_none_touch_the_ends_exactly():
+def test_all_or_none_touch_limits_exactly():
     assert wilson(0, 7)[0] == 0.0
     assert wilson(7, 7)[1] == 1.0
     assert wilson(7, 7)[0] == pytest.approx(1.0 - wilson(0, 7)[1])
 
 
 @pytest.mark.parametrize(("successes", "n"), [(-1, 5), (6, 5), (1, 0)])
-def test_impossible_counts_are_refused(successes, n):
+def test_impossible_counts_are_rejected(successes, n):
     with pytest.raises(ValueError, match="between 0 and n"):
         wilson(successes, n)
 
 
-def test_a_record_adds_up_its_seats():
+def test_record_sums_its_seats():
     result = record()
     assert (result.games, result.wins, result.draws, result.losses) == (10, 5, 1, 4)
     assert result.win_rate == 0.5
@@ -86,7 +86,7 @@ def test_a_record_adds_up_its_seats():
     assert result.interval == wilson(2.5, 5)
 
 
-def test_the_unit_of_an_interval_is_a_pair_of_games():
+def test_interval_unit_is_pair_of_games():
     """2.5 of 5: 1/2 -+ 1.95996 / (1 + 3.84146/5) * sqrt(1/20 + 3.84146/100) = 1/2 -+ 0.3296. 400 of 400 are 200 pairs:
     200 / 203.84146 = 98.1 %."""
     assert record().interval == pytest.approx((0.1704, 0.8296), abs=5e-5)
@@ -95,12 +95,12 @@ def test_the_unit_of_an_interval_is_a_pair_of_games():
     )
 
 
-def test_a_record_without_games_has_an_undefined_win_rate():
+def test_record_without_games_has_undefined_win_rate():
     with pytest.raises(ValueError, match="no game"):
         _ = record(by_seat=((0, 0, 0), (0, 0, 0))).win_rate
 
 
-def test_the_opponent_saw_the_same_games_from_the_other_seat():
+def test_opponent_record_is_same_games_from_other_seat():
     other = record().mirrored()
     assert (other.player, other.opponent, other.own_hp, other.their_hp) == ("ace", "pupil", 1.0, 2.5)
     assert other.by_seat == ((3, 0, 2), (1, 1, 3))
@@ -108,14 +108,14 @@ def test_the_opponent_saw_the_same_games_from_the_other_seat():
     assert other.mirrored() == record()
 
 
-def test_a_summary_is_the_mean_and_the_last_of_the_worst():
+def test_summary_has_mean_and_last_of_worst():
     records = [record("a", ((5, 0, 0), (5, 0, 0))), record("b"), record("c")]
     summary = summarize(records)
     assert summary.mean == pytest.approx(2 / 3)
     assert (summary.worst, summary.worst_opponent) == (0.5, "c")
 
 
-def test_the_markdown_says_what_was_measured():
+def test_markdown_states_what_was_measured():
     text = markdown(report(record()))
     assert text.startswith("# pupil: classic rules, physics none, bot_rate=tick, deterministic\n")
     assert row(text, "ace") == [
@@ -140,7 +140,7 @@ def test_the_markdown_says_what_was_measured():
     assert "by physics" not in text
 
 
-def test_several_regimes_get_a_table_each_and_one_over_all():
+def test_several_regimes_get_own_tables_and_summary():
     bad = record("chaser", ((0, 0, 5), (1, 0, 4)), regime="full")
     text = markdown(report(record(), record("chaser"), record(regime="full"), bad))
     assert text.startswith("# pupil: classic rules, 2 regimes of physics,")
@@ -151,8 +151,8 @@ def test_several_regimes_get_a_table_each_and_one_over_all():
     assert "worst of all 10.0 % (chaser, full)" in wins
 
 
-def test_held_out_opponents_are_summed_up_apart():
-    """The bots keep their mean and worst; those held out have their own, in the table and in the JSON."""
+def test_held_out_opponents_are_summarized_separately():
+    """Bots and held-out opponents each have own mean and worst, in the table and in the JSON."""
     none = record("held_out:runner", ((0, 5, 0), (0, 5, 0)))
     some = record("released/dogfight_unified_dr", ((1, 0, 4), (1, 0, 4)))
     mixed = report(record(), none, some)
@@ -174,11 +174,11 @@ def test_held_out_opponents_are_summed_up_apart():
     assert row(score, "full") == ["full", "55.0", "50.0", "55.0", "55.0", "50.0", "50.0"]
 
 
-def test_a_name_cannot_break_the_table():
+def test_name_cannot_break_table():
     assert r"| a\|b " in markdown(report(record("a|b")))
 
 
-def test_notes_stand_under_the_conditions_and_in_the_json():
+def test_notes_are_under_conditions_and_in_json():
     noted = replace(report(record()), notes=("a is old", "b is large"))
     assert "every tick\n\nNote: a is old.  \nNote: b is large.\n\n## Physics" in markdown(noted)
     ranked = replace(report(record(), record().mirrored(), player=None), notes=("a is old",))
@@ -197,7 +197,7 @@ def test_other_conditions_are_named():
     assert "gravity is always 130 m/s^2" in markdown(replace(report(record()), conditions=challenge))
 
 
-def test_the_ladder_is_sorted_by_mean():
+def test_ladder_is_sorted_by_mean():
     result = record(player="chaser", by_seat=((5, 0, 0), (4, 1, 0)), pairs=(0, 0, 0, 1, 4))
     text = ladder_markdown(report(result.mirrored(), result, player=None))
     assert row(text, "chaser") == ["chaser", "", "95.0 (54.8 to 99.7)", "95.0", "90.0", "90.0"]
@@ -205,7 +205,7 @@ def test_the_ladder_is_sorted_by_mean():
     assert text.index("| chaser ") < text.index("| ace ")
 
 
-def test_the_ladder_names_the_players_rated_with_a_virtual_draw():
+def test_ladder_names_players_rated_with_virtual_draw():
     won = record(player="chaser", by_seat=((5, 0, 0), (5, 0, 0)), pairs=(0, 0, 0, 0, 5))
     text = ladder_markdown(report(won, player=None))
     (line,) = [line for line in text.splitlines() if line.startswith("| chaser | +")]
@@ -214,7 +214,7 @@ def test_the_ladder_names_the_players_rated_with_a_virtual_draw():
     assert "virtual" not in ladder_markdown(report(record(player="chaser"), player=None))
 
 
-def test_the_json_carries_rows_and_what_it_takes_to_repeat_them():
+def test_json_has_rows_and_reproduction_data():
     content = json.loads(to_json(report(record())))
     assert {key: content[key] for key in ("schema_version", "kind", "seed", "games", "rules", "bot_rate")} == {
         "schema_version": 1,
@@ -237,6 +237,6 @@ def test_the_json_carries_rows_and_what_it_takes_to_repeat_them():
     assert content["summary"]["none"] == {**summary, "score": score, "decided": 0.9}
 
 
-def test_a_number_that_is_not_finite_is_an_error():
+def test_non_finite_number_is_error():
     with pytest.raises(ValueError, match="JSON"):
         to_json(report(replace(record(), length=float("nan"))))

@@ -1,4 +1,4 @@
-"""What a run that learns nothing, random play or an empty file gets from each verdict of the product: no PASS.
+"""Idle runs, random play and empty files pass none of the product's verdicts.
 
 The overfit check is in tests/agents/language/grpo/overfit, the verdicts of `compare` in tests/eval/analysis/reports.
 """
@@ -25,12 +25,12 @@ def drawn(rng, *, games, chance, opponent="ace"):
 
 
 @pytest.mark.parametrize("asked", ["ace>=0.95", "mean>=0.95", "worst@none>=0.6", "ace>=0"])
-def test_no_games_meet_no_requirement(asked):
+def test_zero_games_meet_no_requirement(asked):
     assert Requirement.parse(asked).failures([]) != []
 
 
 @pytest.mark.parametrize("asked", ["ace>=0.95", "mean>=0.95", "worst@none>=0.6"])
-def test_equal_players_meet_no_requirement_of_strength(asked):
+def test_equal_players_meet_no_strength_requirement(asked):
     rng = np.random.default_rng(0)
     records = [
         [drawn(rng, games=400, chance=0.5), drawn(rng, games=400, chance=0.5, opponent="chaser")] for _ in range(200)
@@ -39,8 +39,8 @@ def test_equal_players_meet_no_requirement_of_strength(asked):
 
 
 @pytest.mark.parametrize("elo1", [20.0, 50.0])
-def test_a_policy_that_did_not_change_is_promoted_as_rarely_as_the_test_says(elo1):
-    """The sequential test of --sprt and of `self_play.promotion`: 400 matches of equal players, a quarter draws."""
+def test_unchanged_policy_is_promoted_at_stated_error_rate(elo1):
+    """The sequential test of --sprt and `self_play.promotion`: 400 matches of equal players, a quarter draws."""
     rng, hypotheses, accepted = np.random.default_rng(1), Hypotheses(0.0, elo1), 0
     for _ in range(400):
         pairs = np.zeros(5, np.int64)
@@ -55,7 +55,7 @@ def test_a_policy_that_did_not_change_is_promoted_as_rarely_as_the_test_says(elo
 
 
 @pytest.mark.parametrize("pairs", [(0, 0, 0, 0, 0), (0, 0, 1, 0, 0), (0, 0, 0, 0, 1), (0, 0, 500, 0, 0)])
-def test_no_games_one_pair_and_draws_alone_promote_nobody(pairs):
+def test_zero_games_single_pair_and_draws_promote_nobody(pairs):
     verdict = judge(pairs, Hypotheses(0.0, 20.0))
     assert verdict.accepted != "H1"
     assert sum(pairs) or math.isnan(verdict.elo)
@@ -70,7 +70,7 @@ def test_no_games_one_pair_and_draws_alone_promote_nobody(pairs):
         "every run: max(kl/mean) < 0.5",
     ],
 )
-def test_a_sweep_of_runs_that_did_nothing_holds_no_criterion(text):
+def test_sweep_of_idle_runs_meets_no_criterion(text):
     def figures(rows):
         seeds = tuple(sweep_analysis.SweepSeed(f"s-{seed}", "a", seed, DONE, rows) for seed in (1, 2))
         return [sweep_analysis.RunFigures("a", "", seeds, {})]
@@ -85,7 +85,7 @@ def test_a_sweep_of_runs_that_did_nothing_holds_no_criterion(text):
 @pytest.mark.parametrize(
     "files", [{}, {"metrics.jsonl": ""}, {"metrics.jsonl": "\n"}, {"metrics.jsonl": "{}\n"}], ids=str
 )
-def test_a_run_without_rows_is_not_healthy(tmp_path, files):
+def test_run_without_rows_is_not_healthy(tmp_path, files):
     folder = tmp_path / "empty"
     folder.mkdir()
     (folder / "config.yaml").write_text("seed: 1\n")

@@ -1,4 +1,4 @@
-"""`sparring policies add`: the card says what the run's files say, and what is missing is said to be missing."""
+"""`sparring policies add`: the card states what the run's files contain and what is missing."""
 
 import json
 import shutil
@@ -25,7 +25,7 @@ STRONG = POLICY.with_name("dogfight_strong.pt")
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """A folder of runs with one run, whose policy is a released one."""
+    """Create a folder with one run, whose policy is a released one."""
     for module in (players, cards.files):
         monkeypatch.setattr(module, "CHECKPOINTS", tmp_path / "checkpoints")
     run = tmp_path / "checkpoints" / "mine"
@@ -46,7 +46,7 @@ def evaluation(steps):
     return json.dumps(about | {"records": records, "held_out": held_out})
 
 
-def test_a_run_without_figures_says_so(home):
+def test_run_without_figures_is_reported(home):
     card, facts = added("mine")
     digest = sha256(POLICY.read_bytes()).hexdigest()
     assert card == home / "zoo" / "mine.md"
@@ -60,7 +60,7 @@ def test_a_run_without_figures_says_so(home):
     assert sparring.load("zoo/mine", device="numpy").name == "zoo/mine"
 
 
-def test_figures_of_the_run_are_on_the_card(home):
+def test_run_figures_are_on_card(home):
     run, digest = home / "mine", sha256(POLICY.read_bytes()).hexdigest()
     steps = cards.read_policy(POLICY).training["env_steps"]
     (run / "eval.json").write_text(evaluation(steps))
@@ -85,12 +85,12 @@ def test_figures_of_the_run_are_on_the_card(home):
     assert "zoo/best" in cards.policies()
 
 
-def test_an_evaluation_of_another_state_is_not_taken(home):
+def test_evaluation_of_other_state_is_not_used(home):
     (home / "mine" / "eval.json").write_text(evaluation(1))
     assert added("mine")[1]["bots"] == "not measured"
 
 
-def test_the_command_on_the_card_gives_the_options_of_the_run(home):
+def test_card_command_contains_run_options(home):
     _, facts = added(str(STRONG))
     words = facts["trained by"].split("`")[1].removeprefix("python train.py ")
     stored = from_stored(read_arrays(STRONG.read_bytes())["training"]["config"])
@@ -109,19 +109,19 @@ def test_the_command_on_the_card_gives_the_options_of_the_run(home):
         (["tiny"], "no checkpoint 'tiny'"),
     ],
 )
-def test_bad_input_is_one_line(words, line, home):
+def test_bad_input_gives_one_line_error(words, line, home):
     with pytest.raises(InputError, match="^" + line.replace("|", r"\|")):
         added(*words)
 
 
-def test_a_name_that_is_taken_stays(home):
+def test_existing_name_is_kept(home):
     added("mine")
     with pytest.raises(InputError, match="the zoo has another policy of this name"):
         added(str(STRONG), "--name", "mine")
     assert cards.read_policy(home / "zoo" / "mine.pt").training["run"] != ""
 
 
-def test_the_command_prints_the_card(home, capsys):
+def test_command_prints_card(home, capsys):
     assert command.main(["policies", "add", "mine"]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("# mine\n")

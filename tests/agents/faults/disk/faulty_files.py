@@ -44,7 +44,7 @@ REAL_OPEN = io.open
 
 
 class Operation(NamedTuple):
-    """One operation: its file's place below the folder, and the functions of the project that led to it."""
+    """One operation: the relative path of its file, and the project functions that led to it."""
 
     name: str
     file: str
@@ -59,7 +59,7 @@ class FaultyFiles:
         self.operations: list[Operation] = []
 
     def install(self) -> None:
-        """Replace the functions of this process, for good."""
+        """Replace the functions of this process permanently."""
         for name in BY_PATH:
             setattr(os, name, self._by_path(name))
         for name in BY_TARGET:
@@ -80,7 +80,7 @@ class FaultyFiles:
         return os.path.relpath(path, self.root) if inside and "tfevents" not in path else None
 
     def meet(self, name: str, place: str) -> bool:
-        """Count an operation, and fail or die if it is the one; return True if only half is to be written."""
+        """Count an operation, and fail or exit if it is the chosen one; return True if only half is to be written."""
         self.operations.append(Operation(name, place, _callers()))
         number = len(self.operations) - 1
         if number != self.at and not (self.fault == "full" and number > self.at >= 0 and name in GROWING):
@@ -188,7 +188,7 @@ class FaultyFile(io.FileIO):
 
 
 def die() -> NoReturn:
-    """End this process as a power cut would."""
+    """End this process like a power cut."""
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError
 

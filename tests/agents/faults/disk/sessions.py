@@ -67,7 +67,7 @@ RUNS = {"ppo": ppo, "grpo": grpo, "clone": clone}
 
 @dataclass(frozen=True)
 class Bench:
-    """The folders `before` each session of a run, where sessions are held, and the `whole` outcome."""
+    """Folders `before` each session of a run, a place for sessions, and the `whole` outcome."""
 
     run: str
     place: Path
@@ -83,7 +83,7 @@ class Bench:
         return [Operation(*row) for row in json.loads(self.place.with_suffix(".json").read_text())]
 
     def wrong(self, session: str, fault: str, at: int) -> str:
-        """Return what is wrong with a session with a fault, its folder, or the session after it; "" if nothing is."""
+        """Return what is wrong with a faulty session, its folder, or the next session; "" if nothing is."""
         shutil.copytree(self.before[session], self.place)
         newest = _newest(self.place)
         code, said = victims.listen(train_with, RUNS[self.run](self.place), self.place, fault, at)
@@ -124,7 +124,7 @@ class Outcome:
 
     @classmethod
     def of(cls, folder: Path) -> Outcome:
-        """Return that of the run in `folder`."""
+        """Return the outcome of the run in `folder`."""
         content = read_state(max((folder / "state").glob("update_*"))).content
         del content["logger"]["bytes"]
         content.pop("seconds", None)  # the time that cloning took
@@ -134,7 +134,7 @@ class Outcome:
 
 
 def train_with(options: Any, root: Path, fault: str, at: int) -> None:
-    """Train in this process, with a fault; the operations go to `root`.json, if the process reaches its end."""
+    """Train in this process with a fault; write the operations to `root`.json if the process reaches its end."""
     files = FaultyFiles(root, fault, at)
     files.install()
     try:
@@ -175,7 +175,7 @@ def _ending(code: int | None, said: str, fault: str) -> str:
 
 
 def _folder(folder: Path, newest: int) -> str:
-    """Return what is not whole: everything under its own name must be, no state be lost, nothing be thought damaged."""
+    """Return what is damaged: every named file must be valid, no state lost, and no file marked as damaged."""
     alerts: list[str] = []
     try:
         found = StateFolder(folder / "state", 1, alert=alerts.append).latest()

@@ -1,4 +1,4 @@
-"""Each file operation of a run fails once, or the process is killed before it, as SQLite tests its own.
+"""Every file operation of a run fails once, or the process is killed before it.
 
 The session survives, with an alert where something is missing, or ends with one line and exit code 2. What was saved
 before is whole, and the next session ends as an undisturbed run does, bit for bit: states, rows and policies. Every
@@ -31,24 +31,24 @@ def bench():
 
 
 def cases(operations, fault):
-    """Every operation of a session that the fault can hit, by its number."""
+    """Return every operation of a session that the fault can hit, by number."""
     return {number: one for number, one in enumerate(operations) if one.name in FAULTS[fault]}
 
 
 def distinct(found):
-    """One operation for all that the same functions lead to."""
+    """Return one operation for each distinct call path."""
     return dict({(one.name, one.callers): (number, one) for number, one in found.items()}.values())
 
 
 def check(bench, session, wanted):
-    """Try the `wanted`, triples of fault, number and operation; all that fail are reported together."""
+    """Try all `wanted` triples of fault, number and operation, and report all failures together."""
     tried = ((fault, at, one, bench.wrong(session, fault, at)) for fault, at, one in wanted)
     wrong = [f"{session} {fault} {at} {tuple(one)}: {text}" for fault, at, one, text in tried if text]
     assert not wrong, f"{len(wrong)} of {len(wanted)} cases:\n" + "\n\n".join(wrong)
 
 
 @pytest.mark.parametrize(("run", "session"), [(run, session) for run in SAMPLES for session in SAMPLES[run]])
-def test_a_sampled_failing_operation_leaves_a_run_that_can_continue(bench, run, session):
+def test_sampled_failing_operation_leaves_resumable_run(bench, run, session):
     rng, used = random.Random(f"{run} {session}"), bench(run)
     number, operations = SAMPLES[run][session], used.operations(session)
     found = {fault: list(distinct(cases(operations, fault)).items()) for fault in FAULTS}
@@ -61,7 +61,7 @@ def test_a_sampled_failing_operation_leaves_a_run_that_can_continue(bench, run, 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("session", SESSIONS)
 @pytest.mark.parametrize("run", RUNS)
-def test_every_failing_operation_leaves_a_run_that_can_continue(bench, run, session, fault):
+def test_every_failing_operation_leaves_resumable_run(bench, run, session, fault):
     found = cases(bench(run).operations(session), fault)
     chosen = found if run == "ppo" else distinct(found)
     check(bench(run), session, [(fault, at, one) for at, one in chosen.items()])

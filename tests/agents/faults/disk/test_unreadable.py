@@ -1,4 +1,4 @@
-"""Files that the disk does not give this time: they may be whole, so none is renamed, replaced or thought damaged."""
+"""Unreadable files may still be valid: they are not renamed, replaced or treated as damaged."""
 
 import errno
 import os
@@ -26,7 +26,7 @@ def names(folder):
 
 
 @pytest.mark.parametrize("name", [states.STATE, states.MANIFEST])
-def test_a_state_is_refused_and_stays(tmp_path, monkeypatch, name):
+def test_unreadable_state_is_rejected_and_kept(tmp_path, monkeypatch, name):
     folder = StateFolder(tmp_path, 1, alert=pytest.fail)
     folder.publish(3, {"n": 3}, {"update": 3})
     before, read = names(tmp_path), states.read_regular
@@ -40,8 +40,8 @@ def test_a_state_is_refused_and_stays(tmp_path, monkeypatch, name):
     assert folder.latest().content == {"n": 3}
 
 
-def test_snapshots_are_not_judged_by_a_list_without_an_unreadable_state(tmp_path, monkeypatch):
-    """Those that it needs would be deleted."""
+def test_unreadable_state_prevents_snapshot_cleanup(tmp_path, monkeypatch):
+    """The cleanup would delete snapshots that this state needs."""
     folder = StateFolder(tmp_path, 2, alert=pytest.fail)
     folder.publish(3, {}, {"update": 3, "pool": ["snapshot_000001"]})
     monkeypatch.setattr(states, "read_regular", unreadable)
@@ -49,7 +49,7 @@ def test_snapshots_are_not_judged_by_a_list_without_an_unreadable_state(tmp_path
         folder.summaries()
 
 
-def test_a_manifest_of_policies_is_not_rebuilt(tmp_path, monkeypatch):
+def test_unreadable_policy_manifest_is_not_rebuilt(tmp_path, monkeypatch):
     write_listed(tmp_path / "final.pt", b"policy")
     before = (tmp_path / manifest.MANIFEST).read_bytes()
     monkeypatch.setattr(manifest, "read_json", unreadable)
@@ -59,7 +59,7 @@ def test_a_manifest_of_policies_is_not_rebuilt(tmp_path, monkeypatch):
     assert (tmp_path / manifest.MANIFEST).read_bytes() == before
 
 
-def test_an_index_and_a_league_are_not_put_aside(tmp_path, monkeypatch):
+def test_unreadable_index_and_league_are_not_set_aside(tmp_path, monkeypatch):
     Pool(tmp_path, 1, shape={}).restore([pool.Snapshot("snapshot_000001", 1, "0" * 64)])
     league = LeagueFile(tmp_path)
     league.restore(small_league())
@@ -73,7 +73,7 @@ def test_an_index_and_a_league_are_not_put_aside(tmp_path, monkeypatch):
     assert names(tmp_path) == before
 
 
-def test_what_a_killed_start_left_beside_its_folder_is_removed(tmp_path):
+def test_leftover_folder_of_killed_start_is_removed(tmp_path):
     (tmp_path / ".mine.0123.tmp").mkdir()
     (tmp_path / ".other.0123.tmp").mkdir()
     RunFolder.create(tmp_path, "mine").clean()

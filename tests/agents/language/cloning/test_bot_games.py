@@ -1,4 +1,4 @@
-"""Games between bots: legal answers, the same ones for the same seed, and all years side by side."""
+"""Games between bots as training data: legal answers, reproducible by seed, all years at the same time."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def told(decisions):
     ]
 
 
-def test_answers_are_what_the_bot_ordered():
+def test_answers_match_bot_orders():
     playing = games()
     for _ in range(12):
         before = playing.batch.snapshot()
@@ -39,7 +39,7 @@ def test_answers_are_what_the_bot_ordered():
     playing.close()
 
 
-def test_the_seed_decides_and_a_state_goes_on():
+def test_seed_determines_games_and_state_resumes():
     one, same, other = games(), games(), games(seed=4)
     seen = [told(one.next()) for _ in range(30)]
     state_at = 10
@@ -53,7 +53,7 @@ def test_the_seed_decides_and_a_state_goes_on():
     assert [told(games(seed=4).next())] != seen[:1]
 
 
-def test_games_begin_one_after_the_other_and_never_end():
+def test_games_start_staggered_and_continue_endlessly():
     playing = games(number=20)
     years = {int(one.row["year"]) for game in playing.next() for one in game}
     assert years == set(range(1901, 1906))
@@ -74,7 +74,7 @@ class Holds:
         batch.orders.masked_fill_(mine, 0)  # 0: holds
 
 
-def test_a_teacher_names_the_answers_of_all_powers_and_plays_one_of_each_game():
+def test_teacher_labels_all_powers_and_plays_one_per_game():
     playing = BotGames(8, bot="dumbbot", last_year=1905, seed=3, teacher=Holds(), taught_by="holds")
     assert playing.source == "holds among dumbbots in 8 games"
     process, played, movements = playing.batch.process, [], 0
@@ -101,7 +101,7 @@ def test_a_teacher_names_the_answers_of_all_powers_and_plays_one_of_each_game():
     playing.close()
 
 
-def test_a_bot_is_refused_as_teacher():
+def test_bot_is_rejected_as_teacher():
     from sparring.configs.load import load
     from sparring.envs.diplomacy.rollouts.task import demonstrations
 

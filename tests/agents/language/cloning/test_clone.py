@@ -1,4 +1,4 @@
-"""A small language model clones a bot: it learns, it is saved, and a run that was cut goes on bit for bit."""
+"""Cloning a bot with a small language model: learning, saving, and bit-for-bit resuming."""
 
 import json
 import signal
@@ -35,7 +35,7 @@ def config(root, *options):
 
 
 def metrics(root):
-    """Rows without what a clock says."""
+    """Return metrics rows without times."""
     rows = map(json.loads, (root / "clone" / "metrics.jsonl").read_text().splitlines())
     return [{key: value for key, value in row.items() if not key.startswith("time/")} for row in rows]
 
@@ -46,13 +46,13 @@ def weights(root):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """A run that was never cut."""
+    """Return an uninterrupted run."""
     root = tmp_path_factory.mktemp("whole")
     assert train(config(root)) == root / "clone" / "final"
     return root
 
 
-def test_what_a_run_leaves_behind(whole):
+def test_run_leaves_expected_files(whole):
     rows = metrics(whole)
     assert len(rows) == 5
     assert rows[0]["env_steps"] < rows[1]["env_steps"]
@@ -67,7 +67,7 @@ def test_what_a_run_leaves_behind(whole):
     ]  # fmt: skip
 
 
-def test_on_two_threads_each_batch_is_two_halves_and_a_cut_run_goes_on_bit_for_bit(whole, tmp_path):
+def test_two_threads_split_batches_and_resume_bit_for_bit(whole, tmp_path):
     uncut, cut = tmp_path / "uncut", tmp_path / "cut"
     train(config(uncut, "threads=2"))
     train(config(cut, "threads=2", "max_updates=2"))
@@ -77,7 +77,7 @@ def test_on_two_threads_each_batch_is_two_halves_and_a_cut_run_goes_on_bit_for_b
     assert losses[0] == pytest.approx(losses[1], abs=1e-4)
 
 
-def test_a_signal_finishes_the_update_saves_and_says_how_to_go_on(tmp_path, monkeypatch, capsys):
+def test_signal_finishes_update_saves_and_explains_resume(tmp_path, monkeypatch, capsys):
     learn, steps = Imitator.learn, []
 
     def interrupted(self, batch, rate):
@@ -94,7 +94,7 @@ def test_a_signal_finishes_the_update_saves_and_says_how_to_go_on(tmp_path, monk
     assert verify_model(tmp_path / "clone" / "final")["interrupted"] is True
 
 
-def test_a_step_that_is_not_finite_is_left_out_and_counted(tmp_path, monkeypatch):
+def test_non_finite_step_is_skipped_and_counted(tmp_path, monkeypatch):
     pack, packed = trainer.pack, []
 
     def spoiled(groups, *, pad_id):
@@ -111,7 +111,7 @@ def test_a_step_that_is_not_finite_is_left_out_and_counted(tmp_path, monkeypatch
     assert metrics(tmp_path)[1]["train/answer_loss"] > 1.0
 
 
-def test_the_run_file_is_a_clone_of_dumbbot_and_learns_in_one_process(monkeypatch):
+def test_run_file_clones_dumbbot_in_one_process(monkeypatch):
     chosen = load(["+run=diplomacy_clone"])
     assert (chosen.trainer, chosen.clone.bot) == ("clone", "dumbbot")
     assert load_trainer("clone") == (trainer.CloneTrainer, fit)
@@ -120,7 +120,7 @@ def test_the_run_file_is_a_clone_of_dumbbot_and_learns_in_one_process(monkeypatc
         load_trainer("clone")
 
 
-def test_states_hold_where_the_games_are(whole):
+def test_states_store_game_positions(whole):
     content = read_state(whole / "clone" / "state" / "update_000005").content
     assert content["games"]["phases"] > 5
     assert torch.equal(content["games"]["games"]["year"] > 1900, torch.ones(3, dtype=torch.bool))

@@ -1,4 +1,4 @@
-"""Imitation from a given model: its weights and tokenizer are the start, and the result is a base of GRPO."""
+"""Fine-tuning a given model by imitation: its weights and tokenizer are used, and GRPO starts from the result."""
 
 import json
 
@@ -32,7 +32,7 @@ CHESS = (
 
 @pytest.fixture(scope="module")
 def given(tmp_path_factory):
-    """A GPT-2 of bytes, with that model's usual dropout, as transformers writes it."""
+    """Save a byte-level GPT-2 with its usual dropout, as transformers writes it."""
     folder = tmp_path_factory.mktemp("given") / "gpt2"
     model = gpt2(bytes_tokenizer())
     assert model.config.resid_pdrop == 0.1
@@ -57,14 +57,14 @@ def weights(root):
 
 @pytest.fixture(scope="module")
 def tuned(given, tmp_path_factory):
-    """A run that was never cut, in two halves."""
+    """Return an uninterrupted run, in two halves."""
     root = tmp_path_factory.mktemp("tuned")
     train(chess(root, given, "threads=2"))
     return root
 
 
-def test_fine_tuning_starts_from_the_models_weights_and_tokens_without_dropout(given, tmp_path):
-    """The first loss is the one that transformers computes from the folder, one example at a time."""
+def test_fine_tuning_starts_from_model_without_dropout(given, tmp_path):
+    """The first loss equals the one computed by transformers, one example at a time."""
     trainer = CloneTrainer(chess(tmp_path, given))
     examples = [one for group in trainer.dataset.next() for one in group]
     trainer.close()
@@ -81,7 +81,7 @@ def test_fine_tuning_starts_from_the_models_weights_and_tokens_without_dropout(g
     assert rows(tmp_path)[0]["train/answer_loss"] == pytest.approx(sum(losses) / sum(answers), abs=1e-5)
 
 
-def test_a_cut_run_goes_on_bit_for_bit(given, tuned, tmp_path):
+def test_interrupted_run_resumes_bit_for_bit(given, tuned, tmp_path):
     train(chess(tmp_path, given, "threads=2", "max_updates=2"))
     train(chess(tmp_path, given, "threads=2"))
     assert rows(tmp_path) == rows(tuned)
@@ -90,7 +90,7 @@ def test_a_cut_run_goes_on_bit_for_bit(given, tuned, tmp_path):
     assert losses[-1] < losses[0]
 
 
-def test_grpo_starts_from_the_result(tuned, tmp_path):
+def test_grpo_starts_from_fine_tuned_model(tuned, tmp_path):
     model = tuned / "tuned" / "final"
     assert len(AutoTokenizer.from_pretrained(model)) == len(bytes_tokenizer())
     options = ("tasks.analysis_share=0", "tasks.arbiter.max_tokens=4", "evaluation.every=0", "model.lora_rank=4")
@@ -99,8 +99,8 @@ def test_grpo_starts_from_the_result(tuned, tmp_path):
     assert train(load(["+run=rookworld_grpo", *DATA, *options, *small, *places])).is_file()
 
 
-def test_prompts_begin_as_they_are_sampled(given, tmp_path):
-    """A tokenizer that puts a token before every text does so in training, too."""
+def test_training_prompts_start_as_when_sampling(given, tmp_path):
+    """A tokenizer that prepends a token does so in training, too."""
     tokenizer = AutoTokenizer.from_pretrained(given)
     tokenizer.add_special_tokens({"bos_token": "<begin>"})
     first = tokenizer.bos_token_id
@@ -116,7 +116,7 @@ def test_prompts_begin_as_they_are_sampled(given, tmp_path):
     assert trained.prompt[0] == first
 
 
-def test_what_cannot_be_tuned_is_refused_in_one_line(given, tmp_path):
+def test_untunable_model_is_rejected_in_one_line(given, tmp_path):
     with pytest.raises(ModelError, match=r"model\.name=smolm2: is not tiny, .*did you mean 'smollm2'"):
         CloneTrainer(chess(tmp_path, "smolm2"))
     with pytest.raises(ConfigError, match=r"clone\.layers=2: has no effect without model\.name=tiny"):

@@ -1,4 +1,4 @@
-"""What a check of a clone says: of models that know nothing, and of one that knows the answers."""
+"""Held-out accuracy of a clone: untrained models and a model that knows the answers."""
 
 import math
 
@@ -30,7 +30,7 @@ def model():
 
 
 def scored(batch, favour):
-    """Scores that give the token that was written the weight `favour`, each other allowed one 1."""
+    """Return scores with weight `favour` for the written token and 1 for each other allowed one."""
     weight = torch.ones(len(batch.allowed))
     weight[batch.chosen] = favour
     total = torch.zeros(len(batch.chosen)).index_add(0, batch.row, weight)
@@ -38,14 +38,14 @@ def scored(batch, favour):
     return Scores(logps[batch.chosen], torch.zeros(len(batch.chosen)), logps, batch.row, batch.sample)
 
 
-def test_who_knows_the_answers_is_always_right(questions, model, monkeypatch):
+def test_oracle_model_is_always_right(questions, model, monkeypatch):
     monkeypatch.setattr(held_out, "score", lambda _, batch: scored(batch, 1e9))
     found = questions.check(model)
     assert found["eval/held_out/accuracy"] == 1.0
     assert found["eval/held_out/order_loss"] == pytest.approx(0.0, abs=1e-3)
 
 
-def test_a_model_that_avoids_the_labels_is_right_only_without_a_choice(questions, model, monkeypatch):
+def test_model_avoiding_labels_is_right_only_if_forced(questions, model, monkeypatch):
     monkeypatch.setattr(held_out, "score", lambda _, batch: scored(batch, 1e-9))
     assert questions.check(model)["eval/held_out/accuracy"] < 0.05
 
@@ -64,7 +64,7 @@ def test_one_wrong_token_makes_one_order_wrong(questions, model, monkeypatch):
     assert questions.check(model)["eval/held_out/accuracy"] == pytest.approx(1.0 - 1.0 / questions.orders)
 
 
-def test_a_model_that_knows_nothing_is_near_a_random_order(questions, model):
+def test_untrained_model_scores_near_random_order(questions, model):
     found = questions.check(model)
     assert found["eval/held_out/accuracy"] < 0.4
     assert 1.5 < found["eval/held_out/order_loss"] < math.log(100)

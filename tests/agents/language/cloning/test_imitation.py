@@ -1,4 +1,4 @@
-"""The learning rate's way, the loss by hand, and steps that are left out."""
+"""Imitation learning: learning-rate schedule, loss by hand, skipped steps."""
 
 from copy import deepcopy
 
@@ -23,12 +23,12 @@ def model():
 @pytest.mark.parametrize(
     ("done", "rate"), [(0.0, 0.0), (0.015, 0.05), (0.03, 0.1), (0.515, 0.05), (1.0, 0.0), (0.03 + 0.97 / 3, 0.075)]
 )
-def test_the_learning_rate_rises_and_falls_to_zero(done, rate):
-    """Half way between warm-up and end the cosine is 0; after a third it is 1/2, so that 3/4 of the peak are left."""
+def test_learning_rate_warms_up_and_decays_to_zero(done, rate):
+    """Half way between warmup and end the cosine is 0; after a third it is 1/2, so 3/4 of the peak remains."""
     assert learning_rate(0.1, done) == pytest.approx(rate, abs=1e-12)
 
 
-def test_the_loss_is_the_mean_over_answer_tokens_of_every_example_alone(model):
+def test_loss_is_mean_over_answer_tokens_of_each_example(model):
     nats = []
     with torch.no_grad():
         for one in (one for group in GROUPS for one in group):
@@ -48,8 +48,8 @@ def gradient(model, parts, *, halves):
     return [loss, norm, *(weight.grad.clone() for weight in model.parameters())]
 
 
-def test_two_halves_are_one_step(model):
-    """The gradient of the mean over all their tokens, not the mean of two means: they have five tokens and one."""
+def test_two_halves_equal_one_step(model):
+    """The gradient is of the mean over all tokens, not the mean of two means over five tokens and one."""
     whole = gradient(model, [GROUPS], halves=False)
     parts = [[group] for group in GROUPS]
     side_by_side, in_turn = gradient(model, parts, halves=True), gradient(model, parts, halves=False)
@@ -58,7 +58,7 @@ def test_two_halves_are_one_step(model):
         assert torch.equal(torch.as_tensor(other), torch.as_tensor(again))
 
 
-def test_a_gradient_that_is_not_finite_changes_nothing(model):
+def test_non_finite_gradient_changes_nothing(model):
     imitator, batch = Imitator(model), [pack(GROUPS, pad_id=0)]
     imitator.learn(batch, 1e-3)
     with torch.no_grad():
@@ -69,8 +69,8 @@ def test_a_gradient_that_is_not_finite_changes_nothing(model):
     assert all(torch.equal(before[name].nan_to_num(), w.nan_to_num()) for name, w in model.state_dict().items())
 
 
-def test_a_step_of_muon_moves_along_all_singular_vectors_alike():
-    """The largest by 0.2 sqrt(24) x rate, for the size of Adam's step; the gradient's own values differ more."""
+def test_muon_step_moves_all_singular_vectors_equally():
+    """The size is 0.2 sqrt(24) x rate for the largest, like Adam's step; the raw gradient is more uneven."""
     model = build_tiny(game_tokenizer("diplomacy"), hidden=8, layers=1, heads=2, seed=0)
     matrix = model.model.layers[0].mlp.up_proj.weight
     with torch.no_grad():
@@ -83,14 +83,14 @@ def test_a_step_of_muon_moves_along_all_singular_vectors_alike():
     assert moved[5] / moved[0] > 2 * gradient[5] / gradient[0]
 
 
-def test_embeddings_and_norms_are_adams(model):
+def test_embeddings_and_norms_use_adam(model):
     imitator = Imitator(model, optimizer="muon")
     imitator.learn([pack(GROUPS, pad_id=0)], 1e-3)
     state = imitator.state_dict()
     assert (len(state["muon"]["state"]), len(state["optimizer"]["state"])) == (7, 4)  # 7 matrices; embedding, 3 norms
 
 
-def test_a_state_of_muon_continues_it_and_one_of_another_shape_is_refused(model):
+def test_muon_state_resumes_and_other_shape_is_rejected(model):
     batch = [pack(GROUPS, pad_id=0)]
     first = Imitator(model, optimizer="muon")
     first.learn(batch, 1e-3)

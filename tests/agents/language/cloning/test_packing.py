@@ -1,4 +1,4 @@
-"""Packed examples are computed as if each stood alone, and what is learned is the answers, their ends included."""
+"""Packed examples score as if alone, and the loss covers answers and their end tokens."""
 
 import pytest
 import torch
@@ -42,7 +42,7 @@ def logits(model, batch):
 
 
 @pytest.mark.parametrize("make", [llama, gpt2])
-def test_each_example_is_computed_as_if_it_stood_alone(make):
+def test_packed_example_scores_as_if_alone(make):
     torch.manual_seed(0)
     model = make().eval()
     batch = pack([GROUP, SINGLE], pad_id=PAD)
@@ -60,7 +60,7 @@ def test_each_example_is_computed_as_if_it_stood_alone(make):
     assert together.std() > 0.1
 
 
-def test_a_row_holds_the_shared_beginning_once():
+def test_row_holds_shared_prefix_once():
     assert shared_length(GROUP) == 2
     assert packed_length(GROUP) == 2 + (2 + 3) + (3 + 2) + (2 + 4)
     batch = pack([GROUP], pad_id=PAD)
@@ -68,13 +68,13 @@ def test_a_row_holds_the_shared_beginning_once():
     assert batch.position_ids[0].tolist() == [0, 1, 2, 3, 4, 5, 6, 2, 3, 4, 5, 6, 2, 3, 4, 5, 6, 7]
 
 
-def test_equal_prompts_share_all_but_the_last_token():
+def test_equal_prompts_share_all_but_last_token():
     assert shared_length([Example([7, 8], [1]), Example([7, 8], [2])]) == 1
     assert shared_length([Example([7], [1]), Example([8], [2])]) == 0
 
 
-def test_the_end_of_text_is_learned():
-    """The embedding of the end of text is no token's input here, so its gradient comes from being predicted."""
+def test_end_of_text_token_is_learned():
+    """The end token is never an input here, so its embedding's gradient comes from being predicted."""
     torch.manual_seed(0)
     model = llama()
     batch = pack([GROUP, SINGLE], pad_id=PAD)
@@ -88,7 +88,7 @@ def test_the_end_of_text_is_learned():
     assert (found.grad[~wanted] == 0).all()  # nothing is learned from prompts or filling
 
 
-def test_filling_takes_no_part():
+def test_padding_does_not_affect_loss():
     torch.manual_seed(0)
     model = llama().eval()
     batch = pack([GROUP, SINGLE], pad_id=PAD)
@@ -100,13 +100,13 @@ def test_filling_takes_no_part():
     assert torch.equal(one, other[1, :4])
 
 
-def test_batches_are_of_like_length_and_hold_everything_once():
+def test_batches_have_similar_lengths_and_all_examples_once():
     groups = [[Example([1] * size, [2])] for size in (9, 3, 30, 4, 10, 8)]
     dealt = batches(groups, 24)
     assert [[packed_length(group) for group in batch] for batch in dealt] == [[4, 5], [9, 10], [11], [31]]
 
 
-def test_halves_hold_everything_once_and_are_about_alike():
+def test_halves_hold_all_examples_once_with_similar_sizes():
     groups = [[Example(list(range(length)), [2])] for length in (9, 30, 11, 20, 10)]
     one, other = halve(groups)
     assert sorted(map(packed_length, one + other)) == [10, 11, 12, 21, 31]

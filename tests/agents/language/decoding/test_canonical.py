@@ -1,4 +1,4 @@
-"""Trap: tokens that do not spell what the text spells. Lines joined are the joined lines, in every tokenizer we use."""
+"""Canonical tokenization: joined lines encode to the same tokens as the joined text, in every tokenizer used."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,7 +31,7 @@ def diplomacy_tokenizer():
 
 
 @pytest.mark.parametrize("make", [word_tokenizer, bytes_tokenizer, diplomacy_tokenizer, smollm2_tokenizer])
-def test_joint_orders_have_one_spelling_whether_joined_or_encoded_at_once(make):
+def test_joint_orders_encode_identically_joined_or_at_once(make):
     """Five hundred random joint orders after the opening tag: ids, text and their concatenations agree."""
     tokenizer = make()
     asked = [choices for _, choices in random_choices() if choices.lines]

@@ -1,4 +1,4 @@
-"""The constraint lets through every legal joint order by exactly one path, and nothing else."""
+"""The constraint allows every legal joint order by exactly one token path, and nothing else."""
 
 import itertools
 
@@ -19,7 +19,7 @@ def constraint():
 
 
 def sequences(asked):
-    """All legal answers as text, by walking the menus of the contract."""
+    """Return all legal answers as text, by walking the menus."""
     found = [((), -1)]
     for line in range(asked.lines):
         found = [((*texts, option.text), option.slot) for texts, last in found for option in asked.menu(line, last)]
@@ -27,7 +27,7 @@ def sequences(asked):
 
 
 def paths(automaton, state):
-    """All token sequences from a state to the end, one for each path."""
+    """Return all token sequences from a state to the end, one per path."""
     start, count = state
     if not count:
         return [()]
@@ -39,7 +39,7 @@ def paths(automaton, state):
 
 
 def walk(automaton, which, rng):
-    """Random answers to some of the choices."""
+    """Return random answers to some of the choices."""
     walks = Walks(automaton, which)
     while len(rows := np.flatnonzero(walks.count)):
         edges, row = walks.allowed(rows)
@@ -61,14 +61,14 @@ MADE_UP = [
 
 
 @pytest.mark.parametrize("asked", MADE_UP)
-def test_the_paths_are_the_legal_answers_each_once(constraint, asked):
+def test_paths_are_legal_answers_each_once(constraint, asked):
     tokenizer, automaton = word_tokenizer(), constraint.compile([asked])
     expected = [encode(tokenizer, [text + CLOSING])[0] + [tokenizer.eos_token_id] for text in sequences(asked)]
     assert sorted(paths(automaton, automaton.begin[0])) == sorted(map(tuple, expected))
 
 
 @pytest.mark.parametrize("winter", [0, 1, -1])
-def test_a_real_positions_small_choices_are_enumerated_too(constraint, winter):
+def test_small_choices_of_real_positions_are_enumerated(constraint, winter):
     small = [asked for asked in by_kind(winter) if 1 < len(sequences_count(asked)) <= 300][:10]
     assert small
     for asked in small:
@@ -78,13 +78,13 @@ def test_a_real_positions_small_choices_are_enumerated_too(constraint, winter):
 
 
 def sequences_count(asked):
-    """As long as the number of answers, without listing too many of them."""
+    """Return a sequence as long as the number of answers, without listing too many."""
     size = np.prod([float(len(slot)) for slot in asked.options]) if asked.options else 1
     return sequences(asked) if size <= 300 else range(10**6)
 
 
-def test_random_walks_are_legal_complete_and_match_their_encoding(constraint):
-    """Ten thousand answers to real positions: the chosen options come from the menus, and joined ids are the text's."""
+def test_random_walks_are_legal_complete_and_encode_identically(constraint):
+    """Ten thousand answers to real positions: options come from the menus, and joined ids equal the text's ids."""
     asked = [asked for _, asked in random_choices()]
     tokenizer, which = word_tokenizer(), np.arange(10_000) % len(asked)
     steps = walk(constraint.compile(asked), which, np.random.default_rng(1)).steps()
@@ -98,7 +98,7 @@ def test_random_walks_are_legal_complete_and_match_their_encoding(constraint):
         assert done.token_ids.tolist() == [*encode(tokenizer, [text])[0], tokenizer.eos_token_id]
 
 
-def test_replay_allows_what_was_allowed(constraint):
+def test_replay_allows_sampled_tokens(constraint):
     asked = [choices for _, choices in random_choices() if choices.lines][:60]
     walked = walk(constraint.compile(asked), np.arange(60), np.random.default_rng(2)).steps()
     for choices, done in zip(asked, walked, strict=True):
@@ -108,8 +108,8 @@ def test_replay_allows_what_was_allowed(constraint):
         assert again.chosen == done.chosen
 
 
-def test_allowed_ids_are_those_of_the_options_that_still_agree(constraint):
-    """An independent reading: at every step, the next tokens of all answers with the same beginning."""
+def test_allowed_ids_continue_matching_options(constraint):
+    """Independent check: at every step, the next tokens of all answers with the same prefix."""
     for asked in MADE_UP[:4]:
         tokenizer = word_tokenizer()
         answers = [encode(tokenizer, [text + CLOSING])[0] + [tokenizer.eos_token_id] for text in sequences(asked)]
@@ -121,8 +121,8 @@ def test_allowed_ids_are_those_of_the_options_that_still_agree(constraint):
                 assert allowed.tolist() == sorted(agree)
 
 
-def test_forced_tokens_are_those_that_all_answers_begin_with(constraint):
-    """Read off the list of answers; then there is a choice, or the answer has ended."""
+def test_forced_tokens_are_common_prefix_of_answers(constraint):
+    """Computed from the list of answers; afterwards there is a choice, or the answer has ended."""
     tokenizer = word_tokenizer()
     for asked in MADE_UP:
         answers = [encode(tokenizer, [text + CLOSING])[0] + [tokenizer.eos_token_id] for text in sequences(asked)]
@@ -133,7 +133,7 @@ def test_forced_tokens_are_those_that_all_answers_begin_with(constraint):
         assert walks.count[0] == len({answer[len(common)] for answer in answers if len(answer) > len(common)})
 
 
-def test_replay_refuses_illegal_or_incomplete_tokens(constraint):
+def test_replay_rejects_illegal_or_incomplete_tokens(constraint):
     asked, tokenizer = MADE_UP[0], word_tokenizer()
     whole = encode(tokenizer, ["A PAR H\nF BRE H\n</orders>"])[0] + [tokenizer.eos_token_id]
     constraint.replay(asked, whole)
@@ -169,7 +169,7 @@ def test_texts_are_encoded_once():
     assert counting.texts == 0
 
 
-def test_new_texts_do_not_change_the_rows_of_old_ones():
+def test_new_texts_keep_rows_of_old_texts():
     lines = LineTokens(word_tokenizer(), DIPLOMACY_TEXT)
     old = {text: lines.tokens[row].copy() for text, row in zip(["A PAR H"], lines.numbers(["A PAR H"]), strict=True)}
     lines.numbers(["A PAR S A MAR - BUR", "F NTH C A LON - NWY", "A MAR H"])
@@ -186,8 +186,8 @@ def wrapped(tokenizer, **options):
     )
 
 
-def test_a_tokenizer_that_adds_a_space_is_refused():
-    """As sentencepiece does: the first word alone gets a space that it does not have after a line."""
+def test_tokenizer_that_adds_space_is_rejected():
+    """As in sentencepiece: only the first word gets a space, which it lacks after a line end."""
     vocabulary = {token: number for number, token in enumerate(["<end>", *map(chr, range(10, 127)), "▁"])}
     tokenizer = Tokenizer(models.BPE(vocabulary, [], unk_token="<end>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
@@ -196,27 +196,27 @@ def test_a_tokenizer_that_adds_a_space_is_refused():
         Constraint(wrapped(tokenizer), DIPLOMACY_TEXT)
 
 
-def test_a_tokenizer_that_lacks_words_is_refused():
+def test_tokenizer_without_required_words_is_rejected():
     tokenizer = Tokenizer(models.WordLevel({"<end>": 0, "A": 1, " PAR": 2}, unk_token="<end>"))
     tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.Split(WORDS, "isolated"), decoders.Fuse()
     with pytest.raises(TokenizerError, match="turns"):
         Constraint(wrapped(tokenizer), DIPLOMACY_TEXT)
 
 
-def test_a_tokenizer_without_an_end_is_refused():
+def test_tokenizer_without_end_token_is_rejected():
     with pytest.raises(TokenizerError, match="no end-of-text"):
         Constraint(
             wrapped(Tokenizer(models.WordLevel({"<end>": 0}, unk_token="<end>")), eos_token=None), DIPLOMACY_TEXT
         )
 
 
-def test_a_menu_that_offers_a_line_twice_is_refused(constraint):
+def test_menu_with_duplicate_line_is_rejected(constraint):
     with pytest.raises(ValueError, match="the same"):
         constraint.compile([menu_of([["A PAR H", "A PAR H"]], 1, 0)])
 
 
-def test_answers_are_drawn_over_all_lines(constraint):
-    """Random walks come to every answer of a small menu."""
+def test_random_walks_cover_all_answers(constraint):
+    """Random walks reach every answer of a small menu."""
     asked = MADE_UP[1]
     steps = walk(constraint.compile([asked]), np.zeros(300, dtype=int), np.random.default_rng(3)).steps()
     seen = {"".join(f"{option.text}\n" for option in done.chosen) for done in steps}

@@ -1,4 +1,4 @@
-"""The constraint beside llguidance, an engine for grammars: the same tokens are allowed at each step."""
+"""The constraint compared with llguidance: the same tokens are allowed at every step."""
 
 import re
 
@@ -15,7 +15,7 @@ llguidance = pytest.importorskip("llguidance", reason="pip install llguidance")
 
 
 class Words:
-    """The word tokenizer as llguidance asks for one: the bytes of every token, and then a token for every byte."""
+    """Adapt the word tokenizer to llguidance: the bytes of every token, and one token per byte."""
 
     def __init__(self, tokenizer):
         self.eos_token_id, self.bos_token_id, self.special_token_ids = tokenizer.eos_token_id, None, [0, 1, 2]
@@ -33,7 +33,7 @@ class Words:
 
 
 def engine(tokenizer, asked):
-    """A matcher for the lines of all legal answers: in winter a list of them, else line after line."""
+    """Return a matcher for the lines of all legal answers: a list in winter, else line after line."""
     if asked.winter:
         pattern = f"({'|'.join(re.escape(text) for text in sequences(asked))})"
     else:
@@ -51,7 +51,7 @@ def allowed_by(matcher):
 
 
 def some_choices():
-    """Movement and retreats, builds, and disbands, of real positions."""
+    """Return movements and retreats, builds, and disbands of real positions."""
     small = [asked for asked in by_kind(1) + by_kind(-1) if len(sequences(asked)) <= 500]
     return [asked for _, asked in random_choices() if asked.lines and not asked.winter][::25] + small[:10]
 
@@ -67,8 +67,8 @@ def ours():
 
 
 @pytest.mark.parametrize("make", [words, ours])
-def test_the_same_tokens_are_allowed_but_for_words_spelled_out(make):
-    """The engine lets words be written in shorter tokens, too: what it alone allows is the beginning of one of ours."""
+def test_allowed_tokens_match_llguidance_except_short_spellings(make):
+    """The engine also allows shorter spellings: what only it allows is a prefix of one of our tokens."""
     (tokenizer, theirs), rng = make(), np.random.default_rng(1)
     constraint, compared = Constraint(tokenizer, DIPLOMACY_TEXT), 0
     for asked in some_choices():

@@ -1,4 +1,4 @@
-"""Free text against transformers: nucleus, greedy answers, log-probabilities; and against counts of draws."""
+"""Free-text sampling against transformers: nucleus, greedy decoding, log-probabilities, draw frequencies."""
 
 import numpy as np
 import pytest
@@ -24,14 +24,14 @@ def backend(temperature=1.0, **options):
 
 
 @pytest.mark.parametrize("top_p", [0.05, 0.5, 0.9, 0.999])
-def test_the_nucleus_is_that_of_transformers(top_p):
+def test_nucleus_matches_transformers(top_p):
     logits = torch.randn(50, 300, generator=torch.Generator().manual_seed(3), dtype=torch.double) * 3
     logs = logits.log_softmax(1)
     kept = TopPLogitsWarper(top_p)(None, logs) > -torch.inf
     assert np.array_equal(in_nucleus(logs.numpy(), np.full(50, top_p)), kept.numpy())
 
 
-def test_rows_have_their_own_nucleus_and_temperature():
+def test_rows_have_own_nucleus_and_temperature():
     logs = np.log(np.tile([0.4, 0.3, 0.2, 0.1], (4, 1)))
     inside = in_nucleus(logs, np.array([1.0, 0.65, 0.3, 0.95]))
     assert inside.sum(1).tolist() == [4, 2, 1, 4]
@@ -47,7 +47,7 @@ def test_rows_have_their_own_nucleus_and_temperature():
     assert np.allclose(found[2000:], np.log(cold)[chosen[2000:]])
 
 
-def test_greedy_text_is_that_of_generate():
+def test_greedy_text_matches_generate():
     player = backend(0.0)
     decisions = player.decide([Prompt(text, FreeText(12, temperature=0.7)) for text in TEXTS])
     end = player._tokenizer.eos_token_id
@@ -61,7 +61,7 @@ def test_greedy_text_is_that_of_generate():
 
 
 @pytest.mark.parametrize("batch_size", [1, 3])
-def test_text_is_scored_as_it_was_drawn_at_temperatures_of_its_own(batch_size):
+def test_text_is_scored_at_its_sampling_temperature(batch_size):
     player = backend(0.9, batch_size=batch_size)
     menus = [FreeText(9), FreeText(5, temperature=0.5), FreeText(12, temperature=1.5, top_p=0.8), FreeText(1)]
     prompts = [Prompt(text, menu, seed) for seed in range(6) for text, menu in zip(TEXTS, menus, strict=True)]
@@ -86,7 +86,7 @@ def test_text_is_scored_as_it_was_drawn_at_temperatures_of_its_own(batch_size):
         assert torch.allclose(scores.logps[own[scores.row]].view(len(steps), -1), before, atol=1e-5)
 
 
-def test_a_batch_is_of_one_kind():
+def test_mixed_batch_is_rejected():
     tokenizer = word_tokenizer()
     player = TransformersBackend(llama(tokenizer), tokenizer, constraint=Constraint(tokenizer, DIPLOMACY_TEXT))
     text, menu = max(random_choices(), key=lambda pair: pair[1].lines)
@@ -97,7 +97,7 @@ def test_a_batch_is_of_one_kind():
         collate(decisions)
 
 
-def test_a_free_text_backend_refuses_prompts_with_menus():
+def test_free_text_backend_rejects_prompts_with_menus():
     text, menu = max(random_choices(), key=lambda pair: pair[1].lines)
     with pytest.raises(ModelError, match="was set up for free text"):
         backend().decide([Prompt(text, menu, 1)])

@@ -1,4 +1,4 @@
-"""Reading by pieces, dropping and multiplying texts changes no hidden state; models that cannot do so are refused."""
+"""KV cache: chunked reading, dropping and repeating texts keep hidden states; unsupported models are rejected."""
 
 import numpy as np
 import pytest
@@ -21,8 +21,8 @@ def alone(model, text):
 @given(st.data(), st.sampled_from(sorted(MODELS)))
 @settings(max_examples=15)
 @torch.no_grad()
-def test_texts_read_by_pieces_are_texts_read_alone(data, name):
-    """Pieces of unlike lengths, some of none, with texts multiplied and dropped in between."""
+def test_chunked_reading_matches_reading_each_text_alone(data, name):
+    """Chunks have different lengths, some are empty, and texts are repeated and dropped in between."""
     model, context, texts = MODELS[name], Context(MODELS[name], room=4), [[]]
     for turn in range(4):
         kind = data.draw(st.sampled_from(["select", "drop"] if turn else ["select"]))
@@ -48,7 +48,7 @@ def test_texts_read_by_pieces_are_texts_read_alone(data, name):
             assert not piece or torch.allclose(state[-1], alone(model, text), atol=1e-4)
 
 
-def test_a_window_is_refused():
+def test_sliding_window_is_rejected():
     sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "head_dim": 8}
     heads = {"num_attention_heads": 2, "num_key_value_heads": 2}
     model = MistralForCausalLM(MistralConfig(vocab_size=50, sliding_window=8, **sizes, **heads))
@@ -56,8 +56,8 @@ def test_a_window_is_refused():
         check_context(model)
 
 
-def test_positions_that_are_columns_are_refused():
-    """As in the known mistake of left padding without position ids: here the model drops them."""
+def test_column_positions_are_rejected():
+    """This is the common mistake of left padding without position ids: here the model ignores them."""
     model = gpt2(word_tokenizer())
     read = model.transformer.forward
     model.transformer.forward = lambda *args, position_ids=None, **options: read(*args, **options)
@@ -65,7 +65,7 @@ def test_positions_that_are_columns_are_refused():
         check_context(model)
 
 
-def test_a_model_that_keeps_something_else_is_refused():
+def test_model_without_kv_cache_is_rejected():
     """Mamba has a state instead of keys and values."""
     model = MambaForCausalLM(MambaConfig(vocab_size=50, hidden_size=16, num_hidden_layers=1, state_size=4))
     with pytest.raises(ModelError, match="MambaForCausalLM does not attend to whole texts"):
@@ -74,7 +74,7 @@ def test_a_model_that_keeps_something_else_is_refused():
 
 @pytest.mark.parametrize("value", [float("inf"), float("nan")])
 @pytest.mark.parametrize("check", [check_head, check_context, check_finite])
-def test_weights_that_are_not_finite_are_named(check, value):
+def test_non_finite_weights_are_named(check, value):
     model = llama(word_tokenizer())
     with torch.no_grad():
         model.model.layers[1].mlp.up_proj.weight[3, 4] = value
@@ -82,7 +82,7 @@ def test_weights_that_are_not_finite_are_named(check, value):
         check(model)
 
 
-def test_what_overflows_is_not_blamed_on_the_weights():
+def test_overflow_is_not_blamed_on_weights():
     model = llama(word_tokenizer())
     with torch.no_grad():
         model.model.norm.weight.fill_(3e38)

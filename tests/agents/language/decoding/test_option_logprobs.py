@@ -1,4 +1,4 @@
-"""The probabilities of a line's options: exact, against scores of whole answers that differ in that line alone."""
+"""Exact probabilities of the options of a line, compared with scores of whole answers."""
 
 from dataclasses import replace
 
@@ -35,7 +35,7 @@ def movement(lines):
 
 
 def log_probabilities(backend, decision, choices, answers):
-    """Of whole answers (options of every line) after the decision's prompt, by the scores the trainer uses."""
+    """Return log-probabilities of whole answers after the prompt, by the scores used in training."""
     spelled = []
     for options in answers:
         text = "".join(f"{option.text}\n" for option in options)
@@ -51,7 +51,7 @@ def log_probabilities(backend, decision, choices, answers):
 
 
 @pytest.mark.parametrize("build", [llama, gpt2])
-def test_options_of_the_last_line_are_as_likely_as_the_answers_that_end_with_them(build):
+def test_last_line_options_match_whole_answer_probabilities(build):
     backend, choices = toy(build=build), movement(2)
     (decision,) = backend.decide([asked(choices)])
     *_, last = backend.odds(asked(choices), decision)
@@ -61,7 +61,7 @@ def test_options_of_the_last_line_are_as_likely_as_the_answers_that_end_with_the
 
 
 @pytest.mark.parametrize("choices", [movement(4), by_kind(1, lines=2)[0], by_kind(-1)[0]], ids=["S", "build", "lose"])
-def test_lines_multiply_to_the_answer_and_each_has_all_its_options(choices):
+def test_line_probabilities_multiply_to_answer_probability(choices):
     backend = toy(batch_size=5)
     (decision,) = backend.decide([asked(choices)])
     lines = backend.odds(asked(choices), decision)
@@ -75,7 +75,7 @@ def test_lines_multiply_to_the_answer_and_each_has_all_its_options(choices):
         last = line.chosen.slot
 
 
-def test_without_a_temperature_the_odds_are_those_of_one():
+def test_temperature_zero_uses_odds_at_temperature_one():
     (greedy, plain), choices = [toy(temperature=value) for value in (0.0, 1.0)], movement(3)
     (decision,) = greedy.decide([asked(choices)])
     for one, other in zip(greedy.odds(asked(choices), decision), plain.odds(asked(choices), decision), strict=True):

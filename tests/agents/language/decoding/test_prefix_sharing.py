@@ -1,4 +1,4 @@
-"""The levels spell the texts, read no more than without them, and find what powers and forks share."""
+"""Prefix levels reproduce the texts and share what powers and forks have in common."""
 
 import numpy as np
 from hypothesis import given
@@ -8,7 +8,7 @@ from sparring.agents.language.decoding.forward import levels
 
 
 def spelled(found):
-    """The texts that levels stand for."""
+    """Return the texts that levels represent."""
     whole = [np.zeros(0, dtype=np.int64)]
     for level in found:
         pieces = np.split(level.tokens, np.cumsum(level.counts)[:-1])
@@ -17,7 +17,7 @@ def spelled(found):
 
 
 def read(found):
-    """Tokens that are read, padding counted."""
+    """Return the number of tokens read, including padding."""
     return sum(len(level.counts) * int(level.counts.max()) for level in found)
 
 
@@ -29,7 +29,7 @@ TEXTS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=40), min_size=
 
 
 @given(TEXTS, st.integers(0, 2**31 - 1))
-def test_levels_spell_the_texts_and_keep_what_must_come_last(texts, seed):
+def test_levels_spell_texts_and_keep_required_suffix(texts, seed):
     texts = arrays(texts)
     rng = np.random.default_rng(seed)
     most = np.array([rng.integers(0, len(text)) for text in texts])
@@ -41,7 +41,7 @@ def test_levels_spell_the_texts_and_keep_what_must_come_last(texts, seed):
 
 
 def test_seven_powers_of_two_games_read_each_board_once():
-    """Two boards of 100 and 90 tokens behind 20 that all share, then 5 tokens for each power: 20 + 80 + 70 + 14 x 5."""
+    """Two boards of 100 and 90 tokens after 20 shared ones, then 5 per power: 20 + 80 + 70 + 14 x 5."""
     static, rng = list(range(20)), np.random.default_rng(1)
     boards = [[*static, 900, *rng.integers(0, 50, 79).tolist()], [*static, 901, *rng.integers(0, 50, 69).tolist()]]
     texts = arrays([[*board, 1000 + power, 1, 2, 3, 4] for power in range(7) for board in boards])
@@ -49,7 +49,7 @@ def test_seven_powers_of_two_games_read_each_board_once():
     assert [len(level.tokens) for level in found] == [20, 80 + 70, 14 * 5]
 
 
-def test_forks_with_equal_prompts_leave_their_answers_alone():
+def test_forks_with_equal_prompts_keep_separate_answers():
     prompt = list(range(100))
     texts = arrays([[*prompt, answer, 7] for answer in (3, 4, 3, 5)])
     found = levels(texts, np.full(4, 99))

@@ -1,4 +1,4 @@
-"""Decisions are legal, reproducible request by request, drawn as is stated, and fresh after an update."""
+"""Sampled decisions are legal, reproducible per request, correctly distributed, and fresh after an update."""
 
 import numpy as np
 import pytest
@@ -50,7 +50,7 @@ def test_decisions_are_legal_and_complete(model, constraint):
         )
 
 
-def test_the_record_is_what_replay_finds(model, constraint):
+def test_replay_reproduces_record(model, constraint):
     asked = requests(60)
     for request, decision in zip(asked, backend(model, constraint).decide(asked), strict=True):
         again = constraint.replay(request.menu, decision.token_ids)
@@ -62,7 +62,7 @@ def test_the_record_is_what_replay_finds(model, constraint):
 
 @pytest.mark.parametrize("make", [llama, gpt2])
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 1.5])
-def test_what_was_sampled_is_what_is_scored(make, temperature, constraint):
+def test_sampled_log_probs_equal_scored_log_probs(make, temperature, constraint):
     model = make(word_tokenizer())
     decisions = backend(model, constraint, temperature=temperature, batch_size=16).decide(requests(48, seed=3))
     batch = collate(decisions)
@@ -74,8 +74,8 @@ def test_what_was_sampled_is_what_is_scored(make, temperature, constraint):
 
 
 @pytest.mark.parametrize("make", [llama, gpt2])
-def test_a_decision_does_not_depend_on_its_neighbours(make, constraint):
-    """Alone, in batches of seven and in one batch, in another order: the same answers."""
+def test_decision_does_not_depend_on_batch(make, constraint):
+    """Alone, in batches of seven and in one batch in another order, the answers are equal."""
     model, asked = make(word_tokenizer()), requests(40, seed=4)
     together = backend(model, constraint).decide(asked)
     alone = [backend(model, constraint).decide([request])[0] for request in asked]
@@ -87,7 +87,7 @@ def test_a_decision_does_not_depend_on_its_neighbours(make, constraint):
             assert np.allclose(other.logprobs, one.logprobs, atol=1e-4)
 
 
-def test_equal_seeds_draw_the_same_and_different_seeds_differ(model, constraint):
+def test_equal_seeds_draw_equal_answers_and_others_differ(model, constraint):
     asked = requests(20, seed=5, lines=3)
     first, again = (backend(model, constraint).decide(asked) for _ in range(2))
     other = backend(model, constraint).decide([Prompt(r.text, r.menu, r.seed + 10**20) for r in asked])
@@ -95,8 +95,8 @@ def test_equal_seeds_draw_the_same_and_different_seeds_differ(model, constraint)
     assert sum(a.token_ids.tolist() != b.token_ids.tolist() for a, b in zip(first, other, strict=True)) > 10
 
 
-def test_draws_follow_the_recorded_probabilities(model, constraint):
-    """Two thousand draws from one small menu: every joint order as often as its probability says (chi-square)."""
+def test_draws_follow_recorded_probabilities(model, constraint):
+    """Two thousand draws from a small menu: every joint order as often as its probability says (chi-square)."""
     asked = menu_of([["A BUD B"], ["A TRI B", "F TRI B"], ["A VIE B"]], 2, 1)
     decisions = backend(model, constraint).decide([Prompt("Year 1\n<orders>\n", asked, seed) for seed in range(2000)])
     seen = {}
@@ -109,7 +109,7 @@ def test_draws_follow_the_recorded_probabilities(model, constraint):
     assert (((np.array(counts) - expected) ** 2 / expected)[expected > 5]).sum() < 40
 
 
-def test_temperature_zero_takes_the_likeliest_and_is_not_for_training(model, constraint):
+def test_temperature_zero_is_greedy_and_rejected_for_training(model, constraint):
     decisions = backend(model, constraint, temperature=0.0).decide(requests(30, seed=6))
     assert not any(decision.exact for decision in decisions)
     batch = collate(decisions)
@@ -119,8 +119,8 @@ def test_temperature_zero_takes_the_likeliest_and_is_not_for_training(model, con
     assert torch.equal(best, scores.logp)
 
 
-def test_after_an_update_nothing_old_is_left(constraint):
-    """Trap: a beginning of the prompts read under old weights. The same backend must answer as a new one does."""
+def test_cache_is_cleared_after_update(constraint):
+    """Trap: a prompt prefix cached under old weights. The same backend must answer like a new one."""
     model, asked = llama(word_tokenizer()), requests(20, seed=7)
     used = backend(model, constraint)
     before = used.decide(asked)
@@ -132,14 +132,14 @@ def test_after_an_update_nothing_old_is_left(constraint):
     assert [d.logprobs.tolist() for d in after] != [d.logprobs.tolist() for d in before]
 
 
-def test_dropout_is_off_while_deciding_and_back_on_afterwards(constraint):
+def test_dropout_is_off_while_deciding_and_restored(constraint):
     model, asked = llama(word_tokenizer(), attention_dropout=0.5).train(), requests(10, seed=8)
     first, again = (backend(model, constraint).decide(asked) for _ in range(2))
     assert [d.logprobs.tolist() for d in first] == [d.logprobs.tolist() for d in again]
     assert model.training
 
 
-def test_a_power_with_nothing_to_order_is_answered_without_the_model(constraint):
+def test_power_without_orders_does_not_call_model(constraint):
     silent = llama(word_tokenizer())
     player = backend(silent, constraint)
     silent.model.forward = None
@@ -153,7 +153,7 @@ def test_a_power_with_nothing_to_order_is_answered_without_the_model(constraint)
     assert not forced.logprobs.any()
 
 
-def test_a_long_prompt_is_refused_by_name(model, constraint):
+def test_long_prompt_is_rejected_by_name(model, constraint):
     request = Prompt("Year 1\n" * 20 + "<orders>\n", by_kind(0, lines=2)[0], 1)
     with pytest.raises(InputError, match=r"model\.max_prompt_tokens=50: the prompt for AUSTRIA has 62 tokens"):
         backend(model, constraint, max_prompt_tokens=50).decide([request])
@@ -161,8 +161,8 @@ def test_a_long_prompt_is_refused_by_name(model, constraint):
         backend(model, constraint).decide([Prompt("Year 1\n" * 165 + "<orders>\n", request.menu, 1)])
 
 
-def test_the_error_lists_every_prompt_that_does_not_fit(model, constraint):
-    """Also where a request in between has nothing to write, and so no prompt."""
+def test_error_lists_every_prompt_that_does_not_fit(model, constraint):
+    """This includes a request in between that has nothing to write and no prompt."""
     short, idle = "Year 1\n<orders>\n", menu_of([], 0, 0)
     texts = [short, "", short * 9, short, short * 8]
     asked = [Prompt(text, by_kind(0, lines=2)[0] if text else idle, 1) for text in texts]
@@ -171,8 +171,8 @@ def test_the_error_lists_every_prompt_that_does_not_fit(model, constraint):
     assert caught.value.places == (2, 4)
 
 
-def test_what_is_shared_is_counted_exactly(model, constraint):
-    """Three times the same prompt of 12 tokens, and one that shares its first 8: 12 + 4 tokens are read of 48."""
+def test_shared_tokens_are_counted_exactly(model, constraint):
+    """Three equal prompts of 12 tokens, and one that shares its first 8: 12 + 4 of 48 tokens are read."""
     asked = menu_of([["A PAR H", "F PAR H"]], 1, 0)
     prompts = ["Year 1 2 3 4 5 6 7 8 9\n<orders>\n"] * 3 + ["Year 1 2 3 4 5 6 7 9 9\n<orders>\n"]
     player = backend(model, constraint)
@@ -190,7 +190,7 @@ def test_what_is_shared_is_counted_exactly(model, constraint):
 
 
 @pytest.mark.parametrize("temperature", [-1.0, 10.5, float("nan"), float("inf")])
-def test_a_temperature_at_which_nothing_can_be_drawn_is_refused(model, constraint, temperature):
+def test_unusable_temperature_is_rejected(model, constraint, temperature):
     with pytest.raises(InputError, match=rf"temperature={temperature}: must be in \[0, 10\]"):
         backend(model, constraint, temperature=temperature)
     with pytest.raises(InputError, match=r"must be in \[0, 10\]"):

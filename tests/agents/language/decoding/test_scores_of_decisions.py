@@ -1,4 +1,4 @@
-"""Scores are a function of weights and text alone: padding, neighbours and dropout change nothing."""
+"""Scores depend on weights and text only, not on padding, batch or dropout."""
 
 import copy
 import dataclasses
@@ -25,7 +25,7 @@ def constraint():
 
 
 def decided(model, constraint, number=20, temperature=1.0):
-    """Decisions of unlike lengths."""
+    """Return decisions of different lengths."""
     asked = random_choices()
     picked = [asked[place] for place in np.linspace(0, len(asked) - 1, number).astype(int)]
     player = TransformersBackend(model, word_tokenizer(), constraint=constraint, temperature=temperature)
@@ -38,7 +38,7 @@ def text(decision):
 
 @pytest.mark.parametrize("make", [llama, gpt2])
 @pytest.mark.parametrize("share", [False, True])
-def test_a_batch_scores_as_each_alone(make, share, constraint):
+def test_batch_scores_equal_single_scores(make, share, constraint):
     model = make(word_tokenizer())
     decisions = [decision for decision in decided(model, constraint) if (decision.allowed_counts > 1).any()]
     lengths = {len(decision.prompt_ids) for decision in decisions}
@@ -50,8 +50,8 @@ def test_a_batch_scores_as_each_alone(make, share, constraint):
 
 
 @pytest.mark.parametrize("make", [llama, gpt2])
-def test_scores_are_the_models_own_logits_over_the_allowed_ids(make, constraint):
-    """Against the plain way: full logits of one text at a time, -inf for what is not allowed, log-softmax."""
+def test_scores_equal_model_logits_over_allowed_ids(make, constraint):
+    """Reference: full logits of one text at a time, -inf where not allowed, log-softmax."""
     model = make(word_tokenizer())
     for number, decision in enumerate(decided(model, constraint, temperature=0.7)):
         batch = collate([decision])
@@ -73,7 +73,7 @@ def test_scores_are_the_models_own_logits_over_the_allowed_ids(make, constraint)
             assert torch.allclose(scores.entropy.double(), torch.stack(entropies), atol=1e-5)
 
 
-def test_two_passes_are_equal_bit_for_bit_although_the_model_is_training(constraint):
+def test_two_passes_are_bit_equal_in_training_mode(constraint):
     model = llama(word_tokenizer(), attention_dropout=0.4)
     batch = collate(decided(model, constraint))
     model.train()
@@ -90,7 +90,7 @@ def test_forced_steps_are_not_scored(constraint):
     assert torch.bincount(batch.row).min() > 1
 
 
-def test_decisions_without_a_choice_are_not_read_and_keep_their_numbers(constraint):
+def test_decisions_without_choice_are_skipped_in_order(constraint):
     model = llama(word_tokenizer())
     real = next(decision for decision in decided(model, constraint) if (decision.allowed_counts > 1).sum() > 2)
     batch = collate([Decision(()), real, Decision(())])
@@ -101,8 +101,8 @@ def test_decisions_without_a_choice_are_not_read_and_keep_their_numbers(constrai
     assert len(score(model, collate([])).logp) == 0
 
 
-def test_without_the_mask_probabilities_differ(constraint):
-    """The known mistake: over the whole vocabulary, legal tokens share their probability with illegal ones."""
+def test_probabilities_differ_without_mask(constraint):
+    """The known mistake: over the whole vocabulary, legal tokens share probability with illegal ones."""
     model = llama(word_tokenizer())
     decisions = decided(model, constraint)
     batch = collate(decisions)
@@ -119,7 +119,7 @@ def test_without_the_mask_probabilities_differ(constraint):
     assert wrong.logp[0] == pytest.approx(float(full[place, batch.allowed[batch.chosen[0]]]), abs=1e-4)
 
 
-def test_gradients_equal_those_of_the_plain_computation(constraint):
+def test_gradients_match_plain_computation(constraint):
     """Gathering hidden states and head rows gives the gradient that full logits give."""
     model, other = (llama(word_tokenizer()) for _ in range(2))
     decision = max(decided(model, constraint), key=lambda decision: len(decision.token_ids))
@@ -137,7 +137,7 @@ def test_gradients_equal_those_of_the_plain_computation(constraint):
 
 
 def forks(model, constraint):
-    """Seven powers of two boards behind a common beginning, some asked twice: what self-play has to learn from."""
+    """Return seven powers on two boards after a shared prefix, some asked twice, as in self-play."""
     asked = [pair for pair in random_choices() if pair[1].lines][:14]
     words = "Year " + " ".join(str(number % 60) for number in range(40))
     boards = [f"{words} {board} {words}" for board in (1, 2)]
@@ -146,8 +146,8 @@ def forks(model, constraint):
 
 
 @pytest.mark.parametrize("make", [llama, gpt2])
-def test_sharing_changes_neither_scores_nor_gradients(make, constraint):
-    """The same batch, every text by itself and the boards read once: one gradient, from less than half the tokens."""
+def test_prefix_sharing_keeps_scores_and_gradients(make, constraint):
+    """The same batch, each text alone and with boards read once: one gradient from less than half the tokens."""
     models = [make(word_tokenizer()) for _ in range(2)]
     decisions, scores, tokens = forks(models[0], constraint), [], []
     for model, share in zip(models, (False, True), strict=True):
@@ -164,7 +164,7 @@ def test_sharing_changes_neither_scores_nor_gradients(make, constraint):
         assert torch.allclose(one.grad, two.grad, atol=1e-4 * float(one.grad.abs().max()) + 1e-6), name
 
 
-def test_equal_texts_are_read_once_and_score_and_pull_as_if_each_was_read(constraint):
+def test_equal_texts_are_read_once_with_full_gradient(constraint):
     models = [llama(word_tokenizer()) for _ in range(2)]
     chosen = [decision for decision in decided(models[0], constraint) if (decision.allowed_counts > 1).any()][:4]
     decisions = [chosen[place] for place in (0, 1, 0, 2, 3, 0, 2)]
@@ -178,14 +178,14 @@ def test_equal_texts_are_read_once_and_score_and_pull_as_if_each_was_read(constr
         assert torch.allclose(one.grad, two.grad, atol=1e-4 * float(one.grad.abs().max()) + 1e-6), name
 
 
-def test_a_decision_without_a_prompt_is_refused(constraint):
+def test_decision_without_prompt_is_rejected(constraint):
     model = llama(word_tokenizer())
     decision = max(decided(model, constraint), key=lambda decision: len(decision.token_ids))
     with pytest.raises(ValueError, match="decision 0 has no prompt"):
         collate([dataclasses.replace(decision, prompt_ids=decision.prompt_ids[:0])])
 
 
-def test_a_token_that_was_not_allowed_is_noticed(constraint):
+def test_disallowed_token_is_detected(constraint):
     model = llama(word_tokenizer())
     decision = copy.deepcopy(max(decided(model, constraint), key=lambda decision: len(decision.token_ids)))
     step = int(np.flatnonzero(decision.allowed_counts > 1)[0])
@@ -195,7 +195,7 @@ def test_a_token_that_was_not_allowed_is_noticed(constraint):
 
 
 @given(st.lists(st.lists(st.floats(-80, 80), min_size=1, max_size=6), min_size=1, max_size=8))
-def test_segments_are_softmaxes_of_their_own(rows):
+def test_segments_have_independent_softmaxes(rows):
     logits = torch.tensor([value for row in rows for value in row], dtype=torch.double)
     row = torch.tensor([number for number, row in enumerate(rows) for _ in row])
     expected = torch.cat([torch.log_softmax(torch.tensor(values, dtype=torch.double), 0) for values in rows])

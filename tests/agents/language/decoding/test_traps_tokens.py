@@ -1,4 +1,4 @@
-"""Traps 6, 8 and 21: token ids from one machine to the next, room for the longest answer, and what a cache finds."""
+"""Traps 6, 8 and 21: token ids shared by sampler and trainer, room for the longest answer, prefix cache hits."""
 
 from contextlib import contextmanager
 from functools import cache
@@ -19,7 +19,7 @@ from tests.agents.language.toys import bytes_tokenizer, llama, menu_of, random_c
 
 @contextmanager
 def reading(model):
-    """The token ids that the model embeds within, in their order."""
+    """Record the token ids that the model embeds in the block, in order."""
     seen = []
     hook = model.get_input_embeddings().register_forward_pre_hook(
         lambda _, given: seen.extend(given[0].flatten().tolist())
@@ -35,8 +35,8 @@ def deciding(count):
     return [Prompt(*asked[place], seed=place) for place in np.linspace(0, len(asked) - 1, count).astype(int).tolist()]
 
 
-def test_trap_6_the_model_learns_from_the_very_ids_that_it_wrote():
-    """What enters the model as it plays and as it learns, prompt and answer up to the last choice, is one list."""
+def test_trap_6_model_learns_from_sampled_token_ids():
+    """The model gets the same ids, prompt and answer up to the last choice, when sampling and when learning."""
     model = llama(bytes_tokenizer(), max_position_embeddings=2048)
     player = TransformersBackend(model, bytes_tokenizer(), constraint=Constraint(bytes_tokenizer(), DIPLOMACY_TEXT))
     for request in deciding(24):
@@ -54,7 +54,7 @@ def constraint_of(tokenizer):
 
 
 def longest(tokenizer, choices):
-    """Tokens of the longest legal answer with all that closes it, by going through the automaton."""
+    """Return the tokens of the longest legal answer with its closing, by walking the automaton."""
     automaton = constraint_of(tokenizer).compile([choices])
 
     @cache
@@ -66,7 +66,7 @@ def longest(tokenizer, choices):
 
 
 def asked_of(structured, tokenizer, choices):
-    """The questions of one decision to a server that writes the longest line of each choice, or nothing."""
+    """Return the requests of one decision to a server that writes the longest line of each choice, or nothing."""
     questions = []
 
     def put(question):
@@ -78,14 +78,14 @@ def asked_of(structured, tokenizer, choices):
 
 
 def some_decisions():
-    """Movements, retreats and winters, with the longest among them."""
+    """Return movements, retreats and winters, including the longest."""
     asked = sorted((choices for _, choices in random_choices() if choices.lines), key=lambda choices: choices.lines)
     winters = [choices for choices in asked if choices.winter]
     return [*asked[:: len(asked) // 10], asked[-1], *winters[:: len(winters) // 5], winters[-1]]
 
 
-def test_trap_8_a_server_has_room_for_the_longest_answer():
-    """Less would cut legal orders into others: of A BER - KIE is left A BER - K. A token more is for the end."""
+def test_trap_8_token_limit_fits_longest_answer():
+    """A lower limit would turn A BER - KIE into the legal A BER - K. One more token is for the end."""
     closing = len(constraint_of(bytes_tokenizer).lines.closing)
     for choices in some_decisions():
         (question,) = asked_of("tokens", bytes_tokenizer, choices)
@@ -96,8 +96,8 @@ def test_trap_8_a_server_has_room_for_the_longest_answer():
 
 
 @pytest.mark.parametrize("groups", [1, 4])
-def test_trap_21_as_much_is_found_as_a_cache_that_forgets_nothing_would_find(groups):
-    """Positions share 60 tokens, powers 40 more, each is asked three times: read once, whatever their number."""
+def test_trap_21_prefix_cache_finds_all_shared_tokens(groups):
+    """Positions share 60 tokens, powers 40 more, and each is asked three times: each part is read once."""
     asked, powers, samples = menu_of([["A PAR H", "F PAR H"]], 1, 0), 7, 3
     words = [" ".join(str((place * step) % 59) for place in range(length)) for step, length in ((1, 60), (3, 40))]
     prompts = [

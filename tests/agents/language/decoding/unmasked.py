@@ -1,4 +1,4 @@
-"""A known mistake for contrast: decisions made under a mask, scored over the whole vocabulary."""
+"""A known mistake for contrast: decisions sampled under a mask, scored over the whole vocabulary."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""What libraries log while an endpoint is asked."""
+"""Silence library logging while endpoints are tested."""
 
 import io
 import logging
@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture
 def logged():
-    """A stream of all that is logged during a test, from DEBUG on."""
+    """Return a stream of everything logged during a test, from DEBUG on."""
     root, stream = logging.getLogger(), io.StringIO()
     handler, level = logging.StreamHandler(stream), root.level
     root.addHandler(handler)

@@ -1,4 +1,4 @@
-"""What a loopback server answers with: a model of made-up logits, masked and sampled as vLLM does it.
+"""Answers of the loopback server: a model with made-up logits, masked and sampled like vLLM.
 
 A choice or a regex lets through every spelling in tokens of what it says, as in vLLM with xgrammar; llguidance reads
 grammars of token ids, as there. Quirks make it another kind of server.
@@ -44,7 +44,7 @@ def byte_tokenizer(pieces=343):
 
 
 class GuidanceMask:
-    """Which tokens llguidance lets through, which vLLM runs, too; `structured` is as in a request."""
+    """The tokens that llguidance allows, as in vLLM; `structured` is as in a request."""
 
     def __init__(self, tokenizer, structured):
         ((kind, what),) = structured.items()
@@ -60,7 +60,7 @@ class GuidanceMask:
 
 
 class TextMask:
-    """Which tokens a regex lets through: those with which the text so far can still be continued to match it."""
+    """The tokens that a regex allows: those after which the text can still be extended to a match."""
 
     def __init__(self, tokenizer, pattern):
         self._pattern, self._end, self._text = regex.compile(pattern), tokenizer.eos_token_id, ""
@@ -95,7 +95,7 @@ class LoopbackModel:
         self.tokenizer, self.quirks, self.logits = tokenizer, frozenset(quirks), logits
 
     def complete(self, body):
-        """The answer to a request's body, as vLLM's /completions or /chat/completions has it."""
+        """Return the answer to a request body, like vLLM's /completions or /chat/completions."""
         text_of = body["messages"][0]["content"] if "messages" in body else body["prompt"]
         prompt = encode(self.tokenizer, [text_of])[0] if isinstance(text_of, str) else list(text_of)
         if BEGINS in self.quirks:
@@ -114,7 +114,7 @@ class LoopbackModel:
         return {"id": "cmpl-1", "object": "text_completion", "choices": [choice], "usage": usage}
 
     def _write(self, prompt, body):
-        """Token ids, the (log-probabilities, id) of each, and why it ended."""
+        """Return token ids, the (log-probabilities, id) of each, and the finish reason."""
         end, mask = self.tokenizer.eos_token_id, self._mask(body.get("structured_outputs"))
         rng, ids, steps = np.random.default_rng(body.get("seed", 0)), [], []
         while len(ids) < body["max_tokens"]:
@@ -138,13 +138,13 @@ class LoopbackModel:
         return TextMask(self.tokenizer, what if kind == "regex" else "|".join(map(regex.escape, what)))
 
     def _told(self, logits, drawn_from, temperature):
-        """The log-probabilities that are shown."""
+        """Return the log-probabilities that are shown."""
         if RAW in self.quirks:
             return _log_softmax(logits)
         return _log_softmax(logits / temperature) if UNMASKED in self.quirks else drawn_from
 
     def _drawn_from(self, logits, mask, temperature):
-        """Log-probabilities of the distribution that is drawn from."""
+        """Return the log-probabilities of the sampling distribution."""
         logits = logits / (1.0 if HOT in self.quirks else temperature or 1e-6)
         if mask:
             kept = mask.allowed()
@@ -156,7 +156,7 @@ class LoopbackModel:
         return _log_softmax(logits)
 
     def _shown(self, step, count):
-        """The alternatives of one token: the one that was drawn and the `count` likeliest."""
+        """Return the alternatives of one token: the drawn one and the `count` likeliest."""
         logprobs, token = step
         best = np.argsort(-logprobs, kind="stable")[:count].tolist()
         return {self._name(each): max(float(logprobs[each]), -9999.0) for each in (token, *best)}

@@ -1,4 +1,4 @@
-"""A server of ours on the loopback address, in a thread, in place of an endpoint: it checks, obeys, and fails on order.
+"""A loopback server in a thread in place of an endpoint: it validates requests and fails on demand.
 
 Requests are recorded, those that vLLM would refuse are refused. `faults` are used up one a request, in order; `always`
 is the fault of all those that follow.
@@ -22,7 +22,7 @@ SILENCE = 30.0
 
 
 def refusal(name):
-    """OpenAI's error for a parameter that a model does not take."""
+    """Return OpenAI's error for a parameter that a model does not support."""
     if name == "temperature":
         message = "Unsupported value: 'temperature' does not support 0.8 with this model. Only the default (1) value is"
         return {"message": f"{message} supported.", "param": name, "code": "unsupported_value"}
@@ -67,7 +67,7 @@ class Loopback:
             return self.faults.pop(0) if self.faults else self.always
 
     def problem(self, body):
-        """What is wrong with a request, as a server would say it; None if nothing is."""
+        """Return the server's error for an invalid request, None if it is valid."""
         known = STANDARD if OPENAI in self.model.quirks else STANDARD | ADDED
         if unknown := sorted(set(body) - known):
             return f"unknown fields {unknown}"
@@ -134,7 +134,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._reply(200, {"choices": [{"text": text, "finish_reason": finish}], "usage": {"prompt_tokens": 7}})
 
     def _line(self, line, content=b""):
-        """A reply by hand: its first line, a length and the content."""
+        """Return a raw reply: its status line, a length and the content."""
         self.wfile.write(line.encode("latin-1") + b"\r\nContent-Length: %d\r\n\r\n" % len(content) + content)
         self.close_connection = True
 

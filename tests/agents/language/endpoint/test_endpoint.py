@@ -1,4 +1,4 @@
-"""A server as a backend: legal decisions in order, and the exact ones are as this process would score them."""
+"""A server as a backend: legal decisions in order, and exact ones match local scoring."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ EMPTY = Choices(0, (), (), 0)
 @pytest.mark.parametrize("structured", MODES)
 @pytest.mark.parametrize(("winter", "count"), KINDS)
 def test_decisions_are_legal_and_exact(structured, winter, count):
-    """Bytes alone, where all three masks are the constraint's. What the steps say is what the constraint says."""
+    """Bytes only, where all three masks equal the constraint. The recorded steps equal the constraint's."""
     asked, constraint = requests(count, winter=winter), Constraint(byte_tokenizer(0), DIPLOMACY_TEXT)
     with server(pieces=0) as host, endpoint(host, tokenizer=byte_tokenizer(0), structured=structured) as backend:
         assert backend.exact
@@ -47,8 +47,8 @@ def test_decisions_are_legal_and_exact(structured, winter, count):
     ("structured", "pieces", "temperature"),
     [("tokens", 343, 0.5), ("tokens", 343, 1.4), ("choice", 0, 0.7), ("regex", 0, 1.2)],
 )
-def test_log_probabilities_are_those_of_our_own_scoring(structured, pieces, temperature):
-    """The server runs a Llama of ours; the trainer's scoring of the same weights gives the same log-probabilities."""
+def test_log_probs_match_local_scoring(structured, pieces, temperature):
+    """The server runs our Llama; the trainer's scoring of the same weights gives the same log-probabilities."""
     tokenizer = byte_tokenizer(pieces)
     model = llama(tokenizer, seed=5)
 
@@ -69,7 +69,7 @@ def test_log_probabilities_are_those_of_our_own_scoring(structured, pieces, temp
 
 
 @pytest.mark.parametrize("structured", ["choice", "regex"])
-def test_without_a_tokenizer_it_plays_and_teaches_nothing(structured):
+def test_endpoint_without_tokenizer_plays_but_cannot_train(structured):
     asked = requests(5) + requests(3, winter=1) + requests(2, winter=-1)
     with server() as host, endpoint(host, structured=structured) as backend:
         decisions = backend.decide(asked)
@@ -83,7 +83,7 @@ def test_without_a_tokenizer_it_plays_and_teaches_nothing(structured):
 
 
 @pytest.mark.parametrize("structured", ["choice", "regex"])
-def test_a_server_that_cuts_line_ends_is_understood(structured):
+def test_server_that_strips_line_ends_is_supported(structured):
     asked = requests(3, lines=3)
     with server([STRIPPED]) as host, endpoint(host, structured=structured) as backend:
         decisions = backend.decide(asked)
@@ -91,13 +91,13 @@ def test_a_server_that_cuts_line_ends_is_understood(structured):
     assert all(legal(request, decision) for request, decision in zip(asked, decisions, strict=True))
 
 
-def test_the_grammar_of_token_ids_needs_the_tokenizer():
+def test_token_id_grammar_requires_tokenizer():
     with server() as host, pytest.raises(InputError, match="needs the model's tokenizer"), endpoint(host):
         pass
 
 
-def test_requests_to_any_server_use_standard_fields_only():
-    """One that refuses unknown fields and masks nothing: every answer is read, and what is no order is filled up."""
+def test_generic_requests_use_standard_fields_only():
+    """The server rejects unknown fields and masks nothing: answers are read, and missing orders filled in."""
     asked = requests(3)
     with server([OPENAI]) as host, endpoint(host, structured="none") as backend:
         decisions = backend.decide(asked)
@@ -106,7 +106,7 @@ def test_requests_to_any_server_use_standard_fields_only():
     assert all(decision.finish_reason == FALLBACK for decision in decisions)
 
 
-def test_a_chat_request_holds_the_prompt_as_one_message():
+def test_chat_request_holds_prompt_as_one_message():
     (request,) = requests(1)
     with server() as host, endpoint(host, structured="regex", api="chat") as backend:
         (decision,) = backend.decide([request])
@@ -115,7 +115,7 @@ def test_a_chat_request_holds_the_prompt_as_one_message():
     assert (decision.finish_reason, decision.exact) == (STOP, False)
 
 
-def test_a_decision_does_not_depend_on_the_rest_of_the_batch():
+def test_decision_does_not_depend_on_other_requests():
     asked = requests(6)
     with server() as host, endpoint(host, tokenizer=byte_tokenizer()) as backend:
         together = backend.decide(asked)
@@ -127,7 +127,7 @@ def test_a_decision_does_not_depend_on_the_rest_of_the_batch():
     assert len({decision.text for decision in again}) > 5
 
 
-def test_a_power_without_orders_gets_no_request():
+def test_power_without_orders_sends_no_request():
     with server(pieces=0) as host, endpoint(host, tokenizer=byte_tokenizer(0)) as backend:
         before = len(host.bodies)
         (decision,) = backend.decide([Prompt("<orders>\n", EMPTY, 1)])
@@ -146,7 +146,7 @@ def test_forced_lines_are_not_requested():
     assert [option.text for option in decision.chosen][::2] == ["A PAR H", "A MAR H"]
 
 
-def test_no_more_than_the_cap_are_under_way():
+def test_concurrent_requests_stay_within_cap():
     with server(delay=0.3) as host, endpoint(host, structured="none", concurrency=3) as backend:
         backend.decide(requests(9))
         assert host.most_under_way == 3
@@ -167,7 +167,7 @@ def test_prompt_tokens_of_answers_are_counted():
     assert counts["endpoint/completion_tokens"] > 0
 
 
-def test_a_prompt_that_is_too_long_is_refused_before_the_first_request():
+def test_overlong_prompt_is_rejected_before_first_request():
     (request,) = requests(1)
     long = Prompt("A " * 3000 + request.text, request.menu, 1)
     with server() as host, endpoint(host, tokenizer=byte_tokenizer()) as backend:
@@ -177,7 +177,7 @@ def test_a_prompt_that_is_too_long_is_refused_before_the_first_request():
         assert len(host.bodies) == before
 
 
-def test_structured_tokens_checks_the_server_with_the_tokenizer_of_the_model(tmp_path):
+def test_structured_tokens_require_model_tokenizer(tmp_path):
     byte_tokenizer().save_pretrained(tmp_path)
     llama(byte_tokenizer(), layers=1).save_pretrained(tmp_path)
     model = LanguageModelConfig(str(tmp_path), temperature=1.3, max_prompt_tokens=64)
@@ -193,6 +193,6 @@ def test_structured_tokens_checks_the_server_with_the_tokenizer_of_the_model(tmp
 
 
 @pytest.mark.parametrize(("names", "said"), [((), "has 0 models"), (("a", "b"), "has 2 models: a, b; name one")])
-def test_without_a_name_there_must_be_one_model(names, said):
+def test_unnamed_model_requires_exactly_one_on_server(names, said):
     with server(names=names) as host, pytest.raises(InputError, match=said), endpoint(host, structured="none"):
         pass

@@ -1,4 +1,4 @@
-"""Answers are read with nothing taken for granted: a wrong type is missing, and only without a text all is wrong."""
+"""Parsing of server answers: nothing is assumed, invalid fields are missing, and an answer needs text."""
 
 import pytest
 
@@ -32,19 +32,19 @@ def with_choice(**changes):
     return {**WHOLE, "choices": [{**WHOLE["choices"][0], **changes}]}
 
 
-def test_a_complete_answer_is_read():
+def test_complete_answer_is_parsed():
     assert read_answer(WHOLE) == ServerAnswer(
         "A PAR H\n", "", (4, 5), (7, 0), ({7: -0.5, 8: -0.9}, {0: 0.0}), Usage(2, 2, 1)
     )
 
 
-def test_an_answer_of_a_chat_is_read():
+def test_chat_answer_is_parsed():
     message = {"role": "assistant", "content": "A PAR H"}
     answer = read_answer({"choices": [{"message": message, "finish_reason": "length"}]})
     assert answer == ServerAnswer("A PAR H", "length")
 
 
-def test_a_message_without_words_is_empty():
+def test_message_without_content_is_empty():
     assert read_answer({"choices": [{"message": {"content": None}}]}).text == ""
     calls = [{"type": "function", "function": {"name": "orders", "arguments": "{}"}}]
     assert read_answer({"choices": [{"message": {"content": None, "tool_calls": calls}}]}) == ServerAnswer("", "")
@@ -75,12 +75,12 @@ ORDER, OTHER = "A PAR - BUR", "A PAR - PIC"
         ([{"text": "A PAR "}, {"type": "output_text", "text": "- BUR"}], ORDER, ""),
     ],
 )
-def test_answers_exclude_reasoning_and_open_reasoning_counts_as_truncated(text, answer, finish):
+def test_answers_exclude_reasoning_and_open_reasoning_is_truncated(text, answer, finish):
     choice = {"message": {"content": text, "reasoning_content": OTHER}, "finish_reason": "stop"}
     assert read_answer({"choices": [choice]}) == ServerAnswer(answer, finish)
 
 
-def test_an_error_in_place_of_an_answer_is_quoted():
+def test_error_in_place_of_answer_is_quoted():
     with pytest.raises(EndpointError, match="the model is loading"):
         read_answer({"error": {"message": "the model is loading", "code": 503}})
 
@@ -100,8 +100,8 @@ FAILURE = {"message": "Provider disconnected", "code": 502}
         ({"type": "error", "error": {"type": "overloaded_error"}}, "malformed", True),
     ],
 )
-def test_a_failure_within_an_answer_is_an_error(data, kind, again):
-    """OpenRouter answers 200 with the failure in the choice; others beside the choices, or in their place."""
+def test_failure_inside_answer_is_error(data, kind, again):
+    """OpenRouter answers 200 with the failure inside the choice; others put it beside or in place of choices."""
     for read in (lambda: read_answer(data), lambda: read_answer(joined([data, DONE]))):
         with pytest.raises(EndpointError) as caught:
             read()
@@ -118,22 +118,22 @@ def test_a_failure_within_an_answer_is_an_error(data, kind, again):
         ("something_new", "", "something_new"),
     ],
 )
-def test_every_reason_for_an_end_has_a_kind(reason, finish, unknown):
+def test_every_finish_reason_has_a_kind(reason, finish, unknown):
     answer = read_answer({"choices": [{"text": ORDER, "finish_reason": reason}]})
     assert (answer.text, answer.finish, answer.unknown) == (ORDER, finish, unknown)
 
 
-def test_a_refusal_apart_from_the_text_is_withheld():
+def test_separate_refusal_is_withheld():
     assert read_answer({"choices": [{"message": {"content": None, "refusal": "I cannot"}}]}).finish == "withheld"
 
 
-def test_the_body_of_anthropic_is_read():
+def test_anthropic_body_is_parsed():
     body = {"type": "message", "content": [{"type": "text", "text": ORDER}], "stop_reason": "max_tokens"}
     assert read_answer(body) == ServerAnswer(ORDER, "length")
 
 
-def test_events_are_one_answer():
-    """By hand, as streamed by servers: the first choice in parts, numbers of tokens last; without an end it is none."""
+def test_streamed_events_form_one_answer():
+    """By hand, as servers stream: the first choice in parts, token counts last; without an end it is not an answer."""
     parts = [{"index": 0, "delta": {"role": "assistant", "content": text}} for text in ("A PAR", None, " - BUR")]
     events = [{"choices": [part]} for part in parts]
     ended = [{"choices": [{"index": 1, "delta": {"content": OTHER}}]}, {"choices": [], "usage": {"prompt_tokens": 2}}]
@@ -152,14 +152,14 @@ def test_events_are_one_answer():
         *({}, {"error": "no"}),
     ],
 )
-def test_without_a_text_it_is_malformed(data):
+def test_answer_without_text_is_malformed(data):
     with pytest.raises(EndpointError) as caught:
         read_answer(data)
     assert caught.value.kind == "malformed"
 
 
 @pytest.mark.parametrize("ids", ["7", [7, "0"], [7, -1], [7, True], [7.0, 0], [1 << 40, 0], {"7": 0}, None])
-def test_token_ids_that_are_none_are_missing(ids):
+def test_invalid_token_ids_are_missing(ids):
     answer = read_answer(with_choice(token_ids=ids))
     assert answer.token_ids is None
     assert answer.alternatives is None
@@ -173,19 +173,19 @@ def test_token_ids_that_are_none_are_missing(ids):
         *([{f"token_id:{name}": -0.5}, {"token_id:0": 0.0}] for name in ("9" * 5000, str(1 << 31))),
     ],
 )
-def test_alternatives_not_named_by_id_or_not_one_for_each_token_are_missing(shown):
+def test_alternatives_without_ids_for_each_token_are_missing(shown):
     answer = read_answer(with_choice(logprobs={"top_logprobs": shown}))
     assert answer.token_ids == (7, 0)
     assert answer.alternatives is None
 
 
 @pytest.mark.parametrize("usage", [None, [], {"prompt_tokens": "2"}, {"prompt_tokens": -2}, {"prompt_tokens": 1e9}])
-def test_token_counts_that_are_not_integers_are_ignored(usage):
+def test_non_integer_token_counts_are_ignored(usage):
     answer = read_answer({**WHOLE, "usage": usage})
     assert answer.usage == Usage(None, None)
     assert not answer.usage.is_counted
 
 
-def test_model_names_are_read_and_other_entries_left_out():
+def test_model_names_are_read_and_other_entries_skipped():
     assert model_names({"data": [{"id": "a"}, {"id": 5}, "b", {}, {"id": "c"}]}, str) == ["a", "c"]
     assert model_names({}, str) == model_names({"data": 5}, str) == []

@@ -1,4 +1,4 @@
-"""What servers are told lets through every legal answer and nothing else, as text and as token ids."""
+"""Constraints sent to servers match exactly the legal answers, as text and as token ids."""
 
 import itertools
 import re
@@ -17,21 +17,21 @@ from tests.agents.language.toys import by_kind, menu_of
 SMALL = menu_of([["A PAR H", "A PAR - BUR", "A PAR - BUR VIA"], ["F BRE H", "F STP/SC - BOT"]], 2, 0)
 
 
-def test_a_choice_is_the_menu_with_line_ends():
+def test_choice_is_menu_with_line_ends():
     builds = menu_of([["A BUD B"], ["A TRI B", "F TRI B"]], 2, 1)
     assert line_choice(builds.menu(0)) == {"choice": ["A BUD B\n", "A TRI B\n", "F TRI B\n", f"{WAIVE}\n"]}
 
 
-def test_no_choice_is_the_beginning_of_another():
-    """'A PAR - BUR' is one of 'A PAR - BUR VIA'; with their line ends none is."""
+def test_no_choice_is_prefix_of_another():
+    """'A PAR - BUR' is a prefix of 'A PAR - BUR VIA'; with line ends it is not."""
     for asked in by_kind(0)[:100]:
         for line in range(asked.lines):
             (texts,) = line_choice(asked.menu(line)).values()
             assert not [pair for pair in itertools.permutations(texts, 2) if pair[1].startswith(pair[0])]
 
 
-def test_a_regex_takes_all_legal_answers_and_no_other():
-    """Python's own engine reads it; all pairs of lines from a menu and some that are not on it are tried."""
+def test_regex_matches_exactly_legal_answers():
+    """Python's regex engine tries all pairs of lines from a menu and some that are not on it."""
     pattern = re.compile(decision_regex(SMALL)["regex"])
     first = ["A PAR H", "A PAR - BUR", "A PAR - BUR VIA", "A PAR", "A PAR - BURX", ""]
     second = ["F BRE H", "F STP/SC - BOT", "F STPxSC - BOT", "A PAR H"]
@@ -42,7 +42,7 @@ def test_a_regex_takes_all_legal_answers_and_no_other():
     assert not pattern.fullmatch("A PAR H\nF BRE H\n</orders>")
 
 
-def test_characters_with_a_meaning_in_a_regex_stand_for_themselves():
+def test_regex_metacharacters_are_escaped():
     odd = menu_of([["F SPA(SC) - MAO", "A B.C+D*E?[F]{2}^$|\\"]], 1, 0)
     pattern = re.compile(decision_regex(odd)["regex"])
     assert all(pattern.fullmatch(f"{option.text}\n") for option in odd.menu(0))
@@ -53,7 +53,7 @@ MANY_DISBANDS = menu_of([[f"A {name} D"] for name in ("BER", "BUD", "MUN", "PAR"
 
 
 def masks(asked, grammar, constraint, rng):
-    """Walk a random legal answer: (ids that llguidance lets through, ids that the constraint allows) at each token."""
+    """Walk a random legal answer: return (ids allowed by llguidance, ids allowed by the constraint) per token."""
     automaton = constraint.compile([asked])
     matcher = llguidance.LLMatcher(engine(byte_tokenizer()), llguidance.grammar_from("grammar", grammar))
     walks, row, found = Walks(automaton, [0]), np.zeros(1, dtype=np.int64), []
@@ -70,7 +70,7 @@ def masks(asked, grammar, constraint, rng):
 
 
 @pytest.mark.parametrize("winter", [0, 1, -1])
-def test_a_grammar_masks_as_the_constraint_does(winter):
+def test_grammar_masks_like_constraint(winter):
     """llguidance, which vLLM runs, against our automaton, at every token of random answers to real positions."""
     constraint, rng = Constraint(byte_tokenizer(), DIPLOMACY_TEXT), np.random.default_rng(winter + 1)
     closing, end = len(constraint.lines.closing), byte_tokenizer().eos_token_id
@@ -85,8 +85,8 @@ def test_a_grammar_masks_as_the_constraint_does(winter):
     assert decisions >= 30
 
 
-def test_a_grammar_has_a_rule_for_each_state_that_is_come_to():
-    """'A BUD B', 'A TRI B', 'WAIVE' and a second line: by hand, what follows the first is that of its slot."""
+def test_grammar_has_rule_for_each_reachable_state():
+    """'A BUD B', 'A TRI B', 'WAIVE' and a second line: by hand, the slot's rule follows the first line."""
     constraint = Constraint(byte_tokenizer(0), DIPLOMACY_TEXT)
     asked = menu_of([["A BUD B"], ["A TRI B"]], 2, 1)
     closing = len(constraint.lines.closing)

@@ -1,4 +1,4 @@
-"""A server's distribution is taken for ours only if it is: some by hand, and servers that each differ in one thing."""
+"""A server's distribution is trusted only if it equals ours: hand cases and servers with one difference each."""
 
 import math
 
@@ -25,7 +25,7 @@ STEPS = Steps(
 HALVES = {5: math.log(0.25), 6: math.log(0.75)}
 
 
-def test_log_probabilities_of_the_tokens_that_were_written():
+def test_log_probs_of_written_tokens_by_hand():
     logprobs, reason = logprobs_of(STEPS, [HALVES, {8: 0.0}], 20)
     assert reason == ""
     assert logprobs.tolist() == pytest.approx([math.log(0.75), 0.0, 0.0])
@@ -49,7 +49,7 @@ def test_log_probabilities_of_the_tokens_that_were_written():
         ([HALVES, {8: -0.01}], 20, "at token 1 probabilities sum to 0.9900"),
     ],
 )
-def test_what_differs_is_named(shown, limit, reason):
+def test_differing_field_is_named(shown, limit, reason):
     assert reason in logprobs_of(STEPS, shown, limit)[1]
 
 
@@ -59,19 +59,19 @@ def at(temperature, logits=(3.0, 1.0, -2.0, 0.5)):
 
 
 @pytest.mark.parametrize(("one", "other"), [(0.8, 1.6), (0.5, 1.0), (1.5, 0.75)])
-def test_the_temperature_check_accepts_only_the_configured_temperatures(one, other):
+def test_temperature_check_accepts_only_configured_temperature(one, other):
     assert temperature_problem(at(one), at(other), one, other) == ""
     assert "temperature" in temperature_problem(at(1.0), at(1.0), one, other)
     assert "temperature" in temperature_problem(at(one), at(1.1 * other), one, other)
 
 
-def test_a_cut_list_is_enough():
-    """Of the four ids a server shows the likeliest three at one temperature and others at the other."""
+def test_truncated_alternatives_suffice():
+    """Of four ids, the server shows the likeliest three, which differ between the two temperatures."""
     one, other = at(0.8), at(1.6)
     assert temperature_problem({k: one[k] for k in (0, 1, 3)}, {k: other[k] for k in (0, 1, 2)}, 0.8, 1.6) == ""
 
 
-def test_what_tells_nothing_is_not_trusted():
+def test_uninformative_answer_is_not_trusted():
     flat = (1.0, 1.0, 1.0, 1.0)
     assert "alike" in temperature_problem(at(1.0, flat), at(2.0, flat), 1.0, 2.0)
     assert "too few" in temperature_problem({1: 0.0}, {1: 0.0}, 1.0, 2.0)
@@ -87,8 +87,8 @@ def test_what_tells_nothing_is_not_trusted():
     ],
 )
 @pytest.mark.parametrize("structured", ["tokens", "choice", "regex"])
-def test_a_server_that_differs_in_one_thing_is_not_exact(quirk, reason, structured):
-    """Bytes alone, so that each line has one spelling and the mask is right in all three modes."""
+def test_server_with_one_difference_is_not_exact(quirk, reason, structured):
+    """Bytes only, so each line has one spelling and the mask is right in all three modes."""
     with (
         server([quirk], pieces=0) as host,
         endpoint(host, tokenizer=byte_tokenizer(0), structured=structured) as backend,
@@ -100,7 +100,7 @@ def test_a_server_that_differs_in_one_thing_is_not_exact(quirk, reason, structur
     assert all(decision.why_inexact == backend.why_inexact for decision in decisions)
 
 
-def test_a_server_that_names_no_token_ids_is_not_exact():
+def test_server_without_token_ids_is_not_exact():
     with server([loopback_model.NO_IDS]) as host:
         with endpoint(host, tokenizer=byte_tokenizer(), structured="regex") as backend:
             assert "no log-probabilities by token id" in backend.why_inexact
@@ -115,15 +115,15 @@ def test_a_server_that_names_no_token_ids_is_not_exact():
 
 
 @pytest.mark.parametrize("quirks", [[], [loopback_model.BEGINS]])
-def test_a_server_with_another_tokenizer_is_refused(quirks):
-    """Its own ids would be sent to it as nonsense; so would they be where it puts a token before every prompt."""
+def test_server_with_other_tokenizer_is_rejected(quirks):
+    """Its ids would be meaningless to the server, also if it prepends a token to every prompt."""
     tokenizer = byte_tokenizer(0 if not quirks else 343)
     refused = pytest.raises(InputError, match=r"the server reads 'A PAR - BUR' as tokens .* model\.name")
     with server(quirks) as host, refused, endpoint(host, tokenizer=tokenizer):
         pass
 
 
-def test_a_server_that_adds_to_prompts_later_is_not_exact():
+def test_server_that_later_extends_prompts_is_not_exact():
     with server() as host, endpoint(host, tokenizer=byte_tokenizer()) as backend:
         assert backend.exact
         host.model.quirks = frozenset([loopback_model.BEGINS])
@@ -133,8 +133,8 @@ def test_a_server_that_adds_to_prompts_later_is_not_exact():
 
 
 @pytest.mark.parametrize("structured", ["choice", "regex"])
-def test_a_mask_over_text_lets_through_other_spellings(structured):
-    """With pieces of words, a line has many spellings in tokens; a text's mask allows them all, ours only one."""
+def test_text_mask_allows_other_spellings(structured):
+    """With multi-character tokens a line has many spellings; a text mask allows all, ours only one."""
     with server() as host, endpoint(host, tokenizer=byte_tokenizer(), structured=structured) as backend:
         assert not backend.exact
 
@@ -147,13 +147,13 @@ def test_a_mask_over_text_lets_through_other_spellings(structured):
         ({"structured": "choice", "tokenizer": None}, "without a tokenizer"),
     ],
 )
-def test_what_cannot_be_exact_says_so_without_a_trial(options, reason):
+def test_unsupported_exactness_is_reported_without_probe(options, reason):
     with server() as host, endpoint(host, model="toy", **{"tokenizer": byte_tokenizer(), **options}) as backend:
         assert reason in backend.why_inexact
         assert host.bodies == []
 
 
-def test_at_temperature_0_nothing_is_drawn():
+def test_temperature_zero_draws_nothing():
     with server() as host, endpoint(host, tokenizer=byte_tokenizer(), temperature=0.0) as backend:
         assert "nothing is drawn" in backend.why_inexact
         first, again = (backend.decide(requests(3, seed=seed)) for seed in (0, 50))

@@ -1,4 +1,4 @@
-"""A server that fails: the run goes on with a fallback that is counted by its cause, or stops and names it."""
+"""Failing servers: the run continues with counted fallbacks, or stops and names the cause."""
 
 import pytest
 
@@ -19,7 +19,7 @@ from tests.agents.language.endpoint.loopback_model import byte_tokenizer
     ],
 )
 def test_temporary_errors_are_retried(fault, count):
-    """The fault, then an answer: the decision is the server's own. test_endpoint_http.py has the other faults."""
+    """First the fault, then an answer, which is used. test_endpoint_http.py covers the other faults."""
     asked = requests(1)
     with (
         server(faults=[fault], pieces=0) as host,
@@ -41,8 +41,8 @@ def test_temporary_errors_are_retried(fault, count):
         *(("refusing", "refused"), ("busy_for_an_hour", "rate_limited")),
     ],
 )
-def test_what_does_not_pass_becomes_a_fallback_of_that_name(fault, count):
-    """One request of three fails; 'A BER - K' is what a limit of tokens leaves of an order to Kiel."""
+def test_failed_request_becomes_named_fallback(fault, count):
+    """One of three requests fails; 'A BER - K' is an order to Kiel truncated by a token limit."""
     asked = requests(3)
     with server(faults=[fault]) as host, endpoint(host, structured="regex", concurrency=1) as backend:
         decisions = backend.decide(asked)
@@ -55,7 +55,7 @@ def test_what_does_not_pass_becomes_a_fallback_of_that_name(fault, count):
 
 
 @pytest.mark.parametrize("form", ["streamed", "with_a_mark"])
-def test_other_forms_of_an_answer_are_read(form):
+def test_other_answer_formats_are_parsed(form):
     asked = requests(1)
     with server(faults=[form]) as host, endpoint(host, structured="regex") as backend:
         (decision,) = backend.decide(asked)
@@ -64,7 +64,7 @@ def test_other_forms_of_an_answer_are_read(form):
     assert legal(asked[0], decision)
 
 
-def test_a_fallback_holds_what_was_not_ordered_and_keeps_what_was():
+def test_fallback_holds_missing_orders_and_keeps_others():
     """By hand: the first option of each unit is to hold; the server's text orders none of them."""
     (request,) = requests(1)
     with server(faults=["cut", "answer"]) as host, endpoint(host, structured="regex") as backend:
@@ -73,7 +73,7 @@ def test_a_fallback_holds_what_was_not_ordered_and_keeps_what_was():
 
 
 @pytest.mark.parametrize(("fault", "structured"), [("illegal", "tokens"), ("cut", "choice"), ("empty", "regex")])
-def test_a_server_that_ignores_the_constraint_is_found_out_when_it_is_opened(fault, structured):
+def test_server_ignoring_constraint_is_detected_when_opened(fault, structured):
     faults = ["", "", "", *[fault] * 9]  # its tokenizer and its temperature are right
     with (
         server(pieces=0, faults=faults) as host,
@@ -83,8 +83,8 @@ def test_a_server_that_ignores_the_constraint_is_found_out_when_it_is_opened(fau
         assert not backend.exact
 
 
-def test_an_answer_that_breaks_off_in_one_line_spoils_that_line_and_those_after_it():
-    """Line by line: the first is the server's, the second one is cut off, and the third is not asked for."""
+def test_failed_line_invalidates_it_and_later_lines():
+    """Line by line: the first is the server's, the second is truncated, and the third is not requested."""
     request = next(request for request in requests(200, lines=3) if all(len(o) > 1 for o in request.menu.options))
     with server(faults=["", "cut"]) as host, endpoint(host, structured="choice") as backend:
         (decision,) = backend.decide([request])
@@ -100,15 +100,15 @@ def test_an_answer_that_breaks_off_in_one_line_spoils_that_line_and_those_after_
     ("fault", "said"),
     [("not_found", "answers 404"), ("telling", "answers 401"), ("moved", "redirects are not followed")],
 )
-def test_what_concerns_every_request_stops_at_once(fault, said):
+def test_fatal_error_stops_immediately(fault, said):
     with server(always=fault) as host, endpoint(host, structured="none", model="toy", concurrency=1) as backend:
         with pytest.raises(InputError, match=said):
             backend.decide(requests(40))
         assert len(host.bodies) < 5
 
 
-def test_one_decision_alone_that_gets_nothing_is_a_fallback_and_four_in_a_row_are_the_end():
-    """As in the last phases of an evaluation, where one game is left; an answer in between restarts the count."""
+def test_single_failures_fall_back_and_four_in_a_row_stop():
+    """As in the last phases of an evaluation with one game left; a valid answer resets the count."""
     options = {"structured": "none", "model": "toy", "retries": 0}
     with server(faults=["refusing"] * 3 + [""] + ["refusing"] * 4) as host, endpoint(host, **options) as backend:
         found = [backend.decide(requests(1))[0].finish_reason for _ in range(7)]
@@ -117,8 +117,8 @@ def test_one_decision_alone_that_gets_nothing_is_a_fallback_and_four_in_a_row_ar
             backend.decide(requests(1))
 
 
-def test_a_decision_takes_no_longer_than_the_total():
-    """Every line is answered just in time for itself; together they are not, and the decision falls back."""
+def test_decision_stays_within_total_timeout():
+    """Each line is answered within its own time-out but not within the total, so the decision falls back."""
     asked = requests(4, lines=4)
     options = {"structured": "choice", "model": "toy", "timeout_seconds": 0.4, "total_seconds": 0.5}
     with server(delay=0.2) as host, endpoint(host, **options) as backend:

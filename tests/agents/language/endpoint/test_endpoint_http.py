@@ -1,4 +1,4 @@
-"""One request: every way a server can fail has a name, and none takes longer or more memory than is allowed."""
+"""A single HTTP request: every failure has a name, and time and memory are bounded."""
 
 import socket
 import threading
@@ -41,26 +41,26 @@ def failure(fault, *, seconds=5.0, **options):
         ("of_9000_digits", "malformed", True, "a number of 9000 digits; at most 20 are read"),
     ],
 )
-def test_each_fault_has_a_name_and_a_retry_flag(fault, kind, again, said):
+def test_each_fault_has_name_and_retry_flag(fault, kind, again, said):
     error = failure(fault)
     assert (error.kind, error.retryable) == (kind, again)
     assert said in str(error)
     assert len(str(error)) < 500
 
 
-def test_an_answer_is_its_json():
+def test_answer_is_its_json():
     with server() as host, client(host) as asking:
         assert len(asking.ask("/completions", BODY, 5.0, dict)["choices"]) == 1
         assert asking.ask("/models", None, 5.0, dict)["data"][0]["id"] == "toy"
 
 
 @pytest.mark.parametrize("fault", ["silent", "dripping", "dripping_without_end"])
-def test_time_is_up_for_the_silent_and_for_the_slow(fault):
-    """A byte every 20 ms is never silence; after the time allowed it is a time-out all the same, and no answer."""
+def test_silent_or_slow_server_times_out(fault):
+    """A byte every 20 ms is never silent, but still exceeds the total time-out."""
     assert failure(fault, seconds=0.3).kind == "timeout"
 
 
-def test_an_endless_answer_is_refused_before_it_is_read():
+def test_endless_answer_is_rejected_before_reading():
     tracemalloc.start()
     error = failure("endless", largest=100_000)
     assert (error.kind, error.retryable) == ("too_large", False)
@@ -68,7 +68,7 @@ def test_an_endless_answer_is_refused_before_it_is_read():
     tracemalloc.stop()
 
 
-def test_no_server_at_the_address():
+def test_no_server_at_address():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, and not listening
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
@@ -77,7 +77,7 @@ def test_no_server_at_the_address():
     assert caught.value.kind == "connection"
 
 
-def test_an_unknown_host_is_named(monkeypatch):
+def test_unknown_host_is_named(monkeypatch):
     def unknown(*_, **__):
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
@@ -87,7 +87,7 @@ def test_an_unknown_host_is_named(monkeypatch):
     assert caught.value.kind == "connection"
 
 
-def test_a_reply_that_is_not_http_is_an_endpoint_error():
+def test_non_http_reply_is_endpoint_error():
     with socket.create_server(("127.0.0.1", 0)) as listening:
         answering = threading.Thread(target=lambda: listening.accept()[0].sendall(b"220 mail.example ESMTP\r\n"))
         answering.start()
@@ -97,7 +97,7 @@ def test_a_reply_that_is_not_http_is_an_endpoint_error():
     assert caught.value.kind in ("connection", "malformed")
 
 
-def test_closing_ends_what_is_under_way():
+def test_close_cancels_pending_request():
     errors = []
     with server(faults=["silent"]) as host, client(host) as asking:
 
@@ -124,7 +124,7 @@ def test_retry_after_in_seconds(header, seconds):
     assert seconds_of(header) == seconds
 
 
-def test_retry_after_as_a_date(monkeypatch):
+def test_retry_after_as_date(monkeypatch):
     monkeypatch.setattr(
         "sparring.agents.language.endpoint.answer.time", lambda: 1_800_000_000.0
     )  # 15 January 2027, 08:00:00

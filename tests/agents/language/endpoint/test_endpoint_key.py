@@ -1,4 +1,4 @@
-"""The key goes into one header of requests to one host, and nowhere else."""
+"""The API key is sent in one header to one host, and nowhere else."""
 
 import copy
 import json
@@ -30,19 +30,19 @@ def tells(text):
     return any(part in text for part in (CANARY, json.dumps(CANARY)[1:-1], repr(CANARY)[1:-1]))
 
 
-def test_the_server_gets_it():
+def test_server_receives_api_key():
     with server(key=CANARY) as host, endpoint(host, structured="none", key_env=VARIABLE) as backend:
         assert backend.decide(requests(1))
         assert backend.metrics()["endpoint/errors/refused"] == 0
 
 
-def test_without_it_the_server_says_what_is_missing():
+def test_missing_api_key_is_reported_by_server():
     refused = pytest.raises(InputError, match=r"401 .*endpoint\.key_env")
     with server(key=CANARY) as host, endpoint(host, structured="none") as backend, refused:
         backend.decide(requests(1))
 
 
-def test_no_object_shows_or_carries_it(monkeypatch):
+def test_api_key_is_not_shown_or_pickled_by_objects(monkeypatch):
     key = Key(VARIABLE)
     assert not tells(f"{key!r} {key}")
     for carry in (pickle.dumps, copy.deepcopy, copy.copy):
@@ -53,7 +53,7 @@ def test_no_object_shows_or_carries_it(monkeypatch):
         pickle.dumps(backend)
 
 
-def test_no_configuration_has_it():
+def test_configuration_contains_no_api_key():
     plain = json.dumps(asdict(served({"endpoint": {"key_env": VARIABLE}})))
     assert VARIABLE in plain
     assert not tells(plain)
@@ -61,7 +61,7 @@ def test_no_configuration_has_it():
 
 @pytest.mark.parametrize("option", ["endpoint.key_env", "endpoint.url"])
 @pytest.mark.parametrize("text", ["sk-proj-canary", "https://me:canary@example.com/v1", "https://host/v1?key=canary"])
-def test_an_api_key_in_another_option_is_refused_without_repeating_it(option, text):
+def test_api_key_in_other_option_is_rejected_without_echo(option, text):
     with pytest.raises(ConfigError) as caught:
         read_settings([(option, text)])
     assert "canary" not in str(caught.value)
@@ -69,7 +69,7 @@ def test_an_api_key_in_another_option_is_refused_without_repeating_it(option, te
 
 
 @pytest.mark.parametrize("value", ["", "  ", "line\nfeed", "schlüssel", "two words"])
-def test_what_no_header_can_hold_is_refused_without_saying_it(monkeypatch, value):
+def test_key_invalid_in_header_is_rejected_without_echo(monkeypatch, value):
     monkeypatch.setenv(VARIABLE, value)
     with pytest.raises(InputError, match=VARIABLE) as caught:
         EndpointBackend(EndpointConfig(key_env=VARIABLE, structured="none"), DIPLOMACY_TEXT, temperature=1.0)

@@ -1,4 +1,4 @@
-"""A server that repeats the key, wherever it can and however it spells it: nothing that leaves a run holds it."""
+"""A server that echoes the API key in any place or spelling: no output of a run contains it."""
 
 import html
 import json
@@ -66,7 +66,7 @@ def tells(text):
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
-def test_the_test_would_notice_and_the_filter_does(spelling):
+def test_filter_hides_key_that_test_would_detect(spelling):
     text = f"before {SPELLINGS[spelling]} after"
     assert tells(text)
     hidden = Key(VARIABLE).hide(text)
@@ -79,24 +79,24 @@ def test_the_test_would_notice_and_the_filter_does(spelling):
 @pytest.mark.parametrize(
     "text", ["A PAR - BUR\nF LON H\n", "wrong key", "100 % of %d, \\path\\new", "", "Ünïcode ☃", "sk-cana"]
 )
-def test_other_text_stays_as_it_is(text):
+def test_other_text_is_unchanged(text):
     assert Key(VARIABLE).hide(text) == text
 
 
-def test_a_key_is_hidden_in_a_text_of_any_length_in_little_time():
-    """Four megabytes, as a rambling server sends, take no more than the standard library's search."""
+def test_key_is_hidden_quickly_in_long_text():
+    """Four megabytes take no longer than the standard library's search."""
     text = "as a language model " * 200_000
     assert Key(VARIABLE).hide(text) == text
     assert Key(VARIABLE).hide(text + CANARY) == HIDDEN
 
 
 @pytest.mark.parametrize(("key", "text", "shown"), [("EMPTY", "key EMPTY, emptyish", "key [key], emptyish")])
-def test_a_short_key_is_hidden_as_a_word(monkeypatch, key, text, shown):
+def test_short_key_is_hidden_as_word(monkeypatch, key, text, shown):
     monkeypatch.setenv(VARIABLE, key)
     assert Key(VARIABLE).hide(text) == shown
 
 
-def test_a_key_of_three_characters_is_refused_without_saying_it(monkeypatch):
+def test_three_character_key_is_rejected_without_echo(monkeypatch):
     monkeypatch.setenv(VARIABLE, "q7z")
     with pytest.raises(InputError, match="fewer than 4 characters") as caught:
         Key(VARIABLE)
@@ -104,7 +104,7 @@ def test_a_key_of_three_characters_is_refused_without_saying_it(monkeypatch):
 
 
 def whole(error):
-    """All that an exception carries, also where a traceback would not show it."""
+    """Return everything an exception carries, including what a traceback would not show."""
     told = [*traceback.format_exception(error)]
     while error is not None:
         told += [str(error), repr(error.args), repr(vars(error))]
@@ -113,7 +113,7 @@ def whole(error):
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_no_exception_decision_or_metric_has_it(place, logged, capfd):
+def test_exceptions_decisions_and_metrics_hide_key(place, logged, capfd):
     told = []
     # Not every byte can stand in a header; the server would fail, not the run.
     options = {"structured": "none", "key_env": VARIABLE, "retries": 0}
@@ -128,7 +128,7 @@ def test_no_exception_decision_or_metric_has_it(place, logged, capfd):
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_trial_with_a_tokenizer_says_nothing_of_it(place):
+def test_tokenizer_check_hides_key(place):
     options = {"structured": "regex", "key_env": VARIABLE, "retries": 0, "tokenizer": byte_tokenizer()}
     with server(always=place, told=CANARY) as host:
         try:
@@ -142,15 +142,15 @@ def test_a_trial_with_a_tokenizer_says_nothing_of_it(place):
 @pytest.mark.parametrize(
     "names", [(CANARY,), (CANARY, "toy"), ("toy", CANARY[:12], CANARY[12:]), ("a", CANARY.upper())]
 )
-def test_no_model_is_named_after_it(names):
+def test_model_is_not_named_after_key(names):
     with server(names=names) as host, pytest.raises(InputError) as caught, endpoint(host, key_env=VARIABLE):
         pass
     assert not tells(whole(caught.value))
 
 
 @pytest.mark.parametrize("place", ["key_in_error", "key_as_text"])
-def test_no_output_of_an_evaluation_has_it(place, tmp_path, capfd):
-    """The command itself: its exit, what it prints, and each file it writes; every place is tried below it, above."""
+def test_evaluation_output_hides_key(place, tmp_path, capfd):
+    """Run the command itself and check its exit, output and files; the other tests cover each place."""
     settings = ["endpoint.structured=none", "endpoint.retries=0", f"endpoint.key_env={VARIABLE}", "endpoint.model=toy"]
     quick = ["--games", "7", "--last-year", "1901", "--threads", "1", "--device", "cpu", "--protocol", "alone"]
     with server(told=CANARY, faults=[""] * 20, always=place) as host:

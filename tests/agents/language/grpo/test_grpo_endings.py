@@ -1,4 +1,4 @@
-"""Runs that cannot go on: they end with one line that says why, and lose nothing that was learned."""
+"""GRPO runs that cannot continue end with a one-line reason and lose nothing learned."""
 
 import json
 
@@ -16,8 +16,8 @@ from tests.agents.language.grpo.small_runs import events, rows, run, weights
 from tests.agents.language.toys import llama, word_tokenizer
 
 
-def test_a_disagreement_ends_the_run_with_a_report_and_the_run_can_be_continued(toy, tmp_path, monkeypatch):
-    """The sampler's numbers are off by a nat in the second step; with the cause gone, the run ends as if never hurt."""
+def test_sampler_disagreement_ends_run_and_resumes_later(toy, tmp_path, monkeypatch):
+    """The sampler is off by a nat in the second step; once fixed, the run ends like an unharmed one."""
     options = ("grpo.steps=2", "grpo.learning_rate=1e-2", "checkpoint_every=100")
     whole = run(toy, tmp_path, "whole", *options)
     check, calls = learner.check_agreement, []
@@ -47,8 +47,8 @@ def test_a_disagreement_ends_the_run_with_a_report_and_the_run_can_be_continued(
     assert all(torch.equal(value, weights(hurt)[name]) for name, value in weights(whole).items())
 
 
-def test_a_full_disk_when_the_learner_joins_the_league_is_an_alert(toy, tmp_path, monkeypatch):
-    """The league on disk is that of the newest training state, here of the first until the run ends."""
+def test_full_disk_when_learner_joins_league_is_alert(toy, tmp_path, monkeypatch):
+    """The league on disk is that of the newest state, here the first one until the run ends."""
     save, games = GRPOTrainer.save_policy, []
 
     def full(trainer, path, **options):
@@ -68,7 +68,7 @@ def test_a_full_disk_when_the_learner_joins_the_league_is_an_alert(toy, tmp_path
     assert (final.parent / "state" / "update_000002").is_dir()
 
 
-def test_a_base_model_that_is_not_finite_is_answered_before_there_is_a_run(tmp_path, capsys, error_line):
+def test_non_finite_base_model_is_rejected_before_run_starts(tmp_path, capsys, error_line):
     model = llama(word_tokenizer())
     with torch.no_grad():
         model.get_input_embeddings().weight.fill_(float("inf"))
@@ -80,7 +80,7 @@ def test_a_base_model_that_is_not_finite_is_answered_before_there_is_a_run(tmp_p
     assert not (tmp_path / "run").exists()
 
 
-def test_deterministic_true_sums_in_a_fixed_order(toy, tmp_path):
+def test_deterministic_true_uses_fixed_summation_order(toy, tmp_path):
     places = [f"model.name={toy}", f"checkpoint_dir={tmp_path}", "name=fixed"]
     assert not torch.are_deterministic_algorithms_enabled()
     try:

@@ -1,4 +1,4 @@
-"""The whole of GRPO at toy size: it runs, it reproduces, it resumes bit for bit, and its workers may die."""
+"""GRPO at toy size: it runs, reproduces, resumes bit for bit, and survives dying workers."""
 
 import os
 import random
@@ -19,7 +19,7 @@ from tests.agents.language.grpo.small_runs import events, in_process, rows, run,
 ROOT = Path(__file__).resolve().parents[4]
 
 
-def test_a_run_cut_in_two_ends_with_the_same_bits(toy, tmp_path, monkeypatch):
+def test_run_split_in_two_is_bit_equal(toy, tmp_path, monkeypatch):
     monkeypatch.setattr(GRPOTrainer, "_new_players", in_process)
     options = ("grpo.buffer_depth=2", "grpo.steps=4", "grpo.use_ema_reference=true", "grpo.learning_rate=1e-2")
     whole = run(toy, tmp_path, "whole", *options)
@@ -33,7 +33,7 @@ def test_a_run_cut_in_two_ends_with_the_same_bits(toy, tmp_path, monkeypatch):
     assert (whole.parent / "league.json").read_bytes() == (cut.parent / "league.json").read_bytes()
 
 
-def test_checkpoints_join_the_league_and_are_met(toy, tmp_path):
+def test_checkpoints_join_league_and_are_met(toy, tmp_path):
     shares = ["league.self_play=0", "league.peer=1", "league.exploitable=0", "league.baseline=0"]
     final = run(toy, tmp_path, "league", "grpo.steps=4", *shares, "league.dumbbot_game_probability=0")
     league = LeagueFile(final.parent).read()
@@ -45,7 +45,7 @@ def test_checkpoints_join_the_league_and_are_met(toy, tmp_path):
     assert f"`{path.name.replace('000002', '<steps>')}`" in page  # what files are called there is what they are called
 
 
-def test_a_worker_that_dies_costs_nothing_but_time(toy, tmp_path, monkeypatch):
+def test_worker_death_does_not_change_results(toy, tmp_path, monkeypatch):
     killed = []
     begin = PoolWorker._begin
 
@@ -73,7 +73,7 @@ OPTIONS = ("grpo.steps=4", "grpo.buffer_depth=1", "grpo.learning_rate=1e-2", "gr
 
 
 def run_telling(toy, folder, name, sender):
-    """A run that tells when it begins and when each row is written; games are planned ahead, and played in here."""
+    """Run and report the start and each written row; games are planned ahead and played in-process."""
     GRPOTrainer._new_players = in_process
     advance, restore = GRPOTrainer.advance, GRPOTrainer.restore_or_init
 
@@ -90,12 +90,12 @@ def run_telling(toy, folder, name, sender):
 
 
 def told_all(receiver):
-    """Everything the victim tells until it ends."""
+    """Return everything the victim reports until it ends."""
     return list(iter(lambda: victims.told(receiver), None))
 
 
 @pytest.mark.slow
-def test_a_run_killed_repeatedly_ends_with_the_same_bits(toy, tmp_path):
+def test_repeatedly_killed_run_is_bit_equal(toy, tmp_path):
     process, receiver = victims.start_telling(run_telling, toy, tmp_path, "whole", out=tmp_path / "said")
     assert told_all(receiver) == [0, 1, 2, 3, 4], (tmp_path / "said").read_text()
     process.join()

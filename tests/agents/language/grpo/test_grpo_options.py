@@ -1,4 +1,4 @@
-"""Whole runs of a toy: who learns, what a run begins from, and that the number of workers changes nothing."""
+"""Whole toy runs: who learns, where a run starts, and independence of the number of workers."""
 
 import json
 import multiprocessing
@@ -24,7 +24,7 @@ ONE_YEAR = ("grpo.rollout_warmup_phases=0", "grpo.groups=1", "env.last_year=1901
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """A folder for runs, with a toy model in it."""
+    """Return a folder for runs that contains a toy model."""
     folder = tmp_path_factory.mktemp("runs")
     toy_folder(folder / "toy")
     return folder
@@ -32,7 +32,7 @@ def runs(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def first(runs):
-    """A run of one step that leaves a checkpoint and a league behind."""
+    """Train a run of one step that leaves a checkpoint and a league."""
     return run(runs, "first", "grpo.steps=1", "league.checkpoint_every=1", "grpo.learning_rate=1e-2")
 
 
@@ -46,7 +46,7 @@ def rows(final):
 
 
 def noting(monkeypatch, owner, name):
-    """The first arguments and results of a method's calls from now on."""
+    """Record the first arguments and results of a method's calls."""
     calls, method = [], getattr(owner, name)
 
     def call(self, given, *rest, **options):
@@ -58,8 +58,8 @@ def noting(monkeypatch, owner, name):
     return calls
 
 
-def test_in_self_play_all_seven_powers_are_learned_with_and_paid_in_their_own_direction(runs, monkeypatch):
-    """Two games from the opening: in a pair of decisions the better paid has the advantage 1, the other -1."""
+def test_self_play_trains_each_power_by_its_own_reward(runs, monkeypatch):
+    """Two games from the opening: in a pair of decisions the better paid has advantage 1, the other -1."""
     played, learned = noting(monkeypatch, Rollouts, "play"), noting(monkeypatch, GRPOLearner, "learn")
     (row,) = rows(run(runs, "self_play", "grpo.play=self_play", "grpo.steps=1"))
     ((_, batch),), ((samples, _),) = played, learned
@@ -76,8 +76,8 @@ def test_in_self_play_all_seven_powers_are_learned_with_and_paid_in_their_own_di
     assert {turn.seat for turn in batch.turns if id(turn.decision) in found} == {0, 1, 2, 3, 4, 5, 6}
 
 
-def test_a_run_begins_from_the_adapter_of_model_adapter(runs, monkeypatch):
-    """Its games are played with it, and what comes of it is no further away than a step goes."""
+def test_run_starts_from_model_adapter(runs, monkeypatch):
+    """Games are played with it, and the result is no further away than one step."""
     config = small_config()
     adapters = Adapters(llama(word_tokenizer(), layers=1), LoraShape.of(config.model), seed=9)
     generator = torch.Generator().manual_seed(9)
@@ -92,8 +92,8 @@ def test_a_run_begins_from_the_adapter_of_model_adapter(runs, monkeypatch):
     assert one[0] != other[0]
 
 
-def test_a_league_begins_with_what_another_run_left(runs, first):
-    """Its checkpoint joins under the run's name, with rating and games; without the option it does not."""
+def test_league_starts_from_another_run(runs, first):
+    """Its checkpoint joins under the run's name with rating and games; without the option it does not."""
     left = LeagueFile(first.parent).read()
     heir = LeagueFile(run(runs, "heir", "grpo.steps=1", "league.inherit=first").parent).read()
     alone = LeagueFile(run(runs, "alone", "grpo.steps=1").parent).read()
@@ -108,8 +108,8 @@ def test_a_league_begins_with_what_another_run_left(runs, first):
     assert heir[CHALLENGER].games == alone[CHALLENGER].games
 
 
-def test_two_workers_play_the_same_run_as_one_player_here(runs, monkeypatch):
-    """Two steps ahead, so that both have a plan at once; whichever is done first, steps stay in their order."""
+def test_two_workers_match_one_local_player(runs, monkeypatch):
+    """Two steps ahead, so both workers have a plan; steps stay ordered whichever finishes first."""
     learn, alive = GRPOLearner.learn, []
 
     def learn_and_count(*given, **options):
@@ -132,8 +132,8 @@ def test_two_workers_play_the_same_run_as_one_player_here(runs, monkeypatch):
 
 
 @pytest.mark.parametrize("option", ["model.lora_rank=4", "model.lora_targets=attention"])
-def test_an_adapter_of_another_shape_is_refused_with_the_options_that_it_has(runs, first, option):
-    """With another alpha the same weights would play otherwise, and nothing would say so."""
+def test_adapter_of_other_shape_is_rejected_with_its_options(runs, first, option):
+    """With another alpha the same weights would silently play differently."""
     made = load_adapter(first).shape
     has = f"made with model.lora_rank={made.rank} model.lora_targets={made.targets} (alpha {made.alpha:g}),"
     with pytest.raises(AdapterError) as refused:
@@ -143,8 +143,8 @@ def test_an_adapter_of_another_shape_is_refused_with_the_options_that_it_has(run
     assert not (runs / "misfit").exists()
 
 
-def test_a_league_of_the_original_s_bots(runs):
-    """Every game is against six of the original's DumbBot; the base model's rating stays, since it never plays."""
+def test_league_of_original_bots_is_played(runs):
+    """Every game is against six original DumbBots; the base model never plays, so its rating is constant."""
     options = ("league.bots=original", "league.dumbbot_game_probability=1", "grpo.steps=1")
     final = run(runs, "original", *options)
     league = LeagueFile(final.parent).read()

@@ -1,4 +1,4 @@
-"""A run that is continued: what it was trained on must be there, and what is different from then is said."""
+"""Resuming a GRPO run: its base must exist, and differences are reported."""
 
 import shutil
 from dataclasses import replace
@@ -16,13 +16,13 @@ from tests.agents.language.toys import llama, word_tokenizer
 
 @pytest.fixture(scope="module")
 def started(toy, tmp_path_factory):
-    """The folder of a run of one step of two."""
+    """Return the folder of a run after one of two steps."""
     return run(toy, tmp_path_factory.mktemp("started"), "small", "grpo.steps=2", "max_updates=1").parent
 
 
 @pytest.fixture
 def half(started, tmp_path):
-    """A copy of it, as one finds it under checkpoints/."""
+    """Return a copy of it, as a user would find it under checkpoints/."""
     shutil.copytree(started, tmp_path / "small")
     return tmp_path / "small"
 
@@ -33,14 +33,14 @@ def resume(folder, *options):
 
 
 def rewrite(folder, change):
-    """Publish the newest state again as `change` leaves its content and its summary."""
+    """Publish the newest state again with content and summary modified by `change`."""
     states = StateFolder(folder / "state", 3, alert=pytest.fail)
     found = states.latest()
     change(found.content, found.summary)
     states.publish(found.summary["update"], found.content, found.summary)
 
 
-def test_another_base_model_under_the_same_name_is_refused(toy, half, capsys):
+def test_replaced_base_model_is_rejected(toy, half, capsys):
     before = (half / "final.pt").read_bytes()
     other = llama(word_tokenizer(), seed=1, layers=1)
     own = (toy / "model.safetensors").read_bytes()
@@ -61,7 +61,7 @@ def test_another_base_model_under_the_same_name_is_refused(toy, half, capsys):
     assert "inexact" not in events(half / "final.pt")
 
 
-def test_a_state_from_before_it_knew_its_base_and_of_another_torch_is_continued_and_called_inexact(half):
+def test_old_state_of_other_torch_resumes_as_inexact(half):
     def change(content, summary):
         del content["base"], summary["torch_threads"]
         summary |= {"torch": "1.0", "minibatch": "0" * 64}
@@ -74,8 +74,8 @@ def test_a_state_from_before_it_knew_its_base_and_of_another_torch_is_continued_
     assert "a replayed minibatch gives other bits" in line
 
 
-def test_who_has_inherited_needs_neither_its_source_nor_its_own_league(toy, started, tmp_path):
-    """The training state holds the league; a damaged file is kept, and the run ends as it would have."""
+def test_inheriting_run_resumes_without_source_or_league(toy, started, tmp_path):
+    """The training state contains the league; a damaged file is kept, and the run ends as usual."""
     shutil.copytree(started, tmp_path / "source")
     options = ("grpo.steps=2", "league.inherit=source", "league.checkpoint_every=1")
     run(toy, tmp_path, "heir", *options, "max_updates=1")
@@ -92,7 +92,7 @@ def test_who_has_inherited_needs_neither_its_source_nor_its_own_league(toy, star
     assert "it is kept as league.json.damaged, and the league of update_000001 is used" in events(heir)
 
 
-def test_a_finished_run_says_what_asks_for_more_and_goes_on_with_that(half, capsys):
+def test_finished_run_names_extension_option_and_extends(half, capsys):
     assert resume(half) == 0
     before = (half / "final.pt").read_bytes()
     (half / "final.pt").unlink()  # which the training state brings back
@@ -106,7 +106,7 @@ def test_a_finished_run_says_what_asks_for_more_and_goes_on_with_that(half, caps
     assert "3 steps done, 2 asked for" in events(half / "final.pt")
 
 
-def test_a_run_from_when_some_values_of_its_base_were_hashed_is_continued_and_inherited_from(toy, half):
+def test_run_with_partially_hashed_base_resumes_and_is_inherited(toy, half):
     old = first_identity(llama(word_tokenizer(), layers=1))
     rewrite(half, lambda content, summary: content.update(base=old))
     league = LeagueFile(half).read()

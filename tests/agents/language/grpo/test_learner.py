@@ -1,4 +1,4 @@
-"""The learner on real decisions of a toy model: ratios of 1, a reference that is used, steps that are refused."""
+"""The learner on decisions of a toy model: initial ratios of 1, a reference in use, rejected steps."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ from tests.agents.language.toys import llama, word_tokenizer
 
 @pytest.fixture(scope="module")
 def played():
-    """A rollout's turns of the untrained model."""
+    """Return the rollout turns of the untrained model."""
     config = small_config()
     rollouts = toy_rollouts(
         config,
@@ -40,7 +40,7 @@ def samples_of(turns, sign=1.0):
 
 
 def lead(learner, samples):
-    """Mean log-probability of the good samples' tokens, less that of the bad ones'."""
+    """Return the mean log-probability of good samples' tokens minus that of bad ones."""
     with torch.no_grad():
         good, bad = (
             learner._score(collate([one.decision for one in samples if sign * one.advantage > 0])).logp.mean()
@@ -49,7 +49,7 @@ def lead(learner, samples):
     return float(good - bad)
 
 
-def test_before_any_update_every_ratio_is_one_and_the_kl_is_zero(played):
+def test_before_any_update_ratios_are_one_and_kl_is_zero(played):
     metrics = toy_learner().learn(samples_of(played))  # one minibatch: everything is measured before the first step
     assert metrics["ppo/ratio_mean"] == pytest.approx(1.0, abs=1e-5)
     assert metrics["ppo/ratio_std"] < 1e-5
@@ -57,7 +57,7 @@ def test_before_any_update_every_ratio_is_one_and_the_kl_is_zero(played):
     assert metrics["train/kl_max"] < 1e-9
 
 
-def test_a_step_makes_good_decisions_likelier_and_the_kl_shows_it(played):
+def test_step_raises_good_decisions_and_kl(played):
     learner = toy_learner("grpo.kl_beta=0", "grpo.target_kl=0")
     before = lead(learner, samples_of(played))
     for _ in range(5):
@@ -68,7 +68,7 @@ def test_a_step_makes_good_decisions_likelier_and_the_kl_shows_it(played):
     assert metrics["ppo/ratio_std"] > 0.01
 
 
-def test_nothing_to_learn_from_changes_nothing_and_is_counted(played):
+def test_batch_without_signal_is_counted_and_changes_nothing(played):
     learner = toy_learner()
     before = {name: parameter.clone() for name, parameter in learner.parameters.items()}
     metrics = learner.learn([])
@@ -78,7 +78,7 @@ def test_nothing_to_learn_from_changes_nothing_and_is_counted(played):
     assert learner.version == 1
 
 
-def test_the_guard_takes_a_broken_step_back_and_cuts_the_rate(played):
+def test_guard_reverts_broken_step_and_cuts_learning_rate(played):
     learner, alerts = toy_learner(), []
     before = {name: parameter.clone() for name, parameter in learner.parameters.items()}
     guard = Guard(GuardConfig(), learner, alert=alerts.append)
@@ -93,7 +93,7 @@ def test_the_guard_takes_a_broken_step_back_and_cuts_the_rate(played):
     assert len(alerts) == 1
 
 
-def test_a_bad_minibatch_is_skipped_alone(played):
+def test_bad_minibatch_is_skipped_alone(played):
     learner = toy_learner("grpo.minibatch_samples=2", "grpo.target_kl=0")
     found = samples_of(played)
     most = max(range(len(found)), key=lambda number: int((found[number].decision.allowed_counts > 1).sum()))
@@ -105,13 +105,13 @@ def test_a_bad_minibatch_is_skipped_alone(played):
     assert learner.optimizer.state
 
 
-def test_decisions_that_are_not_exact_are_refused(played):
+def test_inexact_decisions_are_rejected(played):
     rough = replace(played[0].decision, exact=False)
     with pytest.raises(ValueError, match="exact"):
         toy_learner().learn([Sample(rough, 1.0)])
 
 
-def test_a_learner_continues_bit_for_bit_from_its_state(played):
+def test_learner_resumes_bit_for_bit(played):
     whole, cut = toy_learner("grpo.use_ema_reference=true"), toy_learner("grpo.use_ema_reference=true")
     whole.learn(samples_of(played))
     cut.load_state_dict(whole.state_dict())
@@ -120,8 +120,8 @@ def test_a_learner_continues_bit_for_bit_from_its_state(played):
     assert all(torch.equal(value, cut.parameters[name]) for name, value in whole.parameters.items())
 
 
-def test_a_step_that_has_gone_too_far_ends_in_whatever_epoch_it_is(played):
-    """Two minibatches: the first is where all began, after the second the policy is known to have moved."""
+def test_kl_limit_stops_step_in_any_epoch(played):
+    """Two minibatches: the first starts at the old policy, after the second the KL is measured."""
     options = ("grpo.minibatch_samples=2", "grpo.kl_beta=0", "grpo.epochs=4")
     stopped, free = toy_learner(*options, "grpo.target_kl=1e-9"), toy_learner(*options, "grpo.target_kl=0")
     metrics = stopped.learn(samples_of(played))
@@ -132,5 +132,5 @@ def test_a_step_that_has_gone_too_far_ends_in_whatever_epoch_it_is(played):
 
 
 def steps_of(learner):
-    """Steps that the optimizer has taken."""
+    """Return the number of optimizer steps taken."""
     return max(int(state["step"]) for state in learner.optimizer.state.values())

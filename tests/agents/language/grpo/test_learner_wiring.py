@@ -1,4 +1,4 @@
-"""The learner uses what it is given: the reference follows, beta weighs the KL, rate and clip bound its moves."""
+"""The learner's options take effect: reference, KL weight, learning rate and clipping."""
 
 from dataclasses import replace
 from functools import cache
@@ -42,7 +42,7 @@ def samples(advantage=1.0):
 
 
 def better():
-    """The same decisions, all with advantage 1."""
+    """Return the same decisions, all with advantage 1."""
     return [replace(one, advantage=1.0) for one in samples()]
 
 
@@ -51,7 +51,7 @@ def weights(learner):
 
 
 def moved(learner, seed=1):
-    """The learner after a push that no step made: its KL to the base model is far from 0."""
+    """Move the learner without a step, so that its KL to the base model is far from 0."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in learner.parameters.values():
@@ -64,8 +64,8 @@ def furthest(before, after):
 
 
 @pytest.mark.parametrize("tau", [0.0, 0.75, 1.0])
-def test_the_reference_follows_the_policy_after_each_step(tau):
-    """ema = tau before + (1 - tau) after: with 0 the KL of the next step is 0, with 1 it stays where it began."""
+def test_reference_follows_policy_after_each_step(tau):
+    """ema = tau before + (1 - tau) after: with 0 the next KL is 0, with 1 the reference stays."""
     learner = toy_learner(*WHOLE, "grpo.use_ema_reference=true", f"grpo.ema_tau={tau}")
     before = weights(learner)
     learner.learn(samples())
@@ -78,8 +78,8 @@ def test_the_reference_follows_the_policy_after_each_step(tau):
 
 
 @pytest.mark.parametrize(("warmup", "skipped", "beta"), [(0, 0, 0.5), (4, 0, 0.0), (4, 1, 0.125), (4, 3, 0.375)])
-def test_the_loss_has_beta_times_the_kl_as_far_as_beta_is_warmed_up(warmup, skipped, beta):
-    """Over all tokens alike, so that it is the mean that is reported; steps without samples count for the warm-up."""
+def test_loss_includes_kl_times_warmed_up_beta(warmup, skipped, beta):
+    """The reported KL is the mean over all tokens; steps without samples count for warmup."""
     found = []
     for full in (0.5, 0.0):
         options = ("grpo.aggregation=dapo", f"grpo.kl_beta={full}", f"grpo.kl_beta_warmup_steps={warmup}")
@@ -93,16 +93,16 @@ def test_the_loss_has_beta_times_the_kl_as_far_as_beta_is_warmed_up(warmup, skip
 
 
 @pytest.mark.parametrize("beta", [1.0, 0.0])
-def test_beta_draws_the_policy_back_to_the_base_model(beta):
-    """Where no decision was better than another, there is nothing else to learn."""
+def test_beta_pulls_policy_back_to_base_model(beta):
+    """Where no decision is better than another, the KL is the only gradient."""
     learner = moved(toy_learner(*WHOLE, f"grpo.kl_beta={beta}"))
     kls = [learner.learn(samples(0.0))["kl/mean"] for _ in range(4)]
     assert kls[-1] < 0.8 * kls[0] if beta else kls[-1] == pytest.approx(kls[0], rel=1e-6)
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.1])
-def test_the_step_is_as_long_as_the_learning_rate_and_its_scale_say(scale):
-    """Adam's first step moves whatever has a gradient by the rate: the factor may be lowered and raised again."""
+def test_step_size_follows_learning_rate_and_scale(scale):
+    """Adam's first step moves every weight with a gradient by the rate; the scale may fall and rise again."""
     learner = toy_learner(*WHOLE)
     for rate in (scale, 1.0):
         learner.optimizer.state.clear()  # so that every step is a first one
@@ -112,8 +112,8 @@ def test_the_step_is_as_long_as_the_learning_rate_and_its_scale_say(scale):
 
 
 @pytest.mark.parametrize("most", [1e-3, 1e4])
-def test_the_gradient_is_clipped_to_the_norm_that_is_allowed(most):
-    """Adam's first mean is a tenth of the gradient it was given; what is reported is the norm before the clip."""
+def test_gradient_is_clipped_to_max_norm(most):
+    """Adam's first moment is a tenth of the gradient; the reported norm is the one before clipping."""
     learner = toy_learner(*WHOLE, f"grpo.max_grad_norm={most}")
     norm = learner.learn(samples())["benchmark/grad_norm"]
     given = 10 * torch.cat([state["exp_avg"].flatten() for state in learner.optimizer.state.values()]).norm()
@@ -124,8 +124,8 @@ def test_the_gradient_is_clipped_to_the_norm_that_is_allowed(most):
 @pytest.mark.parametrize(
     ("epochs", "minibatch", "steps"), [(1, 1000, 1), (2, 1000, 2), (1, 4, 2), (2, 4, 4), (1, 3, 3)]
 )
-def test_epochs_and_minibatches_give_the_number_of_optimizer_steps(epochs, minibatch, steps):
-    """Eight samples: so many steps of the optimizer, and one of the learner."""
+def test_epochs_and_minibatches_set_optimizer_steps(epochs, minibatch, steps):
+    """Eight samples: this many optimizer steps, and one learner step."""
     learner = toy_learner("grpo.target_kl=0", f"grpo.epochs={epochs}", f"grpo.minibatch_samples={minibatch}")
     learner.learn(samples())
     assert {int(state["step"]) for state in learner.optimizer.state.values()} == {steps}
@@ -133,8 +133,8 @@ def test_epochs_and_minibatches_give_the_number_of_optimizer_steps(epochs, minib
 
 
 @pytest.mark.parametrize(("gap", "weight"), [(0.0, 1.0), (0.5, 1.6487213), (3.0, 4.0), (-3.0, 0.25)])
-def test_importance_weights_multiply_the_gradient(gap, weight):
-    """A sampler below the trainer by `gap` nats: w = exp(gap) within [1/4, 4], at a ratio of 1 to the trainer's own."""
+def test_importance_weights_scale_gradient(gap, weight):
+    """The sampler is `gap` nats below the trainer: w = exp(gap) within [1/4, 4], at a trainer ratio of 1."""
     options = ("grpo.kl_beta=0", "grpo.scale_advantages=false", "grpo.max_grad_norm=1e4", "grpo.aggregation=dapo")
     plain = toy_learner(*WHOLE, *options).learn(better())
     shifted = [
@@ -148,8 +148,8 @@ def test_importance_weights_multiply_the_gradient(gap, weight):
     assert found["benchmark/grad_norm"] == pytest.approx(weight * plain["benchmark/grad_norm"], rel=1e-3)
 
 
-def test_masked_tokens_take_no_part():
-    """Every second token, further than log 4 from the trainer's: however far it is, the step is the same."""
+def test_masked_tokens_do_not_affect_step():
+    """Every second token differs by more than log 4: the step does not depend on how far it is."""
     options = ("grpo.importance_mask=true", "grpo.use_importance_correction=true", "grpo.importance_cap=4")
     steps = []
     for far in (2.0, 3.0):
@@ -165,7 +165,7 @@ def test_masked_tokens_take_no_part():
     assert furthest(*steps) == 0.0
 
 
-def test_every_epoch_of_every_step_has_an_order_of_its_own():
+def test_every_epoch_has_own_order():
     learner, orders = toy_learner("grpo.target_kl=0", "grpo.epochs=2", "grpo.minibatch_samples=1000"), []
     numbers = {id(one): number for number, one in enumerate(samples())}
     learner._minibatch = lambda chosen, tally: (orders.append([numbers[id(one)] for one in chosen]), ([], NO_TOKENS))[1]

@@ -1,4 +1,4 @@
-"""Trap 18: ratings reach the reward in their own unit, and conditioning says something only where opponents differ."""
+"""Trap 18: ratings reach the reward in Elo points, and conditioning matters only where opponents differ."""
 
 import torch
 
@@ -14,18 +14,18 @@ HERO = 0
 
 
 def owners(*counts):
-    """Centres int32 [G, 34] of games that ended with `counts` for the first power, the rest dealt to the others."""
+    """Return centres int32 [G, 34] of games that ended with `counts` for the first power, the rest shared."""
     rest = torch.arange(34) % 6 + 1
     return torch.stack([torch.where(torch.arange(34) < count, HERO, rest) for count in counts])
 
 
 def compared(ratings):
-    """Advantages of the first power in four games of one group, rewarded by places against these ratings [4, 7]."""
+    """Return the first power's advantages in four games of one group, by placement with ratings [4, 7]."""
     paid = elo_reward(owners(1, 4, 8, 20), ratings, 0.5)[:, HERO]
     return advantages(paid, torch.zeros(4, dtype=torch.int64), GRPOConfig()).values
 
 
-def test_trap_18_only_a_rating_difference_within_a_group_changes_the_reward():
+def test_trap_18_only_rating_difference_within_group_matters():
     equal = torch.full((4, 7), 1000.0)
     stronger, mixed = equal.clone(), equal.clone()
     stronger[:, 1:] += 300
@@ -36,8 +36,8 @@ def test_trap_18_only_a_rating_difference_within_a_group_changes_the_reward():
     assert (change[1:] < 0).all()
 
 
-def test_trap_18_a_plan_carries_elo_points_by_seat(tmp_path):
-    """Bayesian ratings are about 25 for every player, and would make every expected place the fourth."""
+def test_trap_18_plan_has_elo_by_seat(tmp_path):
+    """Bayesian ratings are about 25 for every player, so every expected place would be the fourth."""
     league = new_league(("random", "chaos", "dumbbot"), "toy")
     for _ in range(20):
         league = record(league, [GameResult(("dumbbot", CHALLENGER, "random"), (1, 2, 3))])

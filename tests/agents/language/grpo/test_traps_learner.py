@@ -1,4 +1,4 @@
-"""Traps 9, 13, 22 and 24 in the learner: the KL, micro-batches, the ratio to who played, arithmetic."""
+"""Traps 9, 13, 22 and 24 in the learner: KL, micro-batches, ratio to the sampling weights, arithmetic."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ TEMPERATURE = 0.8
 
 
 def decided(model, count=24):
-    """Decisions of unlike lengths, one of them without a choice."""
+    """Return decisions of different lengths, one of them without a choice."""
     asked = random_choices()
     requests = [
         Prompt(*asked[place], seed=place) for place in np.linspace(0, len(asked) - 1, count).astype(int).tolist()
@@ -39,8 +39,8 @@ def samples_of(decisions):
 
 
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
-def test_trap_13_the_gradient_does_not_know_how_many_samples_the_model_takes_at_once(aggregation):
-    """One at a time, four, or all of ten; Adam would hide a wrong scale, so loss and norm are compared."""
+def test_trap_13_gradient_does_not_depend_on_micro_batch_size(aggregation):
+    """One at a time, four, or all ten; Adam would hide a wrong scale, so loss and norm are compared."""
     found, given = [], samples_of(decided(llama(word_tokenizer()), count=10))
     for size in (1, 4, 64):
         trained = learner(f"model.batch_size={size}", f"grpo.aggregation={aggregation}", "grpo.kl_beta=0.1")
@@ -53,7 +53,7 @@ def test_trap_13_the_gradient_does_not_know_how_many_samples_the_model_takes_at_
 
 
 def plain_logprobs(model, decision):
-    """Of the decision tokens, by full logits of one text and -inf for what was not allowed."""
+    """Return log-probabilities of the decision tokens from full logits of one text, -inf where not allowed."""
     text = torch.tensor(np.concatenate([decision.prompt_ids, decision.token_ids])[None], dtype=torch.long)
     with torch.no_grad():
         logits = model(text).logits[0].double() / TEMPERATURE
@@ -66,8 +66,8 @@ def plain_logprobs(model, decision):
     return np.array(found)
 
 
-def test_trap_22_the_ratio_of_an_old_sample_is_to_the_weights_that_played_it():
-    """Played by version 0, learned from by version 2: pi now over pi then, not 1."""
+def test_trap_22_old_sample_ratio_uses_weights_that_played():
+    """Played by version 0, learned by version 2: the ratio is pi now over pi then, not 1."""
     trained = learner()
     old = decided(trained.model)
     for _ in range(2):
@@ -89,8 +89,8 @@ def shifted(decisions, by):
     return [replace(decision, logprobs=decision.logprobs + np.float32(by)) for decision in decisions]
 
 
-def test_trap_24_a_sampler_that_disagrees_with_the_weights_it_had_is_found_however_old_they_are():
-    """Weights of before a step, and the policy of now is left as it is; told of, and refused beyond a hundredth."""
+def test_trap_24_sampler_disagreement_is_found_for_old_weights():
+    """The check uses the old weights and restores the policy; a difference above 0.01 is rejected."""
     trained = learner()
     trained.learn(samples_of(decided(trained.model)))
     decisions, played_with = decided(trained.model), copies(trained)
@@ -108,7 +108,7 @@ def test_trap_24_a_sampler_that_disagrees_with_the_weights_it_had_is_found_howev
     assert all(torch.equal(value, now[name]) for name, value in copies(trained).items())
 
 
-def test_trap_24_importance_correction_reports_a_difference_without_ending_the_run():
+def test_trap_24_importance_correction_reports_without_stopping():
     trained = learner()
     decisions = shifted(decided(trained.model), -0.02)
     corrected = learner("grpo.use_importance_correction=true")
@@ -116,12 +116,12 @@ def test_trap_24_importance_correction_reports_a_difference_without_ending_the_r
 
 
 def copies(trained):
-    """The adapter's weights of now."""
+    """Return copies of the adapter's current weights."""
     return {name: parameter.detach().clone() for name, parameter in trained.parameters.items()}
 
 
-def test_trap_9_the_estimate_from_what_was_drawn_is_k3_to_the_base_model():
-    """Reported beside the exact KL, which it scatters around; here of draws of the very weights that are measured."""
+def test_trap_9_sampled_kl_is_k3_to_base_model():
+    """It is reported beside the exact KL, around which it varies; the draws are from the measured weights."""
     trained = learner("grpo.kl_beta=0", "grpo.learning_rate=2e-3", "grpo.minibatch_samples=1000")
     first = trained.learn(samples_of(decided(trained.model)))
     decisions = decided(trained.model, count=48)

@@ -1,4 +1,4 @@
-"""Trap 27: nothing is to be won without playing: not by answers of no use, and not by one answer to every position."""
+"""Trap 27: no reward without playing, by useless answers or by one answer to every position."""
 
 import numpy as np
 import pytest
@@ -40,8 +40,8 @@ ADVERSARIAL = [
 
 
 @pytest.mark.parametrize(("text", "taken"), ADVERSARIAL)
-def test_trap_27_an_answer_of_no_use_is_a_fallback_that_earns_what_holding_earns_and_teaches_nothing(text, taken):
-    """What is not ordered holds, it is counted under its name, and the learner refuses it: no floor of format."""
+def test_trap_27_useless_answer_is_fallback_without_learning(text, taken):
+    """Units without orders hold, the fallback is counted by name, and the learner rejects it."""
     meter = Meter()
     decision = Judge(DIPLOMACY_TEXT, None, meter, 20, "").decision("", MOVES, Writing(text=text))
     texts = [option.text for option in decision.chosen]
@@ -52,7 +52,7 @@ def test_trap_27_an_answer_of_no_use_is_a_fallback_that_earns_what_holding_earns
         learner().learn([Sample(decision, 1.0)])
 
 
-def test_trap_27_a_winter_without_an_answer_waives():
+def test_trap_27_winter_without_answer_waives():
     decision = Judge(DIPLOMACY_TEXT, None, Meter(), 20, "").decision("", BUILDS, Writing(text="I build everything"))
     assert [option.text for option in decision.chosen] == ["WAIVE", "WAIVE"]
     assert decision.finish_reason == FALLBACK
@@ -68,7 +68,7 @@ def asked(seed):
 
 
 def chance_of_first(player):
-    """By state: the probability that the answer is the first option."""
+    """Return the probability of the first option, by state."""
     found = []
     for state in STATES:
         request = Prompt(state, MENU, 0)
@@ -79,7 +79,7 @@ def chance_of_first(player):
 
 
 def information(chance):
-    """Bits that an answer tells of the state, both being as likely: 1 where each has its own, 0 for a template."""
+    """Return the bits an answer reveals about two equally likely states: 1 if distinct, 0 for a template."""
 
     def entropy(p):
         return -sum(q * np.log2(q) for q in (p, 1 - p) if q > 0)
@@ -87,8 +87,8 @@ def information(chance):
     return entropy(chance.mean()) - np.mean([entropy(p) for p in chance])
 
 
-def test_trap_27_the_learned_answer_depends_on_the_state():
-    """Two states, and in each another of two answers is paid. Prompts mixed up or not read would end in a template."""
+def test_trap_27_learned_answer_depends_on_state():
+    """Two states, each paying another of two answers. Mixed-up or unread prompts would end in a template."""
     trained = learner("grpo.kl_beta=0", "grpo.learning_rate=3e-3")
     player = TransformersBackend(
         trained.model, word_tokenizer(), constraint=Constraint(word_tokenizer(), DIPLOMACY_TEXT), temperature=0.8

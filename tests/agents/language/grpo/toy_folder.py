@@ -1,4 +1,4 @@
-"""A toy model in a folder, as `model.name` takes it."""
+"""A toy model in a folder for `model.name`."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from tests.agents.language.toys import llama, word_tokenizer
 
 
 def toy_folder(path: Path) -> Path:
-    """Write the model, of one layer for the sake of time, and its tokenizer."""
+    """Write a one-layer model and its tokenizer."""
     tokenizer = word_tokenizer()
     llama(tokenizer, layers=1).save_pretrained(path)
     tokenizer.save_pretrained(path)

@@ -1,4 +1,4 @@
-"""Loaded once by the process that victims are forked from: transformers, a tokenizer, and what a toy model needs."""
+"""Imports done once by the parent of victim processes: transformers, a tokenizer, parts of a toy model."""
 
 import contextlib
 import io

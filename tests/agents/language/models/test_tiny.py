@@ -41,7 +41,7 @@ def decode(ids):
 
 
 @pytest.mark.parametrize("space", ["", " "])
-def test_every_word_of_the_domain_is_one_token(space):
+def test_every_domain_word_is_one_token(space):
     verbs = ["H", "-", "S", "C", "R", "D", "B", "VIA", "A", "F", "WAIVE"]
     words = [*standard_board().locations, *POWERS, *verbs, *map(str, NUMBERS)]
     assert {word for word in words if len(encode(space + word)) != 1} == set()
@@ -57,11 +57,11 @@ def test_line_ends_tags_and_special_tokens():
 
 
 @given(st.text())
-def test_any_text_comes_back(text):
+def test_any_text_round_trips(text):
     assert decode(encode(text)) == text
 
 
-def test_lines_are_the_same_alone_and_together():
+def test_lines_encode_identically_alone_and_together():
     rng, joint = np.random.default_rng(7), 0
     for _, choices, _ in random_decisions(games=7, last_year=1904):
         chosen = draw(choices, rng)
@@ -73,8 +73,8 @@ def test_lines_are_the_same_alone_and_together():
     assert joint >= 500
 
 
-def test_prompts_and_answers_of_games_take_a_token_a_word():
-    """Of games the vocabulary was not made of; numbers of legal orders above 99 alone take a token a byte."""
+def test_game_prompts_and_answers_use_one_token_per_word():
+    """Games outside the vocabulary's corpus; only numbers above 99 take one token per byte."""
     rng = np.random.default_rng(8)
     for row, choices, _ in random_decisions(games=1, last_year=1906, seed=99):
         texts = [render(row, choices.power, choices, rules, last_year=1920) for rules in kinds_of_prompts()]
@@ -84,7 +84,7 @@ def test_prompts_and_answers_of_games_take_a_token_a_word():
             assert len(encode(text)) == len(pieces) - len(rare) + sum(map(len, rare))
 
 
-def test_a_compact_prompt_is_short():
+def test_compact_prompt_is_short():
     sizes = [
         len(encode(render(row, choices.power, choices, next(kinds_of_prompts()), last_year=1910)))
         for row, choices, _ in random_decisions(games=1, last_year=1907)
@@ -92,7 +92,7 @@ def test_a_compact_prompt_is_short():
     assert max(sizes) < 250
 
 
-def test_the_seed_decides_the_weights_and_nothing_else_is_drawn():
+def test_seed_determines_weights_without_global_draws():
     before = torch.get_rng_state()
     one, same, other = (build_tiny(game_tokenizer("diplomacy"), **SMALL, seed=seed) for seed in (1, 1, 2))
     assert torch.equal(torch.get_rng_state(), before)
@@ -101,7 +101,7 @@ def test_the_seed_decides_the_weights_and_nothing_else_is_drawn():
     assert not torch.equal(weights[0], weights[2])
 
 
-def test_the_shape_has_every_part_that_adapters_name():
+def test_model_has_every_layer_named_by_adapters():
     model = build_tiny(game_tokenizer("diplomacy"), **SMALL, seed=0)
     names = {name.rsplit(".", 2)[-2] for name, _ in model.named_parameters()}
     assert {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"} <= names
@@ -109,7 +109,7 @@ def test_the_shape_has_every_part_that_adapters_name():
 
 
 @pytest.mark.parametrize(("hidden", "layers", "heads", "millions"), [(128, 4, 4, 0.9), (256, 4, 4, 3.4)])
-def test_the_number_of_weights_follows_from_the_shape(hidden, layers, heads, millions):
+def test_parameter_count_follows_from_shape(hidden, layers, heads, millions):
     config = tiny_config(game_tokenizer("diplomacy"), hidden=hidden, layers=layers, heads=heads)
     per_layer = 4 * hidden**2 + 3 * hidden * config.intermediate_size
     total = layers * per_layer + config.vocab_size * hidden
@@ -117,20 +117,20 @@ def test_the_number_of_weights_follows_from_the_shape(hidden, layers, heads, mil
     assert total / 1e6 == pytest.approx(millions, rel=0.05)
 
 
-def test_its_files_are_those_of_its_manifest_and_small():
+def test_released_files_match_manifest_and_are_small():
     training = verify_model(TINY)
     assert training["config"]["clone"]["bot"] == "dumbbot"
     assert sum(path.stat().st_size for path in TINY.iterdir()) < MOST_BYTES
 
 
-def test_its_tokenizer_is_the_one_this_tree_makes():
-    """Else prompts would mean something else to the model than they did when it learned."""
+def test_released_tokenizer_matches_current_code():
+    """Otherwise prompts would mean something else than in the model's training."""
     _, tokenizer = load_model(LanguageModelConfig(name="tiny"))
     assert tokenizer.get_vocab() == game_tokenizer("diplomacy").get_vocab()
 
 
-def test_it_orders_as_the_bot_does_in_games_it_never_saw():
-    """More than half of the orders."""
+def test_released_model_matches_bot_in_unseen_games():
+    """More than half of its orders match."""
     model, tokenizer = load_model(LanguageModelConfig(name="tiny"))
     games = BotGames(8, bot="dumbbot", last_year=1910, seed=77)
     found = HeldOut(CloneDataset(games, tokenizer), tokenizer, DIPLOMACY_TEXT).check(model)

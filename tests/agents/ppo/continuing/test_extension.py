@@ -1,4 +1,4 @@
-"""A finished run made longer: bit for bit the longer run where nothing is annealed to the end, and said otherwise."""
+"""Extending a finished run: equal to the longer run unless options are annealed, which is reported."""
 
 from dataclasses import replace
 
@@ -18,20 +18,20 @@ CURRICULUM = PhaseConfig("curriculum", 1, stages=[StageConfig(bots=["do_nothing"
 
 
 def run(folder, updates, **options):
-    """A curriculum of one update, then self-play, `updates` in all."""
+    """Train one curriculum update, then self-play, `updates` in total."""
     selfplay = PhaseConfig("selfplay", updates - 1, scripted_start=0.5, scripted_end=0.5)
     return config(folder, **({"phases": [CURRICULUM, selfplay], "ppo": CONSTANT, "checkpoint_every": 100} | options))
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """A run of six updates from the start."""
+    """Return an uninterrupted run of six updates."""
     root = tmp_path_factory.mktemp("whole")
     train(run(root, 6))
     return root
 
 
-def test_an_extended_run_is_the_longer_run_bit_for_bit(whole, tmp_path, capsys):
+def test_extended_run_equals_longer_run_bit_for_bit(whole, tmp_path, capsys):
     for updates in (3, 5, 6):
         train(run(tmp_path, updates))
     out = capsys.readouterr().out
@@ -44,7 +44,7 @@ def test_an_extended_run_is_the_longer_run_bit_for_bit(whole, tmp_path, capsys):
     assert (final[0].training["update"], final[0].training["env_steps"]) == (6, 6 * STEPS * ENVS)
 
 
-def test_what_is_annealed_to_the_end_is_named(tmp_path, capsys):
+def test_annealed_options_are_named_on_extension(tmp_path, capsys):
     annealed = replace(CONSTANT, final_learning_rate_fraction=0.5, entropy_coefficient=0.01, final_entropy_fraction=0.0)
     for updates in (2, 3):
         train(run(tmp_path, updates, ppo=annealed))
@@ -54,7 +54,7 @@ def test_what_is_annealed_to_the_end_is_named(tmp_path, capsys):
     assert rates == pytest.approx([1.0, 0.5, 0.5])
 
 
-def test_a_finished_run_says_truly_what_makes_it_longer(tmp_path, capsys):
+def test_finished_run_names_option_that_extends_it(tmp_path, capsys):
     def said(config):
         train(config)
         return capsys.readouterr().out
@@ -77,7 +77,7 @@ def test_a_finished_run_says_truly_what_makes_it_longer(tmp_path, capsys):
         ([1, 1], r"phases\.1\.updates=1: the run was started with 2; leave it out, and give max_updates=2 to stop"),
     ],
 )
-def test_other_lengths_are_refused(tmp_path, changed, words):
+def test_other_lengths_are_rejected(tmp_path, changed, words):
     before = run(tmp_path, 3)
     phases = [replace(phase, updates=updates) for phase, updates in zip(before.phases, changed, strict=True)]
     with pytest.raises(ConfigError, match=words):

@@ -1,4 +1,4 @@
-"""A new run that begins with a policy: its weights and statistics, everything else new; what does not match refused."""
+"""Starting a run from a policy: weights and statistics only, and rejected policies."""
 
 import shutil
 from dataclasses import replace
@@ -26,7 +26,7 @@ SMALL = "env.num_envs=2 ppo.rollout_steps=32 ppo.minibatch_size=32 network.hidde
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A dogfight run of three updates."""
+    """Return a dogfight run of three updates."""
     root = tmp_path_factory.mktemp("first")
     return train(config(root))
 
@@ -35,7 +35,7 @@ def first_state(root, name):
     return read_state(root / name / "state" / "update_000000").content
 
 
-def test_it_begins_with_the_weights_and_nothing_else(trained, tmp_path, capsys):
+def test_run_starts_with_weights_only(trained, tmp_path, capsys):
     final = train(config(tmp_path, init_from=str(trained), keep_states=9, checkpoint_every=1))
     assert "begins with the policy of small after update 3" in capsys.readouterr().out
     started = first_state(tmp_path, "small")
@@ -46,13 +46,13 @@ def test_it_begins_with_the_weights_and_nothing_else(trained, tmp_path, capsys):
     assert (training["update"], training["config"]["init_from"]) == (3, str(trained))
 
 
-def test_a_released_policy_is_named_as_everywhere_else(tmp_path):
+def test_released_policy_is_found_by_name(tmp_path):
     found = initial_policy(config(tmp_path, init_from="released/dogfight_bots_only"))
     assert found.samefile(SHIPPED / "released" / "dogfight_bots_only.pt")
 
 
-def test_only_the_start_reads_the_policy(trained, tmp_path):
-    """A copy that is gone by then: the run continues bit for bit."""
+def test_initial_policy_is_read_at_start_only(trained, tmp_path):
+    """The copy is deleted after the start, and the run resumes bit for bit."""
     copy = tmp_path / "copy.pt"
     copy.write_bytes(trained.read_bytes())
     train(config(tmp_path / "whole", init_from=str(copy)))
@@ -80,14 +80,14 @@ def test_only_the_start_reads_the_policy(trained, tmp_path):
         ({"init_from": "no_such.pt"}, r"init_from=no_such\.pt: is neither a policy's file nor a run with a final\.pt"),
     ],
 )
-def test_what_does_not_match_is_refused_in_one_line(trained, tmp_path, options, words):
+def test_mismatched_policy_is_rejected_in_one_line(trained, tmp_path, options, words):
     with pytest.raises(InputError, match=words) as error:
         train(config(tmp_path, **({"init_from": str(trained)} | options)))
     assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("place", ["state/update_000003/state.pt", "state/update_000003"])
-def test_a_training_state_is_called_so_and_the_policies_of_its_run_are_named(trained, tmp_path, place):
+def test_training_state_is_rejected_with_policies_of_its_run(trained, tmp_path, place):
     run = tmp_path / "first"
     shutil.copytree(trained.parent, run)
     given = str(run / place)
@@ -109,7 +109,7 @@ def test_a_training_state_is_called_so_and_the_policies_of_its_run_are_named(tra
             load_checkpoint(run / place)
 
 
-def test_a_policy_refused_twice_leaves_a_folder_for_the_right_one(trained, tmp_path):
+def test_rejected_initial_policy_leaves_folder_reusable(trained, tmp_path):
     """Each start after the first empties the pool, which writes its index."""
     wrong = NetworkConfig(hidden=32)
     for _ in range(2):
@@ -118,7 +118,7 @@ def test_a_policy_refused_twice_leaves_a_folder_for_the_right_one(trained, tmp_p
     assert train(config(tmp_path, init_from=str(trained), phases=PHASES[:1])).exists()
 
 
-def test_other_bounds_of_exploration_hold_at_once(trained, tmp_path):
+def test_other_exploration_bounds_apply_immediately(trained, tmp_path):
     bounds = NetworkConfig(hidden=16, log_std_init=-0.5, log_std_min=-0.6, log_std_max=-0.4)
     assert load_checkpoint(trained).network.log_std.max() < -0.7
     train(config(tmp_path, init_from=str(trained), network=bounds, phases=PHASES[:1]))
@@ -130,7 +130,7 @@ def gym(tmp_path, name, *options):
     return load(["+run=gymnasium_continuous", *place, *SMALL.split(), *options])
 
 
-def test_statistics_of_observations_continue_and_those_of_rewards_do_not(tmp_path):
+def test_observation_statistics_continue_and_reward_ones_reset(tmp_path):
     first = load_checkpoint(train(gym(tmp_path, "first")))
     train(gym(tmp_path, "second", "init_from=first", "seed=2"))  # by its run's name
     started = first_state(tmp_path, "second")["gymnasium"]
@@ -143,7 +143,7 @@ def test_statistics_of_observations_continue_and_those_of_rewards_do_not(tmp_pat
     np.testing.assert_allclose(started["observations"]["mean"], expected)
 
 
-def test_another_environment_or_no_statistics_are_refused(tmp_path):
+def test_other_environment_or_missing_statistics_are_rejected(tmp_path):
     train(gym(tmp_path, "first"))
     with pytest.raises(InputError, match=r"was trained with id=Pendulum-v1, this run has MountainCar"):
         train(gym(tmp_path, "second", "init_from=first", "env.id=MountainCarContinuous-v0"))
@@ -153,6 +153,6 @@ def test_another_environment_or_no_statistics_are_refused(tmp_path):
         train(gym(tmp_path, "fourth", "init_from=firts"))
 
 
-def test_the_baseline_refuses_it(tmp_path):
+def test_baseline_rejects_initial_policy(tmp_path):
     with pytest.raises(InputError, match=r"init_from=x: trainer=sb3 begins with random weights"):
         train(replace(config(tmp_path), init_from="x", trainer="sb3"))

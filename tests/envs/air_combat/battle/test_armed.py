@@ -1,4 +1,4 @@
-"""Matches with missiles and flares: symmetries, independence of what is off, pilots that use them, and resuming."""
+"""Missiles and flares: symmetries, disabled options, pilots that use them, and resuming."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def batch(n=N, *, options=ARMED, **further):
 
 
 def script(steps=45, seed=3):
-    """Actions [steps, N, 2, 6] that fly about, launch and drop flares."""
+    """Return actions [steps, N, 2, 6] that manoeuvre, launch and drop flares."""
     random = np.random.default_rng(seed)
     actions = random.uniform(-1.0, 1.0, (1, N, 2, 6)) * np.array([0.2, 0.15, 1.0, 1.0, 1.0, 1.0])
     actions = np.repeat(actions, steps, axis=0)
@@ -32,7 +32,7 @@ def script(steps=45, seed=3):
 
 
 def closer(planes):
-    """Put every pair 2 km apart with seat 0 behind, so that missiles have a lock."""
+    """Place every pair 2 km apart with seat 0 behind, so missiles lock."""
     planes["pos"][:, 1] = planes["pos"][:, 0] + planes["vel"][:, 0] * (2000.0 / 220.0)
     for name in ("vel", "nose", "up", "attitude"):
         planes[name][:, 1] = planes[name][:, 0]
@@ -40,7 +40,7 @@ def closer(planes):
 
 
 def fly(planes, actions, **further):
-    """Observations [steps, N, 2, D] and rewards [steps, N, 2] from planes [N, 2]."""
+    """Return observations [steps, N, 2, D] and rewards [steps, N, 2] from planes [N, 2]."""
     game = batch(**further)
     game.load({"planes": planes})
     rows = []
@@ -57,7 +57,7 @@ def same(one, other, ended=None):
 
 
 def test_mirror():
-    """East and west swapped, with the rolls of all reversed."""
+    """Swap east and west, and reverse all rolls."""
     planes, actions = closer(batch().snapshot()["planes"]), script()
     first = fly(planes, actions)
     mirrored = planes.copy()
@@ -79,7 +79,7 @@ def test_place_and_heading_do_not_matter():
 
 
 @pytest.mark.parametrize("gun", rules.GUNS)
-def test_seats_can_be_swapped(gun):
+def test_swapping_seats_swaps_rewards(gun):
     planes, actions = closer(batch().snapshot()["planes"]), script()
     actions[..., 3] = -1.0 if gun == "rounds" else actions[..., 3]  # spread differs by seat
     first = fly(planes, actions, gun=gun)
@@ -92,8 +92,8 @@ def test_seats_can_be_swapped(gun):
 
 
 @pytest.mark.parametrize(("model", "gun"), [("point_mass", "cone"), ("f16", "rounds")])
-def test_who_does_not_launch_plays_the_match_without_missiles(model, gun):
-    """To the bit, in all columns that both have."""
+def test_pilot_that_never_launches_matches_missile_free_match(model, gun):
+    """All columns that both have are bit-equal."""
     further = {"model": model, "gun": gun, "chase": 0.5}
     with_missiles, without = batch(**further), batch(options=rules.PLAIN, **further)
     bots = torch.arange(2 * N).reshape(N, 2) % 4 - 1  # actions, do_nothing, straight, turning
@@ -108,7 +108,7 @@ def test_who_does_not_launch_plays_the_match_without_missiles(model, gun):
         assert torch.equal(with_missiles.reward, without.reward)
 
 
-def test_warnings_and_the_own_missile_are_observed():
+def test_warnings_and_own_missile_are_observed():
     planes = closer(batch(1).snapshot()["planes"])
     game = batch(1)
     game.load({"planes": planes})
@@ -133,8 +133,8 @@ def test_warnings_and_the_own_missile_are_observed():
     assert target["warned_closure"] > 0.1
 
 
-def test_pilots_use_what_they_carry():
-    """The chaser's missile kills what flies straight from beyond the gun; the evader survives it by flares."""
+def test_pilots_use_missiles_and_flares():
+    """The chaser's missile kills a straight flyer beyond gun range; the evader survives by flares."""
     results = {}
     for name, flares in (("straight", 20), ("evader", 20), ("evader", 0)):
         game = batch(16, seed=2, options=rules.CombatOptions(missiles=1, flares=flares))
@@ -151,7 +151,7 @@ def test_pilots_use_what_they_carry():
     assert results["evader", 0] >= 8
 
 
-def test_sizes_follow_the_options():
+def test_sizes_follow_options():
     game = batch(2)
     assert game.obs.shape == (2, 2, 62)
     assert game.actions.shape == (2, 2, 6)
@@ -169,6 +169,6 @@ def test_sizes_follow_the_options():
         ({"missiles": True}, r"missiles=True: must be a whole number"),
     ],
 )
-def test_bad_options_are_refused(options, message):
+def test_bad_options_are_rejected(options, message):
     with pytest.raises(ConfigError, match=message):
         rules.CombatOptions(**options)

@@ -1,4 +1,4 @@
-"""Endings that are options: collisions, loads beyond the structure, and a hard deck, on both sides of each bound."""
+"""Optional endings: collisions, overload and a hard deck, on both sides of each bound."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ HANDS_OFF = (0.0, 0.0, 0.54, -1.0)
 
 
 def battle(planes, action=HANDS_OFF, *, steps=1, model="point_mass", **options):
-    """Play planes [S] with one action for all; return the batch after `steps` or at the end of the match."""
+    """Play planes [S] with one action; return the batch after `steps` or at the match's end."""
     game = AirCombatBatch(1, model=model, gun="cone", threads=1, options=rules.CombatOptions(**options))
     game.load({"planes": planes.reshape(1, -1)})
     for _ in range(steps):
@@ -24,15 +24,15 @@ def battle(planes, action=HANDS_OFF, *, steps=1, model="point_mass", **options):
 
 
 def head_on(aside):
-    """Two aircraft 20 m apart that close at 400 m/s and pass `aside` metres beside each other within a step."""
+    """Return two aircraft 20 m apart, closing at 400 m/s, that pass at `aside` metres within a step."""
     planes = flights.level(2, speed=200.0, heading=np.array([0.0, np.pi]))
     planes["pos"][1] += (20.0, aside, 0.0)
     return planes
 
 
 @pytest.mark.parametrize(("distance", "aside", "lost"), [(10.0, 9.0, 1), (10.0, 11.0, 0), (0.0, 0.5, 0), (1.0, 0.5, 1)])
-def test_aircraft_collide_within_the_distance(distance, aside, lost):
-    """They move 6.7 m in a tick, and are nearest between two ticks: both are lost, and nobody wins."""
+def test_aircraft_within_distance_collide(distance, aside, lost):
+    """They move 6.7 m per tick and are closest between ticks: both are lost, and nobody wins."""
     game = battle(head_on(aside), collisions=distance, hard_deck=1.0)
     assert int(game.terminated[0]) == lost
     assert int(game.outcome[0]) == (0 if lost else -1)
@@ -40,7 +40,7 @@ def test_aircraft_collide_within_the_distance(distance, aside, lost):
         assert game.final_hp[0].tolist() == [0.0, 0.0]
 
 
-def test_a_collision_with_a_mate_ends_both_and_no_other():
+def test_collision_with_wingman_removes_both_only():
     planes = flights.level(4, speed=200.0)
     planes["pos"][:, 1] = (0.0, 6.0, 3000.0, 4000.0)
     game = battle(planes, collisions=8.0, team_size=2)
@@ -54,7 +54,7 @@ def test_a_collision_with_a_mate_ends_both_and_no_other():
     ("limit", "pull", "lost"),
     [(6.0, 1.0, True), (12.0, 1.0, False), (0.0, 1.0, False), (2.0, -1.0, True), (4.0, -1.0, False)],
 )
-def test_loads_beyond_the_limit_break_an_aircraft(model, limit, pull, lost):
+def test_load_beyond_limit_breaks_aircraft(model, limit, pull, lost):
     """The stick asks for 9 g, or -3 g."""
     planes = flights.level(2, speed=260.0, height=3000.0)
     planes["attitude"][:] = (0.0, 0.0, 0.0, 1.0)
@@ -72,7 +72,7 @@ def test_loads_beyond_the_limit_break_an_aircraft(model, limit, pull, lost):
 
 
 @pytest.mark.parametrize(("deck", "height", "lost"), [(500.0, 499.0, True), (500.0, 501.0, False)])
-def test_the_hard_deck_ends_a_flight(deck, height, lost):
+def test_hard_deck_ends_flight(deck, height, lost):
     planes = flights.level(2, speed=200.0, height=np.array([height, 900.0]))
     game = battle(planes, hard_deck=deck)
     assert bool(game.terminated[0]) is lost
@@ -89,12 +89,12 @@ def test_the_hard_deck_ends_a_flight(deck, height, lost):
         ("hard_deck", 3001.0, r"\[0, 3000\]"),
     ],
 )
-def test_values_out_of_range_are_refused(name, value, allowed):
+def test_out_of_range_values_are_rejected(name, value, allowed):
     with pytest.raises(ConfigError, match=f"{name}=.*{allowed}"):
         rules.CombatOptions(**{name: value})
 
 
-def test_endings_are_part_of_the_contract_only_where_they_are_on():
+def test_endings_are_in_contract_only_when_enabled():
     assert rules.CombatOptions(collisions=8.0).contract == {"collisions": 8.0}
     assert rules.CombatOptions.of_contract({"hard_deck": 300.0}) == rules.CombatOptions(hard_deck=300.0)
     assert rules.PLAIN.contract == {}

@@ -1,4 +1,4 @@
-"""The missile's flight: closed forms in the float64 reference, and the kernel beside it."""
+"""Missile flight: closed forms in the float64 reference, and the kernel against it."""
 
 from dataclasses import replace
 
@@ -32,15 +32,15 @@ def coast(missile, flight, seconds, target=None):
     return flight
 
 
-def test_boost_is_the_rocket_equation():
-    """Without drag the gain of speed is the exhaust speed times the logarithm of the ratio of masses."""
+def test_boost_follows_rocket_equation():
+    """Without drag the speed gain is the exhaust speed times the logarithm of the mass ratio."""
     rocket = replace(slippery(GLIDER), propellant=27.0)
     gain = rocket.exhaust * np.log(rocket.launch_mass / (rocket.launch_mass - rocket.propellant))
     assert coast(rocket, shot(), 6.0).vel == pytest.approx([250.0 + gain, 0.0, 0.0], rel=1e-4, abs=0.01)
     assert gain == pytest.approx(850.0, abs=2.0)
 
 
-def test_coast_loses_speed_by_drag():
+def test_coasting_loses_speed_by_drag():
     """With a constant coefficient c in level flight 1 / v = 1 / v0 + k t, x = ln(1 + k v0 t) / k, k = rho S c / 2m."""
     brick = replace(GLIDER, drag_slow=0.5, drag_peak=0.5, drag_fall=0.0, drag_least=0.5)
     k = density(5000.0) * brick.area * 0.5 / (2.0 * brick.launch_mass)
@@ -49,7 +49,7 @@ def test_coast_loses_speed_by_drag():
     assert end.pos == pytest.approx([np.log1p(k * 900.0 * 10.0) / k, 0.0, -5000.0], rel=1e-3, abs=0.1)
 
 
-def test_turning_costs_the_induced_drag():
+def test_turning_costs_induced_drag():
     """A constant force m a across at the limit: v^3 = v0^3 - 3 (2 m a^2 / (slope rho S)) t."""
     turner = replace(slippery(GLIDER), normal_slope=30.0, load_most=20.0)
     aside = (np.array([0.0, 1e6, -5000.0]), np.array([0.0, -1e7, 0.0]))
@@ -80,7 +80,7 @@ Missile Guidance, the method of adjoints, linearized).
 
 @pytest.mark.parametrize("gain", MISSES)
 @pytest.mark.parametrize("x", [1.0, 2.0, 4.0])
-def test_miss_of_a_target_that_turns(gain, x):
+def test_turning_target_is_missed(gain, x):
     lag, turn, speeds = 0.25, 20.0, (1000.0, 500.0)
     time, rate = x * lag, turn / speeds[1]
 
@@ -102,8 +102,8 @@ def test_miss_of_a_target_that_turns(gain, x):
         (9000.0, 90.0, True), (2000.0, 180.0, True), (14_000.0, 180.0, True),
     ],
 )  # fmt: skip
-def test_envelope_of_a_target_that_flies_straight(distance, heading, hit):
-    """It meets what flies straight at 250 m/s and is seen throughout, until it has slowed down."""
+def test_straight_flying_target_is_hit_within_envelope(distance, heading, hit):
+    """It hits a target flying straight at 250 m/s in sight, until it has slowed down."""
     course = np.radians(heading)
     velocity = 250.0 * np.array([np.cos(course), np.sin(course), 0.0])
 
@@ -116,7 +116,7 @@ def test_envelope_of_a_target_that_flies_straight(distance, heading, hit):
 
 
 def level_fight(distance=3000.0, *, offset=0.0, heading=0.0, power=100.0, height=5000.0):
-    """Planes [1, 2]: seat 1 at a distance (m) ahead of seat 0 and `offset` m to its right."""
+    """Return planes [1, 2]: seat 1 at a distance (m) ahead of seat 0 and `offset` m to its right."""
     planes = flights.level(2, speed=250.0, height=height, heading=np.array([0.0, np.radians(heading)]))
     planes["pos"][1, :2], planes["power"][1] = (distance, offset), power
     return planes.reshape(1, 2)
@@ -129,7 +129,7 @@ def armed(planes, **options):
 
 
 def act(game, *, launch=(-1.0, -1.0), flare=(-1.0, -1.0), pull=0.0, throttle=1.0, steps=1):
-    """Play steps with both at 1 g; the weapons of each seat are given."""
+    """Play steps with both at 1 g and the given weapons of each seat."""
     game.actions[:] = torch.tensor([0.0, 0.0, throttle, -1.0, -1.0, -1.0])
     game.actions[..., 0] = torch.as_tensor(pull)
     game.actions[0, :, 4], game.actions[0, :, 5] = torch.tensor(launch), torch.tensor(flare)
@@ -138,8 +138,8 @@ def act(game, *, launch=(-1.0, -1.0), flare=(-1.0, -1.0), pull=0.0, throttle=1.0
     return game.snapshot()
 
 
-def test_the_kernel_flies_as_the_reference():
-    """Tick by tick at a target that turns, over boost and coast; the reference gets the kernel's aircraft."""
+def test_kernel_missile_matches_reference():
+    """Compared tick by tick against a turning target; the reference gets the kernel's aircraft."""
     game = armed(level_fight(5000.0), action_repeat=1)
     state = act(game, launch=(1.0, -1.0))
     own = None
@@ -159,7 +159,7 @@ def test_the_kernel_flies_as_the_reference():
     assert np.linalg.norm(after["vel"]) > 700.0
 
 
-def test_a_launch_takes_a_missile_and_waits():
+def test_launch_uses_missile_and_starts_cooldown():
     game = armed(level_fight())
     state = act(game, launch=(1.0, -1.0), steps=14)
     assert state["stores"]["missiles"].tolist() == [[1, 2]]
@@ -183,7 +183,7 @@ def test_a_launch_takes_a_missile_and_waits():
         ({"distance": 3000.0, "offset": 1150.0}, False),  # 21 degrees
     ],
 )
-def test_the_seeker_locks_within_its_range_and_cone(fight, locks):
+def test_seeker_locks_within_range_and_cone(fight, locks):
     game = armed(level_fight(**fight))
     assert game.obs[0, 0, ARMED.observation.index("lock")] == float(locks)
     assert act(game, launch=(1.0, -1.0), throttle=0.54)["stores"]["missiles"][0, 0] == 2 - locks
@@ -207,7 +207,7 @@ def flying(game, **fields):
         (44.0, 44.0, True), (47.0, 46.0, False),  # The gimbal, 45 degrees about the path.
     ],
 )  # fmt: skip
-def test_the_seeker_sees_within_its_cone(bearing, line, seen):
+def test_seeker_tracks_within_cone(bearing, line, seen):
     bearing, line = np.radians([bearing, line])
     game = armed(level_fight(2000.0 * np.cos(bearing), offset=2000.0 * np.sin(bearing)), action_repeat=1)
     missile = flying(game, line=(np.cos(line), np.sin(line), 0.0))
@@ -218,7 +218,7 @@ def test_the_seeker_sees_within_its_cone(bearing, line, seen):
     ("power", "heading", "decoyed"),
     [(100.0, 0.0, False), (50.0, 0.0, False), (20.0, 0.0, True), (100.0, 100.0, True), (100.0, 180.0, True)],
 )
-def test_a_flare_decoys_by_brightness(power, heading, decoyed):
+def test_flare_decoys_by_brightness(power, heading, decoyed):
     """0.35 against 1, 0.5 and 0.3 from behind, and 0.26 and 0.12 from the side and ahead."""
     game = armed(level_fight(2500.0, heading=heading, power=power), action_repeat=1)
     flares = game.snapshot()["flares"]
@@ -228,7 +228,7 @@ def test_a_flare_decoys_by_brightness(power, heading, decoyed):
     assert (flying(game)["target"] >= 2) == decoyed
 
 
-def test_a_flare_burns_slows_down_and_ends():
+def test_flare_burns_decelerates_and_ends():
     game = armed(level_fight(power=50.0), action_repeat=1)
     start = act(game, flare=(-1.0, 1.0))
     assert start["stores"]["flares"].tolist() == [[20, 19]]
@@ -245,7 +245,7 @@ def test_a_flare_burns_slows_down_and_ends():
 
 
 @pytest.mark.parametrize(("miss", "damage"), [(3.0, 1.0), (7.5, 0.5), (9.0, 0.2), (11.0, 0.0)])
-def test_the_warhead_takes_by_the_distance_of_its_passage(miss, damage):
+def test_warhead_damage_depends_on_miss_distance(miss, damage):
     game = armed(level_fight(40.0, offset=miss, heading=90.0), action_repeat=8)
     planes = game.snapshot()["planes"]
     planes["vel"][0, 1] = (60.0, 0.0, 0.0)

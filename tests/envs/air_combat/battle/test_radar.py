@@ -1,4 +1,4 @@
-"""Radar: who is found where, the notch, the memory of a track, sharing within a side, and what is unknown."""
+"""Radar: detection, the notch, track memory, sharing within a side, and unknown values."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ OPPONENTS = slice(rules.OBSERVATION.index("bearing_x"), len(rules.OBSERVATION))
 
 
 def pair(place, *, heading=0.0, at=(0.0, 0.0, -5000.0)):
-    """Planes [1, 2]: seat 0 flies north at 5 km, seat 1 on a heading (degrees) at a place relative to it."""
+    """Return planes [1, 2]: seat 0 flies north at 5 km, seat 1 has a heading (degrees) and relative position."""
     planes = flights.level(2, speed=200.0, height=5000.0, heading=np.radians([0.0, heading]))
     planes["pos"][0], planes["pos"][1] = at, np.add(at, place)
     return planes.reshape(1, 2)
@@ -41,7 +41,7 @@ def scene(planes, options=RADAR, **further):
         ((41_000.0, 0.0, 0.0), 180.0, False),
     ],
 )
-def test_who_is_found(place, heading, found):
+def test_radar_detection_depends_on_geometry(place, heading, found):
     game = scene(pair(place, heading=heading))
     full = scene(pair(place, heading=heading), rules.PLAIN)
     assert game.obs[0, 0, COLUMN["tracked"]] == float(found)
@@ -53,8 +53,8 @@ def test_who_is_found(place, heading, found):
         assert game.obs[0, 0, COLUMN["track_age"]] == 1.0
 
 
-def test_a_track_is_remembered_for_ten_seconds():
-    """Seat 1 flies east, is found, and then turns out of what seat 0 sees: its track flies on east."""
+def test_track_is_remembered_for_ten_seconds():
+    """Seat 1 flies east, is detected, and leaves seat 0's view: its track continues east."""
     game = scene(pair((4000.0, 6000.0, 0.0), heading=90.0))
     bots = torch.tensor([[rules.bot_id("straight"), rules.bot_id("straight")]])
     game.assign(bots)
@@ -71,7 +71,7 @@ def test_a_track_is_remembered_for_ten_seconds():
     assert ages[lost + 150] == 1.0
 
 
-def test_the_memory_moves_on_with_the_last_velocity():
+def test_remembered_track_moves_with_last_velocity():
     game = scene(pair((4000.0, 6850.0, 0.0), heading=0.0))
     assert game.obs[0, 0, COLUMN["tracked"]] == 1.0
     planes = game.snapshot()["planes"]
@@ -87,7 +87,7 @@ def test_the_memory_moves_on_with_the_last_velocity():
     assert track["plane"]["pos"] == pytest.approx(state["plane"]["pos"] + (200.0, 0.0, 0.0), abs=1.0)
 
 
-def test_a_side_shares_its_tracks():
+def test_side_shares_its_tracks():
     options = rules.CombatOptions(radar=True, team_size=2)
     names = options.observation
     game = AirCombatBatch(1, threads=1, options=options)
@@ -106,7 +106,7 @@ def test_a_side_shares_its_tracks():
     assert game.obs[0, 0, names.index("mate_1_flies")] == 1.0
 
 
-def test_a_state_continues_to_the_bit_with_all_options():
+def test_state_with_all_options_resumes_bit_for_bit():
     options = rules.CombatOptions(missiles=2, flares=20, team_size=2, radar=True, randomization="full")
     first, second = (AirCombatBatch(4, threads=1, options=options, seed=seed) for seed in (1, 2))
     for game in (first, second):

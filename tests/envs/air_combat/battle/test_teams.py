@@ -1,4 +1,4 @@
-"""Two and four aircraft a side: starts, losses, results, observations, and the PettingZoo interface."""
+"""Two and four aircraft per side: starts, losses, results, observations, and the PettingZoo interface."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def batch(n=1, *, options=TWO, seed=5, **further):
     return AirCombatBatch(n, threads=1, seed=seed, options=options, **further)
 
 
-def test_a_side_starts_in_line_abreast_and_the_other_is_the_same_turned():
+def test_side_starts_in_line_abreast_and_other_is_rotated():
     planes = batch(6, options=rules.CombatOptions(team_size=4)).snapshot()["planes"]
     assert planes["pos"][:, :4] * (-1, -1, 1) == pytest.approx(planes["pos"][:, 4:], abs=1e-2)
     assert planes["vel"][:, :4] == pytest.approx(-planes["vel"][:, 4:], abs=1e-3)
@@ -43,7 +43,7 @@ def lose(game, *seats):
     game.load({"planes": planes})
 
 
-def test_a_lost_aircraft_stays_where_it_is_and_sees_zeros():
+def test_lost_aircraft_stays_and_observes_zeros():
     game = batch()
     lose(game, 1)
     before, after = game.snapshot()["planes"][0], play(game, 5)["planes"][0]
@@ -57,8 +57,8 @@ def test_a_lost_aircraft_stays_where_it_is_and_sees_zeros():
 
 
 @pytest.mark.parametrize(("lost", "outcome"), [((0, 1), 0b1100), ((2, 3), 0b0011), ((0, 1, 2, 3), 0)])
-def test_a_side_that_is_lost_ends_the_match(lost, outcome):
-    """By running into the ground in this step, each at hp 1."""
+def test_losing_all_aircraft_ends_match(lost, outcome):
+    """Both hit the ground in this step, each at hp 1."""
     game = batch(reward=CombatReward(shaping=0.0))
     planes = game.snapshot()["planes"]
     planes["pos"][0, list(lost), 2], planes["vel"][0, list(lost), 2] = -30.0, 100.0
@@ -73,7 +73,7 @@ def test_a_side_that_is_lost_ends_the_match(lost, outcome):
     assert game.final_hp[0].tolist() == [float(seat not in lost) for seat in range(4)]
 
 
-def test_the_time_limit_counts_the_hp_of_a_side():
+def test_time_limit_compares_total_hp_of_sides():
     game = batch(max_ticks=8)
     planes = game.snapshot()["planes"]
     planes["hp"] = [[0.9, 0.1, 0.5, 0.6]]
@@ -82,7 +82,7 @@ def test_the_time_limit_counts_the_hp_of_a_side():
     assert (game.outcome.tolist(), game.terminated.tolist(), game.truncated.tolist()) == ([0b1100], [False], [True])
 
 
-def test_the_nearest_opponent_comes_first_and_the_others_by_seat():
+def test_nearest_opponent_is_first_and_others_follow_by_seat():
     game = batch(options=rules.CombatOptions(team_size=4))
     names = {name: index for index, name in enumerate(game.options.observation)}
     planes = game.snapshot()["planes"]
@@ -98,7 +98,7 @@ def test_the_nearest_opponent_comes_first_and_the_others_by_seat():
     assert game.obs[0, 2, names["its_hp"]] == pytest.approx(0.5)
 
 
-def test_a_missile_homes_on_opponents_only():
+def test_missile_homes_on_opponents_only():
     game = batch()
     planes = game.snapshot()["planes"]
     for seat, north in enumerate((0.0, 1000.0, 2500.0, 9000.0)):  # the mate is nearer and ahead
@@ -117,7 +117,7 @@ def test_a_missile_homes_on_opponents_only():
 
 
 @pytest.mark.parametrize("size", [2, 4])
-def test_a_match_of_pilots_depends_on_its_id_only(size):
+def test_pilot_match_depends_on_id_only(size):
     options = rules.CombatOptions(team_size=size, missiles=2, flares=20)
     many, one = batch(5, options=options, gun="rounds"), batch(options=options, gun="rounds")
     one.match_id[:] = 3
@@ -133,14 +133,14 @@ def test_a_match_of_pilots_depends_on_its_id_only(size):
 
 
 @pytest.mark.parametrize("size", [1, 4])
-def test_interface_of_pettingzoo(size):
+def test_pettingzoo_interface(size):
     env = parallel_env(team_size=size, missiles=2, flares=10, max_ticks=40)
     parallel_api_test(env, num_cycles=25)
     assert env.possible_agents == [f"player_{seat}" for seat in range(2 * size)]
     env.close()
 
 
-def test_a_lost_agent_terminates_alone():
+def test_lost_agent_terminates_alone():
     env = parallel_env(team_size=2, opponent="straight", render_mode="acmi")
     env.reset(seed=1)
     assert env.agents == ["player_0", "player_1"]
@@ -155,7 +155,7 @@ def test_a_lost_agent_terminates_alone():
     assert colors == ["Blue", "Blue", "Red", "Red"]
 
 
-def test_lanes_give_a_learner_all_aircraft_of_a_side():
+def test_lanes_give_learner_all_aircraft_of_side():
     """Lane i has seat i % 2; in each set of 2 T lanes the learner flies side 0 of one match and side 1 of the next."""
     game = AirTeams(batch(4))
     env = LearnerEnv(game, bots=tuple(rules.BOTS), seed=0)
@@ -175,7 +175,7 @@ def test_lanes_give_a_learner_all_aircraft_of_a_side():
 
 
 @pytest.mark.parametrize("lost", [(0, 1), (2, 3), (0, 1, 2, 3)])
-def test_lanes_have_the_result_of_their_side(lost):
+def test_lanes_have_result_of_their_side(lost):
     """Wins of the learner's lanes of two matches: the first is lost or won, the second goes on."""
     game = AirTeams(batch(2))
     env = LearnerEnv(game, bots=tuple(rules.BOTS), seed=0)
@@ -190,7 +190,7 @@ def test_lanes_have_the_result_of_their_side(lost):
     assert [int(one.sum()) for one in (tally.wins, tally.draws, tally.losses)] == [won, drawn, 2 - won - drawn]
 
 
-def test_lanes_continue_from_their_state():
+def test_lanes_resume_from_state():
     first, second = AirTeams(batch(2)), AirTeams(batch(2, seed=9))
     first.step(torch.full((4, 2, first.action_size), 0.3))
     second.load_state_dict(first.state_dict())

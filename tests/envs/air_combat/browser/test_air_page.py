@@ -1,4 +1,4 @@
-"""Flying air combat in the browser: a match tick by tick, its messages, and the page."""
+"""Air combat in the browser: a match tick by tick, its messages, and the page."""
 
 import asyncio
 import threading
@@ -33,7 +33,7 @@ PAD = """{connected: true, axes: [1, 0, 0, 0],
 
 @dataclass
 class Told:
-    """A connection's messages."""
+    """Messages of a connection."""
 
     messages: list
 
@@ -45,8 +45,8 @@ def stage(folder, opponents=("straight", "chaser")):
     return AirStage(opponents, 3, folder, load_opponent, "point_mass")
 
 
-def test_a_match_is_that_of_the_batch():
-    """The person's action counts in every tick, and the state told is the batch's."""
+def test_match_follows_batch():
+    """The person's action counts in every tick, and the reported state is the batch's."""
     flight = LiveFlight(open_player("chaser"), model="point_mass", gun="rounds", seed=3)
     batch = AirCombatBatch(1, model="point_mass", gun="rounds", action_repeat=1, threads=1, seed=3)
     batch.assign(torch.tensor([[rules.ACTIONS, rules.bot_id("chaser")]]))
@@ -63,8 +63,8 @@ def test_a_match_is_that_of_the_batch():
     batch.close()
 
 
-def test_a_match_ends_and_becomes_a_recording():
-    """The stick forward 200 m above the ground, which ends the match."""
+def test_match_ends_and_becomes_recording():
+    """The stick is pushed forward 200 m above the ground, which ends the match."""
     flight = LiveFlight(open_player("straight"), model="point_mass", seed=3)
     state = flight._batch.snapshot()["planes"]
     state["pos"][0, 0, 2] = -200.0
@@ -80,7 +80,7 @@ def test_a_match_ends_and_becomes_a_recording():
     flight.close()
 
 
-def test_an_autopilot_flies_the_persons_aircraft():
+def test_autopilot_flies_persons_aircraft():
     flight = LiveFlight(open_player("straight"), model="point_mass", seed=3)
     flight.order("turn")
     for _ in range(120):
@@ -93,7 +93,7 @@ def test_an_autopilot_flies_the_persons_aircraft():
     flight.close()
 
 
-def test_a_policy_decides_as_often_as_in_training(monkeypatch):
+def test_policy_decides_at_training_rate(monkeypatch):
     calls = []
 
     def policy(obs):
@@ -124,7 +124,7 @@ def test_a_policy_decides_as_often_as_in_training(monkeypatch):
         ('{"kind": "pace", "speed": 9}', "speed"),
     ],
 )
-def test_a_wrong_message_is_answered_with_a_note(message, words, tmp_path):
+def test_wrong_message_is_answered_with_note(message, words, tmp_path):
     told = Told([])
     asyncio.run(answer(AirSession(stage(tmp_path), told.send), message, told.send))
     (note,) = told.messages
@@ -132,7 +132,7 @@ def test_a_wrong_message_is_answered_with_a_note(message, words, tmp_path):
     assert words in note["text"]
 
 
-def test_a_match_begins_and_is_ordered(tmp_path):
+def test_match_starts_on_order(tmp_path):
     told = Told([])
 
     async def use():
@@ -150,7 +150,7 @@ def test_a_match_begins_and_is_ordered(tmp_path):
     assert set(AUTOPILOTS.values()) - {""} <= set(rules.BOTS)
 
 
-def test_the_command_knows_the_game(capsys):
+def test_command_recognizes_game(capsys):
     assert parse_known(play.PlayChoice, ["--env", "air_combat"]).game.options is AirPlayOptions
     assert play.main(["--env", "air_combat", "--opponent", "nobody"]) == 2
     assert "nobody" in capsys.readouterr().err
@@ -163,7 +163,7 @@ ARMED = rules.CombatOptions(missiles=2, flares=6)
 
 
 def behind(flight, distance=1500.0, *, chased=False):
-    """Put the opponent so far ahead of the person, both level to the north at 220 m/s; `chased`: so far behind."""
+    """Place the opponent ahead of the person, both level to the north at 220 m/s; `chased`: behind."""
     planes = flight._batch.snapshot()["planes"]
     for seat, north in enumerate((0.0, -distance if chased else distance)):
         plane = planes[0, seat]
@@ -174,7 +174,7 @@ def behind(flight, distance=1500.0, *, chased=False):
     return flight
 
 
-def test_a_person_launches_what_locks_and_drops_flares():
+def test_person_launches_locked_missile_and_drops_flares():
     flight = behind(LiveFlight(open_player("straight"), model="point_mass", seed=3, options=ARMED))
     quiet = flight.tick([0.0, 0.0, 0.0, 0.0])
     assert (quiet.stores, quiet.releases) == ([[2, 6], [2, 6]], [])
@@ -200,7 +200,7 @@ def test_a_person_launches_what_locks_and_drops_flares():
     flight.close()
 
 
-def test_a_person_is_warned_of_a_missile_and_of_a_radar():
+def test_person_is_warned_of_missile_and_radar():
     flight = behind(LiveFlight(open_player("chaser"), model="point_mass", seed=3, options=ARMED), chased=True)
     assert flight.tick([0.0] * 4).warning["radar"] == pytest.approx([-1.0, 0.0, 0.0], abs=0.05)
     for _ in range(60):
@@ -213,7 +213,7 @@ def test_a_person_is_warned_of_a_missile_and_of_a_radar():
 
 
 def policy_of(**beyond):
-    """An untrained policy of these options."""
+    """Return an untrained policy with these options."""
     batch = AirCombatBatch(1, threads=1, options=rules.CombatOptions(**beyond))
     contract = batch.contract
     batch.close()
@@ -221,7 +221,7 @@ def policy_of(**beyond):
     return open_player(Policy(network, contract, name="pupil"))
 
 
-def test_a_policy_meets_a_person_with_its_own_weapons():
+def test_policy_meets_person_with_its_own_weapons():
     own = {"missiles": 1, "flares": 3, "radar": True}
     options = weapons_of(policy_of(**own), "missiles", ARMED)
     assert options == rules.CombatOptions(**own)
@@ -241,7 +241,7 @@ def test_a_policy_meets_a_person_with_its_own_weapons():
         ({"action_form": "manoeuvres"}, "guns", "pupil: was trained with action_form=manoeuvres, and a person"),
     ],
 )
-def test_a_policy_of_other_weapons_is_refused(beyond, weapons, message):
+def test_policy_with_other_weapons_is_rejected(beyond, weapons, message):
     with pytest.raises(InputError, match=message):
         weapons_of(policy_of(**beyond), weapons, ARMED if weapons == "missiles" else rules.PLAIN)
 
@@ -262,8 +262,8 @@ def served(hosted):
 
 
 @needs_chromium
-def test_the_page_flies_a_match(tmp_path):
-    """Space begins; keys, a gamepad and a finger fly; an order turns; and nothing is refused or raised on the page."""
+def test_page_flies_match(tmp_path):
+    """Space starts; keys, a gamepad and touch fly; an order turns; the page rejects and raises nothing."""
     with served(stage(tmp_path)) as address, browser(tmp_path / "profile") as page:
         page.call("Emulation.setTouchEmulationEnabled", enabled=True)
         page.open(address, width=400, height=860, mobile=True)
@@ -293,8 +293,8 @@ def test_the_page_flies_a_match(tmp_path):
 
 
 @needs_chromium
-def test_the_page_launches_drops_flares_and_shows_the_warning(tmp_path, monkeypatch):
-    """By key and by finger, behind an opponent that flies straight; board and warning are those of the match."""
+def test_page_launches_drops_flares_and_shows_warning(tmp_path, monkeypatch):
+    """By key and touch, behind a straight-flying opponent; board and warning match the match."""
     start = AirStage.start
     monkeypatch.setattr(AirStage, "start", lambda *given: (behind(start(*given)[0]), *start(*given)[1:]))
     hosted = AirStage(("straight",), 3, tmp_path, load_opponent, "point_mass", "", "missiles", ARMED)
@@ -331,6 +331,6 @@ def test_the_page_launches_drops_flares_and_shows_the_warning(tmp_path, monkeypa
         (["--opponent", "ace"], ("f16", "")),
     ],
 )
-def test_an_opponent_flies_what_it_was_trained_in(words, matches):
+def test_opponent_flies_its_training_conditions(words, matches):
     stage = command._stage(play.parse(AirPlayOptions, ["--env", "air_combat", "--quiet", *words]))
     assert (stage.model, stage.gun) == matches

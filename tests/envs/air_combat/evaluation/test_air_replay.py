@@ -1,4 +1,4 @@
-"""The replay of air combat in three dimensions: recorder, encoding, events, and the page in a browser."""
+"""The three-dimensional air combat replay: recorder, encoding, events, and the page in a browser."""
 
 import base64
 import json
@@ -22,7 +22,7 @@ HOSTILE = '</script><script>document.title="owned"</script>{{data}}&amp;<!--'
 
 
 def level_flight(steps=31):
-    """Two aircraft fly north, side by side at 200 and 100 m/s, 4,000 and 3,000 m high; the first is hit at the end."""
+    """Return two aircraft flying north at 200 and 100 m/s, 4,000 and 3,000 m high; the first is hit at the end."""
     ticks = np.arange(steps) * 4
     planes = np.zeros((steps, 2), dtype=Plane.numpy_dtype())
     planes["nose"][..., 0], planes["up"][..., 2], planes["hp"], planes["rounds"], planes["load"] = 1, -1, 1, 510, 1
@@ -43,7 +43,7 @@ def recording(names=("a", "b"), **more):
 
 
 def armed(**more):
-    """The same, with a missile of the second aircraft that turns to a flare of the first, and one that kills it."""
+    """Return the same with a missile that follows the first's flare, and one that kills it."""
     ticks = np.arange(40, 100, 4)
     path = np.zeros((len(ticks), 6))
     path[:, 0], path[:, 1:3], path[:, 3] = ticks / 60 * 300, (500.0, -3000.0), 300.0
@@ -69,7 +69,7 @@ def test_vectors_are_east_up_and_south():
     assert told["bursts"] == [[1, 40, 88, 1, 500.0, 3000.0, 0.0, 0.0, 0.0, -1130.0]]
 
 
-def test_events_are_what_happened():
+def test_events_match_recorded_match():
     kinds = [(e["kind"], e["seat"], e["tick"]) for e in encode(recording())["events"]]
     assert kinds == [("fire", 1, 36), ("hit", 0, 112), ("down", 0, 120)]
     fire, hit, down = encode(recording())["events"]
@@ -93,7 +93,7 @@ def test_missiles_and_flares_are_events():
     assert len(encode(armed(), step=4)["releases"][0]["ticks"]) == 5
 
 
-def test_the_ground_is_a_cause_of_its_own_and_no_hit():
+def test_ground_impact_is_separate_cause_and_not_hit():
     ticks, planes = level_flight()
     planes["hp"][-2:, 0], planes["pos"][-1, 0, 2], planes["hp"][-1, 0] = 1.0, -3.0, 0.0
     events = encode(AirRecording(("a", "b"), "f16", "rounds", ticks, planes, (), 2))["events"]
@@ -101,8 +101,8 @@ def test_the_ground_is_a_cause_of_its_own_and_no_hit():
     assert events[-1]["cause"] == "ground"
 
 
-def test_what_is_shot_near_the_ground_was_not_lost_to_it():
-    """Near the ground with another behind it: the gun, where that fires; the ground, where it pushes its nose down."""
+def test_kill_near_ground_is_not_ground_loss():
+    """Near the ground with another aircraft behind: the gun counts if it fires; a pushed nose is the ground."""
     batch = AirCombatBatch(1, threads=1, seed=1, max_ticks=600)
     planes = batch.snapshot()["planes"]
     planes["pos"], planes["vel"], planes["nose"], planes["up"] = 0.0, (250.0, 0, 0), (1.0, 0, 0), (0, 0, -1.0)
@@ -119,7 +119,7 @@ def test_what_is_shot_near_the_ground_was_not_lost_to_it():
         assert [(e["seat"], e["cause"]) for e in down] == [(1, cause)]
 
 
-def test_a_pass_is_a_nearest_approach():
+def test_pass_is_closest_approach():
     ticks, planes = level_flight()
     planes["pos"][..., 2] = -3000.0
     planes["pos"][:, 1, 0] = 200.0 - ticks / 60 * 100
@@ -132,7 +132,7 @@ def test_a_pass_is_a_nearest_approach():
 
 @pytest.fixture(scope="module")
 def flown():
-    """A recorded match of the chaser against do_nothing, and what the batch said of it."""
+    """Return a recorded match of the chaser against do_nothing, and the batch's results."""
     batch = AirCombatBatch(1, model="point_mass", gun="rounds", threads=1, max_ticks=300, seed=4)
     batch.assign(torch.tensor([[rules.bot_id("chaser"), rules.bot_id("do_nothing")]]))
     state = batch.snapshot()["planes"].copy()
@@ -149,7 +149,7 @@ def flown():
     return recorder.recordings(("chaser", "do_nothing"))[0], length, hp, len(passed)
 
 
-def test_the_recorder_keeps_the_whole_match(flown):
+def test_recorder_keeps_whole_match(flown):
     recorded, length, hp, steps = flown
     assert recorded.ticks[0] == 0
     assert recorded.ticks[-1] == length
@@ -160,7 +160,7 @@ def test_the_recorder_keeps_the_whole_match(flown):
     np.testing.assert_allclose(moved, np.linalg.norm(recorded.planes["vel"][:-1], axis=-1), rtol=0.01)
 
 
-def test_bursts_are_as_many_as_the_gun_lost(flown):
+def test_burst_count_matches_rounds_used(flown):
     recorded = flown[0]
     spent = recorded.planes["rounds"][0] - recorded.planes["rounds"][-2]
     assert len(recorded.bursts) == spent.sum() // rules.BURST > 0
@@ -168,7 +168,7 @@ def test_bursts_are_as_many_as_the_gun_lost(flown):
     assert sum(burst.early for burst in recorded.bursts) >= round((1 - recorded.planes["hp"][-1, 1]) / rules.HIT_DAMAGE)
 
 
-def test_no_text_in_the_page_becomes_markup():
+def test_page_text_is_never_markup():
     text = air_page(HOSTILE, [encode(recording((HOSTILE, "b"), title=HOSTILE, notes=HOSTILE))])
     assert text.count("</script>") == 3  # the data, three.js and the page's own
     assert 'owned"' not in re.sub(r'<script type="application/json".*?</script>', "", text, flags=re.DOTALL)
@@ -176,7 +176,7 @@ def test_no_text_in_the_page_becomes_markup():
     assert json.loads(data)["games"][0]["names"] == [HOSTILE, "b"]
 
 
-def test_the_page_loads_nothing():
+def test_page_loads_nothing():
     text = air_page("t", [encode(recording())])
     assert "default-src 'none'" in text
     assert not re.search(r"""(src|href)\s*=\s*["'](?!data:)""", text)
@@ -184,7 +184,7 @@ def test_the_page_loads_nothing():
     assert "three.js authors" in text
 
 
-def test_wrong_recordings_are_refused(tmp_path, flown):
+def test_wrong_recordings_are_rejected(tmp_path, flown):
     with pytest.raises(ValueError, match="at least one match"):
         write_air_replay(tmp_path / "r.html", [])
     batch = AirCombatBatch(1, threads=1)
@@ -197,8 +197,8 @@ def test_wrong_recordings_are_refused(tmp_path, flown):
 
 
 @needs_chromium
-def test_the_page_in_a_browser(tmp_path):
-    """The state at a tick between samples is that of the flight, and hostile names stay text."""
+def test_page_in_browser(tmp_path):
+    """The state between samples matches the flight, and hostile names stay text."""
     file = tmp_path / "page.html"
     write_air_replay(file, [armed(names=(HOSTILE, "b"), title="first"), recording(title=HOSTILE)])
     dom = dom_of(file, "game=1&t=1.05&view=2&selftest")
@@ -217,7 +217,7 @@ def test_the_page_in_a_browser(tmp_path):
     assert re.search(r"<b[^>]*>b wins</b><span>the other is down · 0 % : 100 % hp · 0:02.0</span>", dom)
 
 
-def test_an_evaluation_writes_the_first_games(tmp_path):
+def test_evaluation_writes_first_games(tmp_path):
     page = tmp_path / "match.html"
     words = ["--ckpt", "bot:dogfighter", "--opponents", "chaser", "--games", "2", "--replay", str(page)]
     flight = tmp_path / "match.acmi"

@@ -1,4 +1,4 @@
-"""The released policies of air combat still do what their cards say, here and now, in the simulator as it is."""
+"""The released air combat policies perform as their cards state in the current simulator."""
 
 import json
 
@@ -36,8 +36,8 @@ def flown(name, model, gun, opponent, **near):
 
 
 @pytest.mark.parametrize(("name", "model", "gun"), FLOWN)
-def test_it_beats_the_dogfighter(name, model, gun):
-    """A contract, a simulator or weights that have changed lose far more games than chance does in forty."""
+def test_released_pilot_beats_dogfighter(name, model, gun):
+    """A changed contract, simulator or weights would lose far more of forty games than chance."""
     results = flown(name, model, gun, "dogfighter")
     assert results.wins >= 32, f"{results.wins} wins, {results.draws} draws, {results.losses} losses"
 
@@ -45,14 +45,14 @@ def test_it_beats_the_dogfighter(name, model, gun):
 @pytest.mark.parametrize(
     ("name", "pilot"), [*KEPT, *(pytest.param(*pair, marks=pytest.mark.slow) for pair in LOW if pair not in KEPT)]
 )
-def test_near_the_ground_it_wins_and_does_not_fly_into_it(name, pilot):
+def test_low_pilot_wins_without_ground_impact(name, pilot):
     model = "f16" if "f16" in name else "point_mass"
     results = flown(name, model, "cone", pilot, ground_limit=100.0, low_start=0.5)
     assert (results.wins >= 32, results.losses <= 2) == (True, True), results
 
 
-def test_attackers_are_those_of_the_policy_s_own_game(tmp_path):
-    """`all` begins with every other released policy of air combat, and with no planner, which knows the dogfight."""
+def test_attackers_come_from_same_game(tmp_path):
+    """`all` starts with every other released air combat policy, and excludes the dogfight planner."""
     options = parse(ExploitOptions, ["released/air_combat_quickstart", "--attacker", "all", "--out", str(tmp_path)])
     assert options.start[:2] == ("cold", "warm")
     assert len(options.start) > 2
@@ -64,7 +64,7 @@ def test_attackers_are_those_of_the_policy_s_own_game(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "model", "gun"), FLOWN)
-def test_evaluations_and_best_responses_are_in_the_matches_it_was_trained_for(name, model, gun, tmp_path):
+def test_evaluations_and_attacks_use_training_matches(name, model, gun, tmp_path):
     path = RELEASED / f"{name}.pt"
     assert CombatConditions(*matches_of(open_player(path), "", "")).gun_name == gun
     assert matches_of(open_player(path), "", "")[0] == model
@@ -77,14 +77,14 @@ def test_evaluations_and_best_responses_are_in_the_matches_it_was_trained_for(na
         assert run.config.env.ground_limit == (100.0 if "low" in name else 0.0)
 
 
-def test_with_another_flight_model_its_gun_is_that_model_s():
+def test_gun_follows_selected_flight_model():
     pilot = open_player(RELEASED / "air_combat_f16.pt")
     assert matches_of(pilot, "point_mass", "") == ("point_mass", "")
     assert matches_of(pilot, "", "rounds") == ("f16", "rounds")
 
 
 @pytest.mark.parametrize("path", sorted(RELEASED.glob("*.pt")), ids=lambda path: path.stem)
-def test_no_released_policy_names_a_folder_of_the_machine_that_trained_it(path):
+def test_released_policy_names_no_training_machine_folder(path):
     told = json.dumps(load_checkpoint(path).training)
     assert '"/' not in told
     assert "~" not in told

@@ -1,4 +1,4 @@
-"""Air combat as a game of the suite: its record, a few updates, a cut run, an evaluation, and who is held out."""
+"""Air combat as a task: its record, short training, resuming, evaluation, and held-out pilots."""
 
 from dataclasses import replace
 
@@ -33,7 +33,7 @@ from tests.agents.ppo.small_run import metrics as rows_of
 
 
 def small(folder, **options):
-    """Steps of a second, so that a match lasts 120 of them at most; self-play from the second update on."""
+    """Return a run with one-second steps and matches of at most 120; self-play starts at the second update."""
     config = AirCombatRunConfig(
         name="small",
         checkpoint_dir=str(folder),
@@ -57,7 +57,7 @@ def whole(tmp_path_factory):
     return root
 
 
-def test_the_record_names_what_is_there():
+def test_record_matches_available_files():
     assert game_named("air_combat") is GAME
     for reference in (GAME.batch, GAME.parallel_env, GAME.runs, GAME.ppo_task, GAME.open_player, GAME.evaluation):
         assert load(reference)
@@ -65,7 +65,7 @@ def test_the_record_names_what_is_there():
 
 
 @pytest.mark.parametrize(("form", "sizes"), [("continuous", (4, 0, 0)), ("discrete", (0, 0, [5, 5, 3, 2]))])
-def test_sb3_trains_in_the_same_matches_and_its_policy_is_evaluated(form, sizes, tmp_path):
+def test_sb3_trains_in_same_matches_and_policy_is_evaluated(form, sizes, tmp_path):
     """The trigger is a Gaussian, as in the dogfight."""
     pytest.importorskip("stable_baselines3")
     phases = [PhaseConfig("bots", 2, stages=[StageConfig(bots=["straight"])])]
@@ -76,7 +76,7 @@ def test_sb3_trains_in_the_same_matches_and_its_policy_is_evaluated(form, sizes,
     assert "| straight" in sparring.evaluate(final, opponents="straight", games=2).markdown
 
 
-def test_it_trains_and_a_cut_run_goes_on_bit_for_bit(whole, tmp_path):
+def test_run_trains_and_resumes_bit_for_bit(whole, tmp_path):
     train(small(tmp_path, max_updates=2))
     train(small(tmp_path))
     assert state_of(tmp_path) == state_of(whole)
@@ -86,7 +86,7 @@ def test_it_trains_and_a_cut_run_goes_on_bit_for_bit(whole, tmp_path):
     assert "eval/chaser/win_rate" in rows_of(whole)[-1]
 
 
-def test_a_policy_is_loaded_and_plays_in_the_spaces_of_the_parallel_env(whole):
+def test_policy_loads_and_plays_in_parallel_env_spaces(whole):
     policy, env = sparring.load(whole / "small" / "final.pt"), AirCombatParallelEnv(action_repeat=60)
     obs, _ = env.reset(seed=1)
     assert policy.observation_space == env.observation_space("player_0")
@@ -99,7 +99,7 @@ def test_a_policy_is_loaded_and_plays_in_the_spaces_of_the_parallel_env(whole):
         obs, *_ = env.step(dict(zip(env.agents, actions, strict=True)))
 
 
-def test_a_policy_is_evaluated_from_both_seats_and_on_the_other_model(whole):
+def test_policy_is_evaluated_from_both_seats_and_other_model(whole):
     path = str(whole / "small" / "final.pt")
     found = EVALUATION.evaluate(
         AirCombatOptions(ckpt=path, games=2, opponents=("do_nothing",), model="f16", threads=1, quiet=True,
@@ -110,7 +110,7 @@ def test_a_policy_is_evaluated_from_both_seats_and_on_the_other_model(whole):
     assert found.failures == ()
 
 
-def test_best_responses_are_runs_of_the_same_game(whole, tmp_path):
+def test_best_responses_are_runs_of_same_game(whole, tmp_path):
     options = ExploitOptions(players=(str(whole / "small" / "final.pt"),), steps=100_000, seeds=1, start=("warm",))
     (run,) = make_runs(options, find_targets(options), tmp_path)
     assert isinstance(run.config, AirCombatRunConfig)
@@ -119,8 +119,8 @@ def test_best_responses_are_runs_of_the_same_game(whole, tmp_path):
 
 
 @pytest.mark.parametrize("limit_ends", [False, True])
-def test_a_result_at_the_time_limit_is_an_end_for_the_learner(limit_ends):
-    """With its last value added, the loss would be counted again: a policy then dives into the ground before it."""
+def test_time_limit_result_is_termination_for_learner(limit_ends):
+    """Adding its last value would count the loss twice: a policy then dives into the ground before time is up."""
     batch = AirCombatBatch(2, action_repeat=60, max_ticks=120, threads=1)
     env = LearnerEnv(batch, bots=tuple(rules.BOTS), seed=0, limit_ends=limit_ends)
     for _ in range(2):
@@ -132,7 +132,7 @@ def test_a_result_at_the_time_limit_is_an_end_for_the_learner(limit_ends):
     assert AirCombatTask.limit_ends
 
 
-def test_a_policy_of_other_columns_does_not_play(whole):
+def test_policy_with_other_columns_is_rejected(whole):
     policy = open_player(whole / "small" / "final.pt").contestant
     contract = AirCombatBatch(1, action_repeat=60, threads=1).contract
     policy.check(contract)
@@ -148,7 +148,7 @@ def test_a_policy_of_other_columns_does_not_play(whole):
         ({"team_size": 2, "radar": True}, "with no team_size, no radar and cannot play with team_size=2, radar=True"),
     ],
 )
-def test_a_policy_of_other_options_is_refused_by_their_names(whole, beyond, told):
+def test_policy_with_other_options_is_rejected_by_name(whole, beyond, told):
     policy = open_player(whole / "small" / "final.pt").contestant
     needed = AirCombatBatch(2, action_repeat=60, threads=1, options=rules.CombatOptions(**beyond)).contract
     with pytest.raises(PolicyError, match=f"was trained {told}$"):
@@ -159,7 +159,7 @@ def test_a_policy_of_other_options_is_refused_by_their_names(whole, beyond, told
         other.check(policy.contract)
 
 
-def test_an_attack_begins_with_a_policy_of_the_same_options(whole, tmp_path):
+def test_attack_starts_from_policy_with_same_options(whole, tmp_path):
     path = str(whole / "small" / "final.pt")
     env = AirCombatEnvConfig(num_envs=4, action_repeat=60, missiles=2)
     train(small(tmp_path, env=env, max_updates=1))
@@ -174,8 +174,8 @@ def test_an_attack_begins_with_a_policy_of_the_same_options(whole, tmp_path):
         find_targets(both)
 
 
-def test_a_run_that_shows_the_ground_begins_with_a_policy_that_does_not_see_it(whole, tmp_path):
-    """It acts as before, whatever the new columns say; and the two meet in one evaluation, in either place."""
+def test_ground_run_starts_from_policy_without_ground_columns(whole, tmp_path):
+    """It acts as before for any values in the new columns, and both meet in one evaluation on either side."""
     old = whole / "small" / "final.pt"
     ground = {"observe_ground": True, "low_start": 0.5, "ground_limit": 60.0}
     env = AirCombatEnvConfig(num_envs=4, action_repeat=60, **ground)
@@ -198,7 +198,7 @@ def test_a_run_that_shows_the_ground_begins_with_a_policy_that_does_not_see_it(w
         assert run.config.env.observe_ground
 
 
-def test_a_run_begins_with_a_policy_of_its_options(whole, tmp_path):
+def test_run_starts_from_policy_with_same_options(whole, tmp_path):
     env = AirCombatEnvConfig(num_envs=4, action_repeat=60, missiles=2)
     with pytest.raises(ConfigError, match="was trained with no missiles, this run has missiles=2; begin with another"):
         train(small(tmp_path, env=env, init_from=str(whole / "small" / "final.pt")))
@@ -219,20 +219,20 @@ def test_options_without_effect_are_reported(given, idle):
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in (ROOT / "configs" / "run").glob("air_combat*.yaml")))
-def test_no_run_file_names_a_pilot_that_is_held_out(name):
+def test_no_run_file_names_held_out_pilot(name):
     text = (ROOT / "configs" / "run" / name).read_text(encoding="utf-8")
     stages = [stage for phase in read_yaml(text)["phases"] for stage in phase.get("stages", [])]
     assert not {bot for stage in stages for bot in stage["bots"]} & set(rules.HELD_OUT)
 
 
-def test_a_run_against_a_held_out_pilot_is_refused(tmp_path):
+def test_run_against_held_out_pilot_is_rejected(tmp_path):
     phases = [PhaseConfig(stages=[StageConfig(bots=["ace"])])]
     with pytest.raises((ConfigError, InputError), match="ace"):
         train(small(tmp_path, phases=phases))
 
 
-def test_a_policy_of_missiles_is_trained_and_evaluated_with_them(tmp_path):
-    """The options of the run reach training, its evaluations, the contract and `eval/run.py`."""
+def test_missile_policy_trains_and_evaluates_with_missiles(tmp_path):
+    """The run's options reach training, its evaluations, the contract and `eval/run.py`."""
     beyond = {"missiles": 2, "flares": 10, "radar": True, "randomization": "narrow"}
     env = AirCombatEnvConfig(num_envs=4, action_repeat=60, **beyond)
     train(small(tmp_path, env=env, max_updates=1))
@@ -252,8 +252,8 @@ def test_a_policy_of_missiles_is_trained_and_evaluated_with_them(tmp_path):
     ],
     ids=lambda beyond: "-".join(map(str, beyond.values())),
 )
-def test_forms_of_actions_and_teams_are_trained_and_evaluated(tmp_path, beyond):
-    """Against bots and, from the second update on, snapshots; the policy then plays for all of its side."""
+def test_action_forms_and_teams_train_and_evaluate(tmp_path, beyond):
+    """Against bots and, from the second update, snapshots; the policy then plays its whole side."""
     env = AirCombatEnvConfig(num_envs=4, action_repeat=60, **beyond)
     train(small(tmp_path, env=env, max_updates=3, evaluation=EvaluationConfig(games=2, every=3)))
     final, rows = tmp_path / "small" / "final.pt", rows_of(tmp_path)
@@ -273,7 +273,7 @@ def test_forms_of_actions_and_teams_are_trained_and_evaluated(tmp_path, beyond):
     evaluation.outputs[asked.replay](asked.replay)
 
 
-def test_teams_of_half_a_match_are_refused(tmp_path):
+def test_partial_teams_are_rejected(tmp_path):
     message = (
         "env.num_envs=6: with env.team_size=2 must be a multiple of 4, the learner's aircraft in two matches; try 8"
     )

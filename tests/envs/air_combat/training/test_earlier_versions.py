@@ -1,4 +1,4 @@
-"""Policies of air combat's earlier versions, which observe and act alike: they play with a note, and begin runs."""
+"""Policies of earlier air combat versions: they play with a note, and can start runs."""
 
 import pytest
 
@@ -22,12 +22,12 @@ def saved(folder, version):
     return path, batch.contract
 
 
-def test_what_changed_counts_the_versions():
+def test_changelog_covers_every_version():
     assert (GAME.version, len(GAME.changes)) == (rules.VERSION, rules.VERSION - 1)
     assert rules.VERSION == 2
 
 
-def test_a_policy_of_an_earlier_version_plays_with_a_note(tmp_path):
+def test_earlier_version_policy_plays_with_note(tmp_path):
     path, contract = saved(tmp_path, 1)
     player = open_player(path)
     player.contestant.check(contract)
@@ -37,7 +37,7 @@ def test_a_policy_of_an_earlier_version_plays_with_a_note(tmp_path):
     assert Policy.load(path).contract == contract
 
 
-def test_one_of_this_version_has_no_note_and_one_of_a_later_is_refused(tmp_path):
+def test_current_version_has_no_note_and_later_is_rejected(tmp_path):
     now, contract = saved(tmp_path, rules.VERSION)
     assert open_player(now).notes == ()
     later, _ = saved(tmp_path, rules.VERSION + 1)
@@ -45,14 +45,14 @@ def test_one_of_this_version_has_no_note_and_one_of_a_later_is_refused(tmp_path)
         open_player(later).contestant.check(contract)
 
 
-def test_the_released_policies_say_so_in_evaluations():
+def test_released_policies_print_version_note():
     report = sparring.evaluate("released/air_combat_low", opponents="straight", games=2)
     assert (
         "Note: released/air_combat_low was trained in version 1 of sparring/AirCombat-v1; version 2 " in report.markdown
     )
 
 
-def test_a_run_begins_with_it(tmp_path):
+def test_run_starts_from_earlier_version_policy(tmp_path):
     path, contract = saved(tmp_path, 1)
     train(small(tmp_path, name="second", init_from=str(path), max_updates=1))
     assert load_checkpoint(tmp_path / "second" / "final.pt").contract == contract

@@ -1,4 +1,4 @@
-"""The chess page in a browser, with real mouse and key events: one page load from a first game to a second."""
+"""The chess page in a browser with real mouse and key events, through two games in one page load."""
 
 import threading
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ CASTLING_AND_PROMOTION = "6k1/P4ppp/8/8/8/8/n7/4K2R w K - 0 1"
 
 
 class Script:
-    """A backend that writes texts one after the other."""
+    """A backend that writes the given texts in order."""
 
     name = "script"
 
@@ -59,7 +59,7 @@ def text(page, selector):
 
 
 @needs_chromium
-def test_a_game_is_played_to_mate_with_mouse_and_keys(tmp_path):
+def test_game_is_played_to_mate_with_mouse_and_keys(tmp_path):
     first, second = "M: a2c3 a2b4 a2a8 E: -0.5 -1.0 3.0 B: a2c3", "M: c3d5 E: -9.0 B: c3d5"
     model = ModelPlayer("model", Script(first, second, "M: a2c3 E: 0.5 B: a2a8", "B: g8f8"), tokens=99)
     table = table_of(tmp_path, model, fen=CASTLING_AND_PROMOTION)

@@ -1,4 +1,4 @@
-"""Chess for people: one game's moves, the shared game of a server with its messages, and the page in a browser."""
+"""Chess for people: moves of a game, the server's shared game and messages, and the page."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ def person_game(fen=chess.STARTING_FEN, side=chess.WHITE, *, lose=True):
 
 
 def played(*moves, **how):
-    """A game in which both sides play the moves in turn."""
+    """Return a game in which both sides play the given moves in turn."""
     game = person_game(**how)
     for move in moves:
         if game.your_turn:
@@ -63,22 +63,22 @@ def played(*moves, **how):
         ("7k/P7/8/8/8/8/8/K7 w - - 0 1", "a7a8q", "a7a8q"),
     ],
 )
-def test_a_move_is_read_in_both_notations(fen, text, uci):
+def test_move_is_read_in_both_notations(fen, text, uci):
     assert read_move(chess.Board(fen), text).uci() == uci
 
 
 @pytest.mark.parametrize("text", ["e2e5", "Ke2", "--", "0000", "Z0", "", "a7a8", "{", "e" * 16])
-def test_invalid_move_texts_are_refused(text):
+def test_invalid_move_texts_are_rejected(text):
     with pytest.raises(InputError, match="is not a legal move"):
         read_move(chess.Board("7k/P7/8/8/8/8/8/K7 w - - 0 1"), text)
 
 
-def test_an_ambiguous_move_has_its_own_message():
+def test_ambiguous_move_has_own_message():
     with pytest.raises(InputError, match="name the file or rank too"):
         read_move(chess.Board("7k/8/8/8/8/5N2/8/KN6 w - - 0 1"), "Nd2")
 
 
-def test_the_end_is_that_of_python_chess():
+def test_game_end_matches_python_chess():
     mated = played("f3", "e5", "g4", "Qh4#")
     assert (mated.game.result, mated.game.ending) == ("0-1", "checkmate")
     with pytest.raises(InputError, match="the game is over"):
@@ -93,7 +93,7 @@ def test_the_end_is_that_of_python_chess():
         shuffled.claim()
 
 
-def test_resigning_loses_and_taking_back_goes_on():
+def test_resigning_loses_and_takeback_continues():
     lost = played("e4", "e5", "d4", side=chess.BLACK)
     lost.resign()
     assert (lost.game.result, lost.game.ending) == ("1-0", "resignation")
@@ -104,7 +104,7 @@ def test_resigning_loses_and_taking_back_goes_on():
         lost.undo()
 
 
-def test_an_illegal_answer_loses_or_is_replaced():
+def test_illegal_answer_loses_or_is_replaced():
     text = "M: e7e5 e7e4 E: 0.2 -0.1 B: e7e4"
     lost = person_game()
     lost.move("e4")
@@ -134,12 +134,12 @@ def test_an_illegal_answer_loses_or_is_replaced():
         ("nrbbqknr/pppppppp/8/8/8/8/PPPPPPPP/NRBBQKNR w KQkq - 0 1", "of Chess960"),
     ],
 )
-def test_a_position_without_a_move_is_refused(fen, why):
+def test_position_without_moves_is_rejected(fen, why):
     with pytest.raises(InputError, match=rf"--fen .* is {why}.*; give a position that can occur"):
         read_fen(fen)
 
 
-def test_a_game_is_resumed_from_its_side(tmp_path):
+def test_game_is_resumed_from_its_side(tmp_path):
     path = tmp_path / "game.pgn"
     path.write_text('[White "model"]\n[Black "You"]\n\n1. e4 e5 *')
     game = resume_game(path, "")
@@ -163,8 +163,8 @@ def test_a_game_is_resumed_from_its_side(tmp_path):
         resume_game(tmp_path / "none.pgn", "")
 
 
-def test_refused_games_of_a_file_are_counted(tmp_path, capsys):
-    """A file in Latin-1, as PGN has it: the first game is German, the second one is resumed."""
+def test_rejected_games_of_file_are_counted(tmp_path, capsys):
+    """The file is Latin-1, as PGN has it: the first game is German, the second is resumed."""
     path = tmp_path / "game.pgn"
     path.write_bytes('[White "Jürgen"]\n\n1. Sf3 *\n\n[White "Jürgen"]\n[Black "You"]\n\n1. Nf3 *'.encode("latin-1"))
     assert resume_game(path, "").white == "Jürgen"
@@ -181,13 +181,13 @@ def test_refused_games_of_a_file_are_counted(tmp_path, capsys):
         ("Carlsen, Magnus", ""),
     ],
 )
-def test_a_resumed_game_goes_on_against_its_bot_and_no_file_or_server(saved, opponent, tmp_path):
+def test_resumed_game_continues_against_bot_but_not_file_or_server(saved, opponent, tmp_path):
     path = tmp_path / "game.pgn"
     path.write_text(f'[White "You"]\n[Black "{saved}"]\n\n1. e4 e5 *')
     assert saved_opponent(resume_game(path, "")) == opponent
 
 
-def test_the_message_for_an_unknown_opponent_lists_the_choices():
+def test_unknown_opponent_error_lists_choices():
     for name, words in (("stokfish", "did you mean 'stockfish'"), ("stockfish:99", "depth of stockfish 99")):
         with pytest.raises(InputError, match=words):
             find_chess_player(name)
@@ -197,7 +197,7 @@ def test_the_message_for_an_unknown_opponent_lists_the_choices():
 
 
 class SlowPlayer:
-    """Answers with the moves of a script after a while, by half-move."""
+    """Answer with scripted moves after a delay, by half-move."""
 
     def __init__(self, moves, seconds=0.0):
         self.name, self.moves, self.seconds = "script (slow)", moves, seconds
@@ -217,7 +217,7 @@ def table_of(tmp_path, player, *, fen=chess.STARTING_FEN, side="white", resumed=
 
 
 def talk(table, *messages):
-    """Send messages to one page, each once the game is quiet; return what the page was told."""
+    """Send messages to one page, each once the game is idle; return what the page received."""
     told = []
 
     async def main():
@@ -244,7 +244,7 @@ def move(text, **more):
     return {"kind": "move", "text": text, **more}
 
 
-def test_a_game_is_played_saved_and_resumed(tmp_path):
+def test_game_is_played_saved_and_resumed(tmp_path):
     table = table_of(tmp_path, SlowPlayer({1: "e7e5", 3: "d8h4"}))
     told = talk(table, move("f3", ply=0), move("g4", ply=0), move("g4", ply=2))
     assert [one["text"] for one in told if one["kind"] == "note"] == ["the game has changed; look at the board again"]
@@ -265,13 +265,13 @@ def test_a_game_is_played_saved_and_resumed(tmp_path):
     assert (tmp_path / "game-2.pgn").exists()
 
 
-def test_an_answer_to_a_move_taken_back_is_dropped(tmp_path):
+def test_answer_to_retracted_move_is_dropped(tmp_path):
     table = table_of(tmp_path, SlowPlayer({1: "e7e5"}, seconds=0.1))
     told = talk(table, move("e4"), {"kind": "undo"}, move("d4"))
     assert [move[0] for move in told[-1]["moves"]] == ["d4", "e5"]
 
 
-def test_the_opponent_begins_and_a_new_game_has_its_side(tmp_path):
+def test_opponent_starts_and_new_game_keeps_side(tmp_path):
     table = table_of(tmp_path, SlowPlayer({0: "e2e4"}), side="black")
     told = talk(table, {"kind": "begin", "opponent": "random", "side": "white"})
     games = [one for one in told if one["kind"] == "game"]
@@ -280,7 +280,7 @@ def test_the_opponent_begins_and_a_new_game_has_its_side(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_failing_opponent_is_retried(tmp_path):
+def test_failing_opponent_is_retried(tmp_path):
     moves = {1: InputError("engine: failed twice")}
     table = table_of(tmp_path, SlowPlayer(moves))
     told = talk(table, move("e4"))
@@ -290,7 +290,7 @@ def test_a_failing_opponent_is_retried(tmp_path):
     assert (told[-1]["problem"], len(told[-1]["moves"])) == ("", 2)
 
 
-def test_a_removed_folder_is_reported_and_the_game_continues(tmp_path):
+def test_removed_folder_is_reported_and_game_continues(tmp_path):
     folder = tmp_path / "replays"
     table = table_of(folder, SlowPlayer({1: "e7e5"}))
     told = talk(table, move("e4"), {"kind": "save"})
@@ -318,7 +318,7 @@ def test_a_removed_folder_is_reported_and_the_game_continues(tmp_path):
         ({"kind": "claim"}, "a draw is claimed"),
     ],
 )
-def test_a_wrong_message_is_answered_with_a_note(message, words, tmp_path):
+def test_wrong_message_is_answered_with_note(message, words, tmp_path):
     told = talk(table_of(tmp_path, SlowPlayer({})), message)
     assert words in next(one["text"] for one in reversed(told) if one["kind"] == "note")
     assert not list(tmp_path.iterdir())
@@ -328,17 +328,17 @@ def test_a_wrong_message_is_answered_with_a_note(message, words, tmp_path):
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_play"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, check_row, monkeypatch, tmp_path):
+def test_invalid_arguments_print_expected_messages(row, check_row, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     check_row(play.main, row)
 
 
-def test_the_game_of_a_chess_engine_is_chess():
+def test_chess_engine_selects_chess():
     chosen = [parse_known(play.PlayChoice, ["--opponent", name]).game for name in ("stockfish:3", "bot:builtin")]
     assert chosen == [load(play.COMMANDS["chess"])] * 2
 
 
-def test_the_command_serves_a_game(tmp_path):
+def test_command_serves_game(tmp_path):
     start = "7k/8/8/8/8/8/P7/K7 b - - 0 5"
     with serving(tmp_path, "--env", "chess", "--opponent", "random", "--side", "white", "--fen", start) as (
         address,

@@ -1,4 +1,4 @@
-"""Positions and samples: deterministic, split by game, validated, and the same after writing and reading."""
+"""Positions and samples: deterministic, split by game, validated, and round-tripped."""
 
 import json
 from dataclasses import replace
@@ -34,7 +34,7 @@ def engine():
         yield opened
 
 
-def test_equal_options_give_equal_positions_and_no_position_is_twice():
+def test_equal_options_give_equal_unique_positions():
     drawn = draw_positions(SMALL)
     assert drawn == draw_positions(SMALL)
     assert [len(drawn[split]) for split in SPLITS] == [20, 15, 60]
@@ -45,11 +45,11 @@ def test_equal_options_give_equal_positions_and_no_position_is_twice():
     assert draw_positions(replace(SMALL, seed=7)) != drawn
 
 
-def test_held_out_positions_do_not_depend_on_the_size_of_the_training():
+def test_held_out_positions_do_not_depend_on_training_size():
     assert draw_positions(replace(SMALL, train=10))["held_out"] == draw_positions(SMALL)["held_out"]
 
 
-def test_the_history_of_a_record_leads_from_the_start_to_its_position():
+def test_recorded_history_leads_to_position():
     for record in play_game(ChessDataConfig(plies=10), 2, 5):
         board = chess.Board()
         for move in record.history[:-1]:
@@ -58,14 +58,14 @@ def test_the_history_of_a_record_leads_from_the_start_to_its_position():
         assert chess.Move.from_uci(record.move) in board.legal_moves
 
 
-def test_too_many_positions_are_refused_in_one_line(monkeypatch):
+def test_too_many_positions_are_rejected_in_one_line(monkeypatch):
     monkeypatch.setattr("sparring.envs.chess.data.positions.MOST_EMPTY_GAMES", 3)
     monkeypatch.setattr("sparring.envs.chess.data.positions.play_game", lambda config, split, number: [])
     with pytest.raises(InputError, match=r"env\.data\.held_out=1000000: .* gave only 0 different positions"):
         draw_positions(replace(SMALL, held_out=1_000_000))
 
 
-def test_labels_are_of_the_side_to_move_and_its_best_is_the_largest(engine):
+def test_labels_are_for_side_to_move_with_best_first(engine):
     records = draw_positions(SMALL)["train"][:6]
     assert {chess.Board(record.fen).turn for record in records} == {True, False}
     for record, analysis in zip(records, label(records, engine, seed=1), strict=True):
@@ -89,18 +89,18 @@ def test_labels_are_of_the_side_to_move_and_its_best_is_the_largest(engine):
         (Analysis((), (), ""), "1 to 5"),
     ],
 )
-def test_a_wrong_label_is_refused(analysis, why):
+def test_wrong_label_is_rejected(analysis, why):
     with pytest.raises(InputError, match=why):
         check_analysis(START, analysis)
 
 
-def test_the_reference_answer_of_the_arbiter_has_the_full_reward():
+def test_arbiter_reference_answer_has_full_reward():
     for record in draw_positions(SMALL)["held_out"]:
         sample = arbiter_sample(record)
         assert score_transition(sample.prompt, sample.answer).total == pytest.approx(0.54)
 
 
-def test_writing_and_reading_round_trips(tmp_path, engine):
+def test_data_round_trips(tmp_path, engine):
     positions = draw_positions(SMALL)
     chosen = positions["train"][:3]
     analyses = {r.fen: a for r, a in zip(chosen, label(chosen, engine, seed=1), strict=True)}
@@ -120,7 +120,7 @@ def test_writing_and_reading_round_trips(tmp_path, engine):
         ({"engine": "built-in search 1 (material and mobility), depth 2"}, ""),
     ],
 )
-def test_a_folder_labelled_before_bounds_were_left_out_is_named(tmp_path, engine, capsys, summary, named):
+def test_folder_labelled_with_bounds_is_named(tmp_path, engine, capsys, summary, named):
     positions = draw_positions(SMALL)
     first = positions["train"][0]
     labels = {first.fen: label([first], engine, seed=1)[0]}
@@ -156,14 +156,14 @@ def damaged(folder, change):
         ),
     ],
 )
-def test_a_damaged_line_is_named(tmp_path, change, why):
+def test_damaged_line_is_named(tmp_path, change, why):
     write_positions(tmp_path / "data", StoredPositions(draw_positions(SMALL)))
     damaged(tmp_path / "data", change)
     with pytest.raises(InputError, match=why):
         read_positions(tmp_path / "data")
 
 
-def test_a_missing_or_edited_folder_is_named_with_the_command(tmp_path):
+def test_missing_or_edited_folder_is_named_with_command(tmp_path):
     with pytest.raises(InputError, match=r"env\.data\.folder=.*python -m sparring\.envs\.chess\.data"):
         read_positions(tmp_path / "none")
     write_positions(tmp_path / "data", StoredPositions(draw_positions(SMALL)))
@@ -172,7 +172,7 @@ def test_a_missing_or_edited_folder_is_named_with_the_command(tmp_path):
         read_positions(tmp_path / "data")
 
 
-def test_the_command_writes_and_reports_the_positions(tmp_path, printed, error_line):
+def test_command_writes_and_reports_positions(tmp_path, printed, error_line):
     out = tmp_path / "data"
     options = ["train=12", "validation=3", "held_out=4", "labelled=2", "engine=builtin"]
     assert "held_out: 4 positions" in printed(main, [f"out={out}", *options])
@@ -189,6 +189,6 @@ def test_the_command_writes_and_reports_the_positions(tmp_path, printed, error_l
         (["out=x", "labelled=-1"], "labelled=-1: must be at least 0"),
     ],
 )
-def test_wrong_options_of_the_command(arguments, why):
+def test_wrong_command_options_are_rejected(arguments, why):
     with pytest.raises(InputError, match=why):
         read_command(arguments)

@@ -1,4 +1,4 @@
-"""The engine of the chess tasks: what it answers, the cache, crashes, and the built-in search in its place."""
+"""The engine of the chess tasks: answers, cache, crashes, and the built-in fallback search."""
 
 import random
 import sqlite3
@@ -47,7 +47,7 @@ def test_moves_and_values_of_known_positions(path):
 
 
 @pytest.mark.parametrize("path", ENGINES)
-def test_values_are_of_the_side_to_move(path):
+def test_values_are_for_side_to_move(path):
     up_a_queen = "rnb1kbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR {} KQkq - 0 1"
     with open_engine(path, depth=6) as engine:
         assert engine.value(chess.Board(up_a_queen.format("w"))) > 3
@@ -55,7 +55,7 @@ def test_values_are_of_the_side_to_move(path):
 
 
 @pytest.mark.parametrize("path", ENGINES)
-def test_the_order_and_the_number_of_processes_do_not_matter(path):
+def test_order_and_process_count_do_not_matter(path):
     boards = some_boards(6)
     with open_engine(path, depth=8) as engine, open_engine(path, depth=8, processes=2) as others:
         forwards = [engine.top_moves(board, 3) for board in boards], [engine.value(board) for board in boards]
@@ -64,7 +64,7 @@ def test_the_order_and_the_number_of_processes_do_not_matter(path):
         assert values[6:] == forwards[1][:2]
 
 
-def test_one_line_of_the_built_in_search_is_the_first_of_many():
+def test_single_line_is_first_of_multi_pv():
     with open_engine(BUILT_IN) as engine:
         for board in some_boards(8, plies=20):
             everything = engine.top_moves(board, 300)
@@ -73,7 +73,7 @@ def test_one_line_of_the_built_in_search_is_the_first_of_many():
             assert engine.value(board) == everything[0][1]
 
 
-def test_the_built_in_search_is_announced_where_stockfish_is_missing(monkeypatch, capsys):
+def test_built_in_search_is_announced_without_stockfish(monkeypatch, capsys):
     monkeypatch.setattr(searchers, "PLACES", ("no-such-program",))
     with open_engine() as engine:
         assert engine.stand_in
@@ -84,7 +84,7 @@ def test_the_built_in_search_is_announced_where_stockfish_is_missing(monkeypatch
 
 
 @needs_stockfish
-def test_stockfish_is_named_with_its_version_and_depth(capsys):
+def test_stockfish_is_named_with_version_and_depth(capsys):
     with open_engine(depth=3) as engine:
         assert engine.name.startswith("Stockfish ")
         assert engine.name.endswith(", depth 3")
@@ -92,7 +92,7 @@ def test_stockfish_is_named_with_its_version_and_depth(capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_found_lines_are_stored_by_position_count_depth_and_version(tmp_path):
+def test_lines_are_cached_by_position_count_depth_and_version(tmp_path):
     program, log = write_puppet(tmp_path)
     start, other = chess.Board(), chess.Board("4k3/8/8/8/8/8/4P3/4K3 w - - 0 1")
     for _ in range(2):
@@ -106,8 +106,8 @@ def test_found_lines_are_stored_by_position_count_depth_and_version(tmp_path):
     assert len(log.read_text().splitlines()) == 4
 
 
-def test_values_stored_before_bounds_were_left_out_are_searched_again(tmp_path, capsys):
-    """The table is the one that earlier versions wrote, keyed by the engine's name alone."""
+def test_old_cached_values_with_bounds_are_recomputed(tmp_path, capsys):
+    """The cache table is that of earlier versions, keyed by the engine's name only."""
     program, log = write_puppet(tmp_path)
     with sqlite3.connect(tmp_path / "lines.sqlite") as store:
         store.execute(
@@ -124,7 +124,7 @@ def test_values_stored_before_bounds_were_left_out_are_searched_again(tmp_path, 
         assert capsys.readouterr().err == ""
 
 
-def test_the_engine_gets_only_the_position_without_earlier_moves(tmp_path):
+def test_engine_receives_position_without_history(tmp_path):
     program, log = write_puppet(tmp_path)
     board = chess.Board()
     board.push_uci("g1f3")
@@ -134,15 +134,15 @@ def test_the_engine_gets_only_the_position_without_earlier_moves(tmp_path):
     assert "moves" not in log.read_text()
 
 
-def test_a_crash_restarts_the_engine_once(tmp_path):
+def test_crash_restarts_engine_once(tmp_path):
     program, log = write_puppet(tmp_path, fatal="4k3", times=1)
     with open_engine(program) as engine:
         assert engine.value(chess.Board("4k3/8/8/8/8/8/4P3/4K3 w - - 0 1")) == 0.07
     assert len(log.read_text().splitlines()) == 2
 
 
-def test_a_process_that_leaves_its_engine_open_ends(tmp_path):
-    """As runs do, which close it at exit; a thread that is waited for before that would keep them from ending."""
+def test_process_with_open_engine_exits(tmp_path):
+    """Runs close the engine at exit; a thread joined before that would block exit."""
     program, _ = write_puppet(tmp_path)
     code = f"""
 import chess
@@ -156,7 +156,7 @@ print(engine_of(env).value(chess.Board()))
     assert (done.returncode, done.stdout) == (0, "0.07\n")
 
 
-def test_a_second_crash_names_the_position_and_loses_nothing(tmp_path):
+def test_second_crash_names_position_and_loses_nothing(tmp_path):
     fatal = "4k3/8/8/8/8/8/4P3/4K3 w - - 0 1"
     program, log = write_puppet(tmp_path, fatal="4k3", times=2)
     boards = [chess.Board(fatal), chess.Board(), chess.Board("3k4/8/8/8/8/8/4P3/4K3 w - - 0 1")]
@@ -196,8 +196,8 @@ BOTH = [("e2e4", 0.3), ("d2d4", 0.2)]
         ((), 1, 0),
     ],
 )
-def test_values_are_the_last_exact_ones_of_the_whole_depth(lines, count, found, tmp_path, capfd):
-    """Expected by hand, in pawns; a number is that of the moves with such a value, where a value is missing."""
+def test_values_are_last_exact_ones_of_full_depth(lines, count, found, tmp_path, capfd):
+    """By hand, in pawns; a number is the count of moves with exact values where a value is missing."""
     says = "".join(f"info {line}\n" for line in lines) + "bestmove e2e4"
     program, _ = write_puppet(tmp_path, says=says)
     with open_engine(program, depth=4) as engine:
@@ -210,7 +210,7 @@ def test_values_are_the_last_exact_ones_of_the_whole_depth(lines, count, found, 
     assert capfd.readouterr().err == ""
 
 
-def test_an_engine_that_says_nothing_has_failed_in_time(tmp_path, monkeypatch):
+def test_silent_engine_times_out(tmp_path, monkeypatch):
     monkeypatch.setattr(searchers, "SEARCH_TIMEOUT_S", 0.3)
     program, log = write_puppet(tmp_path, says="")
     with open_engine(program, depth=4) as engine, pytest.raises(InputError, match=r"depth 4 was not reached in 0\.3 s"):
@@ -221,7 +221,7 @@ def test_an_engine_that_says_nothing_has_failed_in_time(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "fen", ["8/8/8/8/8/8/8/8 w - - 0 1", "kk6/8/8/8/8/8/8/K7 w - - 0 1", "4k3/4Q3/8/8/8/8/8/4K3 w - - 0 1"]
 )
-def test_impossible_positions_are_refused_by_name(fen):
+def test_impossible_positions_are_rejected_by_name(fen):
     with open_engine(BUILT_IN) as engine, pytest.raises(InputError, match=f"position '{fen}': is impossible"):
         engine.value(chess.Board(fen))
 
@@ -235,12 +235,12 @@ def test_impossible_positions_are_refused_by_name(fen):
         ({"path": "true"}, "engine '.*true': does not answer as a UCI engine"),
     ],
 )
-def test_bad_options_are_refused_in_one_line(options, message):
+def test_bad_options_are_rejected_in_one_line(options, message):
     with pytest.raises(InputError, match=message):
         open_engine(**options)
 
 
-def test_an_invalid_cache_file_is_refused(tmp_path):
+def test_invalid_cache_file_is_rejected(tmp_path):
     (tmp_path / "lines.sqlite").write_text("nonsense " * 100)
     with pytest.raises(InputError, match="cannot be used"):
         open_engine(BUILT_IN, cache=tmp_path / "lines.sqlite")

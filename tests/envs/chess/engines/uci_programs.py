@@ -1,4 +1,4 @@
-"""UCI engines for tests, as programs: one that answers at once, and ends itself where it is told to."""
+"""UCI engine programs for tests, which can exit on command."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""`eval/run.py` for chess: which game, files, names of engines, language models, failures and bad input."""
+"""`eval/run.py` for chess: game selection, files, engines, language models, failures and bad input."""
 
 import asyncio
 import io
@@ -39,7 +39,7 @@ QUICK = ("--games", "2", "--plies", "30", "--quiet")
 
 
 def evaluate(folder, *arguments):
-    """The results of a command line, written to a folder."""
+    """Return the results of a command line, written to a folder."""
     assert main([*arguments, *QUICK, "--out", str(folder)]) == 0
     return json.loads((folder / "chess.json").read_text())
 
@@ -61,7 +61,7 @@ def test_bots_play_and_files_are_written(tmp_path):
 
 
 def test_python_objects_play(tmp_path, monkeypatch):
-    """Planted: a player without a legal move loses every game; the other one sees what the environment shows."""
+    """A player without legal moves loses every game; the other sees the environment's observations."""
     monkeypatch.setattr(registry, "_registered", {})
     movers.seen.clear()
     content = evaluate(tmp_path, "--ckpt", f"{MOVERS}:First", "--opponents", f"{MOVERS}:nonsense,random")
@@ -96,7 +96,7 @@ def table_of(folder):
     return ChessTable(ChessOpponents(), ("random",), TableRules("white", chess.STARTING_FEN, True, 0, folder))
 
 
-def test_a_stand_in_is_named(tmp_path, monkeypatch, capsys):
+def test_substitute_engine_is_named(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(searchers, "PLACES", ("no-such-program",))
     content = evaluate(tmp_path, "--ckpt", "bot:random", "--opponents", "stockfish:3")
     name = "stockfish:3 (built-in search 1 (material and mobility), depth 2)"
@@ -105,14 +105,14 @@ def test_a_stand_in_is_named(tmp_path, monkeypatch, capsys):
     assert "stands in" in capsys.readouterr().err
 
 
-def test_the_script_finds_python_chess_beside_its_own_folder_chess(tmp_path):
+def test_script_imports_python_chess_despite_folder_named_chess(tmp_path):
     command = [sys.executable, str(ROOT / "eval" / "run.py"), "--env", "chess", "--ckpt", "bot:builtin"]
     command += ["--opponents", "random", *QUICK, "--out", str(tmp_path)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_model_that_knows_no_chess_loses_by_illegal_moves(tmp_path):
+def test_untrained_model_loses_by_illegal_moves(tmp_path):
     model = toy_folder(tmp_path / "model")
     arguments = ("--ckpt", str(model), "--opponents", "random", "--tokens", "8", "--device", "cpu")
     content = evaluate(tmp_path, *arguments)
@@ -124,7 +124,7 @@ def test_a_model_that_knows_no_chess_loses_by_illegal_moves(tmp_path):
     assert "illegal move" not in content["records"][0]["endings"]
 
 
-def test_an_adapter_of_a_run_plays(tmp_path):
+def test_adapter_of_run_plays(tmp_path):
     adapter = make_run(tmp_path)
     trained = to_plain(load(["+run=rookworld_grpo", f"model.name={tmp_path / 'model'}"]))
     (adapter.parent / "config.yaml").write_text(yaml.safe_dump(trained))
@@ -132,7 +132,7 @@ def test_an_adapter_of_a_run_plays(tmp_path):
     assert evaluate(tmp_path / "out", *arguments)["records"][0]["illegal"]["answers"] == 2
 
 
-def test_an_adapter_of_another_game_is_refused(tmp_path, capsys, error_line):
+def test_adapter_of_other_game_is_rejected(tmp_path, capsys, error_line):
     adapter = make_run(tmp_path)
     capsys.readouterr()  # the bar of transformers
     assert run_main(["--env", "chess", "--ckpt", str(adapter), "--opponents", "random"]) == 2
@@ -144,7 +144,7 @@ def test_an_adapter_of_another_game_is_refused(tmp_path, capsys, error_line):
     assert "was trained in sparring/Chess-v0; this command takes only sparring/Diplomacy-v0" in line
 
 
-def test_the_game_is_that_of_the_run(tmp_path, monkeypatch):
+def test_game_follows_run(tmp_path, monkeypatch):
     monkeypatch.setattr(players, "CHECKPOINTS", tmp_path)
     for name, file in (("supervised", "final/config.json"), ("adapter", "final.pt")):
         (tmp_path / name / file).parent.mkdir(parents=True)
@@ -155,7 +155,7 @@ def test_the_game_is_that_of_the_run(tmp_path, monkeypatch):
     assert env_of(["--env", "chess", "--help"]) == "chess"
 
 
-def test_an_engine_that_fails_leaves_the_complete_opponents(tmp_path, capsys):
+def test_failing_engine_keeps_completed_opponents(tmp_path, capsys):
     program, _ = write_puppet(tmp_path, fatal="fen", times=2)
     arguments = ["--ckpt", "bot:random", "--opponents", "builtin", "stockfish:2", "--engine", program]
     assert main([*arguments, *QUICK, "--out", str(tmp_path)]) == 2
@@ -168,5 +168,5 @@ def test_an_engine_that_fails_leaves_the_complete_opponents(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_run"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, check_row):
+def test_invalid_arguments_print_expected_messages(row, check_row):
     check_row(main, row, "--device", "cpu", "--quiet")

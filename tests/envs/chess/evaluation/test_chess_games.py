@@ -1,4 +1,4 @@
-"""Games of a chess evaluation with players that follow a script: openings, illegal moves, endings, counts and PGN."""
+"""Chess evaluation games with scripted players: openings, illegal moves, endings, counts and PGN."""
 
 import io
 import json
@@ -23,7 +23,7 @@ from sparring.eval.options import parse
 
 
 class Scripted:
-    """Answers by the number of the full move, for each colour; the last answer repeats."""
+    """Answer by full-move number, for each colour; the last answer repeats."""
 
     def __init__(self, name, white, black=()):
         self.name, self.moves = name, {chess.WHITE: white, chess.BLACK: black or white}
@@ -44,7 +44,7 @@ def conditions(games=2, *, plies=300, opening=0, lose=True, seed=3):
     return GameConditions(games, plies, opening, lose, seed)
 
 
-def test_the_player_has_both_colours_and_a_mate_counts_for_the_mover():
+def test_player_has_both_colours_and_mate_counts_for_mover():
     white, black = play_games(FOOL, FOOL, conditions())
     assert (white.player_is, black.player_is) == (chess.WHITE, chess.BLACK)
     assert {white.result, black.result} == {"0-1"}
@@ -53,7 +53,7 @@ def test_the_player_has_both_colours_and_a_mate_counts_for_the_mover():
     assert [game.answers for game in (white, black)] == [2, 2]
 
 
-def test_openings_come_in_pairs_and_are_those_of_the_seed():
+def test_openings_come_in_pairs_by_seed():
     games = play_games(RandomPlayer("one"), RandomPlayer("other"), conditions(6, opening=6, plies=40))
     openings = [tuple(game.board.move_stack[:6]) for game in games]
     assert openings[::2] == openings[1::2]
@@ -63,7 +63,7 @@ def test_openings_come_in_pairs_and_are_those_of_the_seed():
     assert [game.white for game in games] == ["one", "other"] * 3
 
 
-def test_an_illegal_answer_loses_and_is_counted():
+def test_illegal_answer_loses_and_is_counted():
     stuck = Scripted("stuck", ["e2e4", "e4e6"], ["e7e5", ""])
     white, black = play_games(stuck, SHUFFLER, conditions())
     assert (white.result, white.ending, white.points) == ("0-1", ILLEGAL, 0.0)
@@ -72,7 +72,7 @@ def test_an_illegal_answer_loses_and_is_counted():
     assert black.illegal_at == {3: "no move"}
 
 
-def test_an_illegal_answer_is_replaced_if_configured():
+def test_illegal_answer_is_replaced_if_configured():
     stuck = Scripted("stuck", ["e2e4", "nonsense"])
     games = play_games(stuck, RandomPlayer(), conditions(lose=False, plies=20))
     assert {game.ending for game in games} == {CUT_OFF}
@@ -86,7 +86,7 @@ def test_an_illegal_answer_is_replaced_if_configured():
     assert [game.board.move_stack for game in again] == [game.board.move_stack for game in games]
 
 
-def test_a_repetition_is_a_draw_and_so_is_a_game_that_is_cut_off():
+def test_repetition_and_truncated_game_are_draws():
     game, _ = play_games(SHUFFLER, SHUFFLER, conditions())
     assert (game.result, game.ending, game.points) == ("1/2-1/2", "fivefold repetition", 0.5)
     assert len(game.board.move_stack) == 16
@@ -94,7 +94,7 @@ def test_a_repetition_is_a_draw_and_so_is_a_game_that_is_cut_off():
     assert (cut.result, cut.ending) == ("1/2-1/2", CUT_OFF)
 
 
-def test_against_itself_both_sides_are_counted():
+def test_self_match_counts_both_sides():
     white, _ = play_games(FOOL, None, conditions())
     assert (white.white, white.black) == ("fool", "fool")
     assert (white.answers, white.points) == (4, 0.0)
@@ -115,7 +115,7 @@ def test_written_pgn_is_read_back():
     assert chess.pgn.read_game(file) is None
 
 
-def test_the_table_by_hand():
+def test_table_by_hand():
     won = play_games(Scripted("stuck", ["e2e4", "bad"]), FOOL, conditions())
     drawn = play_games(SHUFFLER, SHUFFLER, conditions())
     options = parse(ChessOptions, ["--ckpt", "bot:random", "--opponents", "random", "--games", "2"])
@@ -134,7 +134,7 @@ def test_the_table_by_hand():
 
 
 class Writer:
-    """A backend that writes given texts and keeps the prompts."""
+    """A backend that writes the given texts and records prompts."""
 
     name = "writer"
 
@@ -146,7 +146,7 @@ class Writer:
         return [Decision((), free_text=text) for text in self.texts]
 
 
-def test_a_model_plays_the_best_move_it_writes():
+def test_model_plays_best_move_it_writes():
     texts = ["M: e2e4 d2d4 E: 0.3 0.2   B: e2e4", "M: e2e4", "B: e7e8q", "B: e2e4 B: d2d4", "B:g1f3"]
     writer = Writer(texts)
     player = ModelPlayer("writer", writer, tokens=99)

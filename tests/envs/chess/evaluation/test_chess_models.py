@@ -1,4 +1,4 @@
-"""Language models that read chess in English, on a server: what they read, and that their answers are played."""
+"""Chess language models on a server: their English prompts, and their answers as moves."""
 
 import io
 import json
@@ -18,19 +18,19 @@ GAMES = ["--games", "2", "--plies", "12", "--opponents", "random"]
 
 
 def last_move(prompt):
-    """The last of the legal moves that a prompt lists."""
+    """Return the last legal move listed in a prompt."""
     return re.search(r"Legal moves: .*?(\w+)\n", prompt)[1]
 
 
 def evaluated(folder, write, *words):
-    """Results of an evaluation of a chat server that answers by the rule `write`."""
+    """Return results of an evaluation of a chat server that answers with `write`."""
     with chat_server(write) as (url, _):
         assert main(["--ckpt", url, *ASKED, *GAMES, "--out", str(folder), *words]) == 0
     return json.loads((folder / "chess.json").read_text())
 
 
 @pytest.mark.parametrize("form", ["menu", "reasoning"])
-def test_a_server_plays_the_move_that_it_writes_after_its_price_is_said(form, tmp_path, capsys):
+def test_server_plays_its_move_after_price_is_stated(form, tmp_path, capsys):
     files = ["--pgn", str(tmp_path / "g.pgn"), "--transcripts", str(tmp_path / "t.jsonl"), "--answers", form]
     data = evaluated(tmp_path, lambda prompt: f"{'Hm.' * (form == 'reasoning')}\n{last_move(prompt)}", *files)
     assert "2 games of each pair: about 8 requests, about " in capsys.readouterr().err  # twice 4 of 12 half-moves
@@ -48,13 +48,13 @@ def test_a_server_plays_the_move_that_it_writes_after_its_price_is_said(form, tm
     assert [path.name for path in tmp_path.iterdir() if "answers" in path.name] == []  # kept until the games are over
 
 
-def test_an_answer_that_is_not_a_legal_move_loses_and_is_counted_by_kind(tmp_path):
+def test_illegal_answer_loses_and_is_counted_by_kind(tmp_path):
     data = evaluated(tmp_path, lambda prompt: "e7e5" if "You are white" in prompt else "", "--quiet")
     assert data["answers"] == {"legal": 0, "illegal": 1, "cut": 0, "missing": 1}
     assert data["records"][0]["lost"]["games"] == 2
 
 
-def test_a_prompt_has_the_position_and_all_legal_moves():
+def test_prompt_has_position_and_all_legal_moves():
     prompt = move_prompt(chess.Board("4k3/8/8/8/8/8/4P3/4K3 w - - 0 1"), "menu")
     assert "Legal moves: e1d1, e1d2, e1f1, e1f2, e2e3, e2e4\n<move>\n" in prompt
     assert "FEN: 4k3/8/8/8/8/8/4P3/4K3 w - - 0 1\n" in prompt

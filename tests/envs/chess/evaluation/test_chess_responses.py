@@ -1,4 +1,4 @@
-"""Best responses in chess: moves chosen by the player's own answers, and returns of both colours."""
+"""Best responses in chess: moves chosen from the player's own answers, and returns of both colours."""
 
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -14,7 +14,7 @@ MATERIAL = {chess.PAWN: 1, chess.KNIGHT: 3, chess.BISHOP: 3, chess.ROOK: 5, ches
 
 
 class ToyEngine:
-    """Lists all moves in their order as text, and values a position by its material alone."""
+    """List all moves sorted as text, and value positions by material only."""
 
     name = "toy"
 
@@ -36,7 +36,7 @@ class ToyEngine:
 
 @dataclass
 class Answers:
-    """Answers by position: the first legal move as text where it has none."""
+    """Answer by position; by default the first legal move as text."""
 
     by_position: dict
     name: str = "toy player"
@@ -55,25 +55,25 @@ def chosen(members, board=FREE_ROOK):
     return responses.SearchedMoves(members, ToyEngine()).answer([MoveRequest(board, 0)])[0]
 
 
-def test_the_search_takes_what_the_player_will_not_defend():
+def test_search_takes_undefended_piece():
     """By hand: only d2d4 wins a rook; every other move leaves White a rook behind if Black then takes on d2."""
     assert chosen([Answers({})]) == "d2d4"
 
 
-def test_a_reply_that_the_player_gives_away_counts_more_than_the_engines_order():
+def test_player_blunder_outweighs_engine_order():
     """Where Black answers Kf2 with an illegal move, which loses, Kf2 is worth more than a rook."""
     after = responses._after(FREE_ROOK, "g1f2").board_fen()
     assert chosen([Answers({after: "a1a1"})]) == "g1f2"
 
 
-def test_a_mixture_counts_by_the_mean_of_its_members():
-    """A won game, 100 pawns, against one of two members is worth more than a rook against both."""
+def test_mixture_counts_by_mean_of_members():
+    """A win, worth 100 pawns, against one of two members beats a rook against both."""
     after = responses._after(FREE_ROOK, "g1f2").board_fen()
     assert chosen([Answers({after: "a1a1"}), Answers({})]) == "g1f2"
     assert chosen([Answers({}), Answers({})]) == "d2d4"
 
 
-def test_a_mate_ends_the_look_ahead():
+def test_mate_ends_lookahead():
     board = chess.Board("6k1/5ppp/8/8/8/8/8/R5K1 w - - 0 1")
     assert chosen([Answers({})], board) == "a1a8"
 
@@ -81,8 +81,8 @@ def test_a_mate_ends_the_look_ahead():
 @pytest.mark.parametrize(
     ("response", "returns"), [("search", [[1, -1], [-1, 1]] * 2), (None, [[-1, 1]] * 4)], ids=["search", "itself"]
 )
-def test_returns_are_those_of_white_and_black(monkeypatch, response, returns):
-    """A player whose every answer is illegal loses at its first move: to the response in both colours, and as White."""
+def test_returns_cover_white_and_black(monkeypatch, response, returns):
+    """A player with only illegal answers loses at its first move, to the response in both colours."""
     resigns = SimpleNamespace(name="resigns", answer=lambda requests: ["none"] * len(requests))
     monkeypatch.setattr(responses, "open_player", lambda *_, **__: resigns)
     monkeypatch.setattr(responses, "open_engine", lambda **_: ToyEngine())

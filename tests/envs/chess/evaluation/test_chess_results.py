@@ -1,4 +1,4 @@
-"""Games read again from PGN: the answers of a language model, positions of their own, and files that hold no game."""
+"""Games read back from PGN: language-model answers, custom positions, and invalid files."""
 
 import io
 import json
@@ -18,7 +18,7 @@ from tests.eval.browser.browser import browse, dom_of, needs_chromium
 BLACK_TO_MOVE = "4k3/8/8/8/8/8/4p3/1K6 b - - 3 17"
 
 
-def test_a_game_and_the_answers_in_it_are_read_again(capfd):
+def test_game_and_its_answers_are_read_back(capfd):
     board = chess.Board(BLACK_TO_MOVE)
     for san in ("e1=Q+", "Kb2", "Qe5+"):
         board.push_san(san)
@@ -64,7 +64,7 @@ CHESS_960 = "bqnrnkrb/pppppppp/8/8/8/8/PPPPPPPP/BQNRNKRB w KQkq - 0 1"
         ("(" * 5000, "is a variation without an end"),
     ],
 )
-def test_an_incomplete_game_is_refused_and_the_next_one_is_read(text, words, capfd):
+def test_incomplete_game_is_rejected_and_next_is_read(text, words, capfd):
     file = read_pgn(f'{text}\n\n[White "next"]\n\n1. d4 *')
     (refused,), (game,) = file.refused, file.games
     assert refused.startswith("game 1")
@@ -84,8 +84,8 @@ def test_an_incomplete_game_is_refused_and_the_next_one_is_read(text, words, cap
         '\ufeff[Event "a \\"b\\""]\r\n\r\n1. e4 e5\r\n\r\n2. Nf3 Nc6 3. Bc4 Nf6 4. O-O *\r\n',
     ],
 )
-def test_other_forms_of_the_same_moves(text):
-    """Expected moves by hand. A blank line between moves ends no game, as it does for python-chess."""
+def test_other_spellings_of_moves_are_read(text):
+    """Moves are by hand. A blank line between moves does not end the game, as in python-chess."""
     (game,) = read_pgn(text).games
     assert " ".join(move.uci() for move in game.board.move_stack) == "e2e4 e7e5 g1f3 b8c6 f1c4 g8f6 e1g1"
 
@@ -98,7 +98,7 @@ GLYPHS = """
 
 @pytest.mark.parametrize("glyph", GLYPHS.split())
 @pytest.mark.parametrize("form", [" {} ", "{}"])
-def test_a_glyph_after_a_move_is_skipped_as_by_python_chess(glyph, form):
+def test_annotation_glyph_is_skipped_like_python_chess(glyph, form):
     mark = form.format(glyph)
     text = f'[Result "*"]\n\n1. e4{mark} d5 2. exd5{mark} Qxd5 3. Nc3{mark} Qa5 *\n'
     record = chess.pgn.read_game(io.StringIO(text))
@@ -107,18 +107,18 @@ def test_a_glyph_after_a_move_is_skipped_as_by_python_chess(glyph, form):
     assert game.board.move_stack == list(record.mainline_moves())
 
 
-def test_a_novelty_stands_apart_from_its_move():
-    """As a part of the word N is a promotion for python-chess, which then stops."""
+def test_novelty_mark_is_separated_from_move():
+    """As part of the move, N is a promotion for python-chess, which then stops."""
     assert len(read_pgn("1. e4 N d5 *").games[0].board.move_stack) == 2
     assert read_pgn("1. e4N d5 *").refused
 
 
-def test_results_of_other_writers_are_draws():
+def test_unknown_results_are_draws():
     assert [read_pgn(f"1. e4 e5 {result}").games[0].result for result in ("½-½", "1/2")] == ["1/2-1/2"] * 2
 
 
-def test_games_agree_with_python_chess():
-    """Ours, as written, and read by both: 40 random games, each with an opening of its own."""
+def test_games_match_python_chess():
+    """40 random games with own openings, as written by us and read by both."""
     boards = [random_position(np.random.default_rng(seed), 60) for seed in range(40)]
     text = to_pgn([ChessGame(board, "a", "b", chess.WHITE, 3) for board in boards])
     file, stream = read_pgn(text), io.StringIO(text)
@@ -127,7 +127,7 @@ def test_games_agree_with_python_chess():
     assert [game.board.move_stack for game in file.games] == expected == [board.move_stack for board in boards]
 
 
-def test_a_replay_counts_from_the_number_in_the_position():
+def test_replay_counts_from_fullmove_number():
     board = chess.Board(BLACK_TO_MOVE)
     board.push_san("Kd7")
     data = page_data(ChessGame(board, "a", "b", chess.WHITE, 0))
@@ -154,12 +154,12 @@ def file(tmp_path):
 
 
 def shown(dom):
-    """Pieces with their squares, as the browser drew them: the board from White's side."""
+    """Return pieces with squares as the browser drew them, from White's side."""
     pieces = re.findall(r'<use href="#(\w+)-(\w)" x="(\d+)" y="(\d+)"', dom)
     return {f"{'abcdefgh'[int(x) // 45]}{8 - int(y) // 45}": (side, letter) for side, letter, x, y in pieces}
 
 
-def test_the_page_needs_nothing_else_and_names_stay_text(file):
+def test_page_is_self_contained_and_names_stay_text(file):
     text = file.read_text()
     assert re.findall(r"https?://(?!www\.w3\.org/2000/svg)", text) == []
     assert "default-src 'none'" in text
@@ -173,7 +173,7 @@ def test_the_page_needs_nothing_else_and_names_stay_text(file):
 
 
 @needs_chromium
-def test_the_browser_shows_the_position_its_address_names(file):
+def test_browser_shows_position_in_address(file):
     dom = dom_of(file, "game=2&ply=7", wait="#moves .now")
     pieces = shown(dom)
     assert len(pieces) == 32
@@ -186,7 +186,7 @@ def test_the_browser_shows_the_position_its_address_names(file):
 
 
 @needs_chromium
-def test_the_first_position_is_the_usual_one(file):
+def test_first_position_is_standard_start(file):
     pieces = shown(dom_of(file, wait="#moves .move"))
     board = chess.Board()
     expected = {
@@ -197,7 +197,7 @@ def test_the_first_position_is_the_usual_one(file):
 
 
 @needs_chromium
-def test_keys_and_buttons_move_through_the_game(file):
+def test_keys_and_buttons_step_through_game(file):
     drive = """<script>
 const told = [], say = () => told.push([document.querySelector("#scrub").value, document.querySelector("#game").value]);
 const key = (name) => document.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true }));

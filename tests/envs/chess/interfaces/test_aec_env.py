@@ -1,4 +1,4 @@
-"""The PettingZoo game of chess: its API, endings by outside knowledge, illegal moves, and bad input."""
+"""The PettingZoo chess environment: API, endings, illegal moves, and bad input."""
 
 import warnings
 
@@ -24,7 +24,7 @@ SEVENTY_FIVE = ("7k/8/8/8/8/8/8/KR6 w - - 149 200", ["b1b2"])
 
 
 def played(moves, fen=None, **options):
-    """The environment after `moves`, and the rewards of all steps."""
+    """Return the environment after `moves`, and the rewards of all steps."""
     env, rewards = chess_env(**options), {"white": 0.0, "black": 0.0}
     env.reset(seed=1, options={"fen": fen} if fen else None)
     for move in moves:
@@ -35,7 +35,7 @@ def played(moves, fen=None, **options):
 
 
 @pytest.mark.parametrize("options", [{}, {"illegal": "random", "max_plies": 30}])
-def test_pettingzoo_accepts_it(options):
+def test_pettingzoo_api_test_passes(options):
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         for advice in NOT_FOLLOWED:
@@ -44,7 +44,7 @@ def test_pettingzoo_accepts_it(options):
         seed_test(lambda: chess_env(**options), num_cycles=50)
 
 
-def test_the_observation_is_the_position_and_its_moves():
+def test_observation_is_position_and_legal_moves():
     env, _ = played(["e2e4"])
     seen, reward, terminated, truncated, info = env.last()
     moves = seen["legal_moves"]
@@ -71,7 +71,7 @@ def test_the_observation_is_the_position_and_its_moves():
     ],
     ids=["mate", "stalemate", "material", "75 moves", "fivefold"],
 )
-def test_every_ending_has_its_result_and_rewards(start, moves, result, white):
+def test_every_ending_has_result_and_rewards(start, moves, result, white):
     env, rewards = played(moves, start)
     assert env.infos["white"]["result"] == result
     assert rewards == {"white": white, "black": -white}
@@ -83,7 +83,7 @@ def test_every_ending_has_its_result_and_rewards(start, moves, result, white):
     assert env.agents == []
 
 
-def test_a_long_game_is_cut_off():
+def test_long_game_is_truncated():
     env, rewards = played(["e2e4", "e7e5"], max_plies=2)
     assert env.truncations == {"white": True, "black": True}
     assert env.terminations == {"white": False, "black": False}
@@ -92,14 +92,14 @@ def test_a_long_game_is_cut_off():
 
 
 @pytest.mark.parametrize("text", ["e2e5", "", "O-O", "e7e8q", "0000", "♟" * 1000, "Nf3", "e2e4 e2e4"])
-def test_an_illegal_move_loses(text):
+def test_illegal_move_loses(text):
     env, rewards = played([text])
     assert rewards == {"white": -1.0, "black": 1.0}
     assert env.infos["white"]["illegal_moves"] == 1
     assert env.infos["white"]["result"] == "0-1"
 
 
-def test_an_illegal_move_is_replaced_if_configured():
+def test_illegal_move_is_replaced_if_configured():
     env, rewards = played(["nonsense", " e7e5 "], illegal="random")
     assert len(env.board.move_stack) == 2
     assert rewards == {"white": 0.0, "black": 0.0}
@@ -108,7 +108,7 @@ def test_an_illegal_move_is_replaced_if_configured():
     assert other.board.fen() == env.board.fen()
 
 
-def test_an_engine_beats_the_first_move_of_the_alphabet():
+def test_engine_beats_alphabetical_player():
     env = chess_env()
     env.reset()
     with open_engine(BUILT_IN) as engine:
@@ -121,12 +121,12 @@ def test_an_engine_beats_the_first_move_of_the_alphabet():
 
 
 @pytest.mark.parametrize("fen", ["", "bad", "8/8/8/8/8/8/8/8 w - - 0 1", "R5k1/5ppp/8/8/8/8/8/6K1 b - - 0 1", 3])
-def test_positions_that_cannot_be_played_are_refused(fen):
+def test_unplayable_positions_are_rejected(fen):
     with pytest.raises(InputError, match=r"options fen .*; give a position that can occur"):
         chess_env().reset(options={"fen": fen})
 
 
-def test_other_bad_input_is_refused():
+def test_other_bad_input_is_rejected():
     with pytest.raises(InputError, match=r"unknown illegal 'loose'.*did you mean 'lose'"):
         chess_env(illegal="loose")
     with pytest.raises(InputError, match=r"max_plies=0: must be in \[1, 10000\]"):

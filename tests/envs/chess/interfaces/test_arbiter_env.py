@@ -1,4 +1,4 @@
-"""`sparring/ChessArbiter-v0`: Gymnasium's checker, seeds, rewards, positions of one's own, and bad input."""
+"""`sparring/ChessArbiter-v0`: Gymnasium's checker, seeds, rewards, custom positions, and bad input."""
 
 import warnings
 
@@ -20,13 +20,13 @@ def env():
     return gym.make(f"sparring:{ARBITER_ID}")
 
 
-def test_gymnasium_accepts_it():
+def test_gymnasium_checker_passes():
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         check_env(gym.make(ARBITER_ID, render_mode="ansi").unwrapped)
 
 
-def test_the_recorded_example_gets_its_reward(env):
+def test_recorded_example_gets_its_reward(env):
     prompt, _ = env.reset(options=QUESTION)
     assert prompt == f"A: {chess.STARTING_FEN}+e2e4+e2e4+"
     shown, reward, terminated, truncated, info = env.step(ANSWER)
@@ -37,7 +37,7 @@ def test_the_recorded_example_gets_its_reward(env):
     assert (info["position"], info["form"], info["validity"]) == pytest.approx((0.5, 0.03, 0.01))
 
 
-def test_the_true_answer_is_always_best_and_any_other_text_is_scored(env):
+def test_true_answer_is_best_and_any_text_is_scored(env):
     seen = set()
     for seed in range(60):
         prompt, _ = env.reset(seed=seed)
@@ -56,13 +56,13 @@ def test_the_true_answer_is_always_best_and_any_other_text_is_scored(env):
     assert len(seen) == 60
 
 
-def test_a_seed_repeats_and_without_one_episodes_go_on(env):
+def test_seed_repeats_and_unseeded_reset_continues(env):
     first, second = env.reset(seed=5)[0], env.reset()[0]
     assert first != second
     assert (env.reset(seed=5)[0], env.reset()[0]) == (first, second)
 
 
-def test_an_illegal_move_may_be_asked_about(env):
+def test_illegal_moves_can_be_asked_about(env):
     env.reset(options={"fen": chess.STARTING_FEN, "move": "e2e5", "history": "g1f3 e2e5"})
     *_, info = env.step("")
     assert info["expected"] == f"{chess.STARTING_FEN}+-1.0+0+1"
@@ -80,12 +80,12 @@ def test_an_illegal_move_may_be_asked_about(env):
         {**QUESTION, "fem": 1},
     ],
 )
-def test_invalid_question_options_are_refused(env, options):
+def test_invalid_question_options_are_rejected(env, options):
     with pytest.raises(InputError, match=r"give a position that can|options move=.*: give a move|of reset 'fem'"):
         env.reset(options=options)
 
 
-def test_other_bad_input_is_refused(env):
+def test_other_bad_input_is_rejected(env):
     for plies in (-1, 1001):
         with pytest.raises(InputError, match=rf"plies={plies}: must be in \[0, 1000\]"):
             gym.make(ARBITER_ID, plies=plies)

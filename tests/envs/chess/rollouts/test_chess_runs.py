@@ -1,4 +1,4 @@
-"""Chess runs from their run files at the size of a test: all train, and one that was cut continues bit for bit."""
+"""Chess run files at test size: all train, and an interrupted run resumes bit for bit."""
 
 import json
 
@@ -31,7 +31,7 @@ CHECKS = [name for name in runs() if name.startswith("rookworld_overfit")]
 
 
 def run(folder, name, *options):
-    """Train; return the rows of its metrics without what a clock says."""
+    """Train; return metrics rows without times."""
     train(load([*options, f"checkpoint_dir={folder}", f"name={name}"]))
     rows = map(json.loads, (folder / name / "metrics.jsonl").read_text().splitlines())
     return [{key: value for key, value in row.items() if not timed(key)} for row in rows]
@@ -43,14 +43,14 @@ def timed(key):
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """A supervised run that was never cut."""
+    """Return an uninterrupted supervised run."""
     folder = tmp_path_factory.mktemp("supervised")
     rows = run(folder, "model", *SUPERVISED)
     assert [number for number, row in enumerate(rows, 1) if "eval/held_out/analysis_reward" in row] == [2, 4]
     return folder / "model"
 
 
-def test_grpo_continues_bit_for_bit_at_the_border_of_its_phases(model, tmp_path):
+def test_grpo_resumes_bit_for_bit_at_phase_boundary(model, tmp_path):
     options = (*TWO_PHASES, f"model.name={model / 'final'}")
     whole = run(tmp_path, "whole", *options)
     run(tmp_path, "cut", *options, "max_updates=2")
@@ -63,7 +63,7 @@ def test_grpo_continues_bit_for_bit_at_the_border_of_its_phases(model, tmp_path)
 
 @pytest.mark.parametrize("name", slow_but(("rookworld_overfit_r1", "rookworld_overfit_r4"), CHECKS))
 def test_every_overfit_check_takes_its_steps(name, model, tmp_path):
-    """It ends with a verdict, and so with exit code 1: three steps of a model that knows nothing show no trend."""
+    """It ends with exit code 1: three steps of an untrained model show no trend."""
     short = ("grpo.steps=3", "overfit.window=2", "tasks.analysis.max_tokens=12", "tasks.arbiter.max_tokens=12")
     with pytest.raises(SystemExit) as ended:
         run(tmp_path, "check", f"+run={name}", *DATA, *ENGINE, *short, f"model.name={model / 'final'}")
@@ -74,7 +74,7 @@ def test_every_overfit_check_takes_its_steps(name, model, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_games_of_the_corpus_have_the_words_of_three_hundred(monkeypatch):
+def test_game_vocabulary_matches_three_hundred_games(monkeypatch):
     words = game_tokenizer("chess").get_vocab()
     monkeypatch.setattr(demonstrations, "GAMES", range(300))
     assert game_tokenizer.__wrapped__("chess").get_vocab() == words

@@ -1,4 +1,4 @@
-"""The chess tasks for language models: prompts, rewards, schedule, evaluation, imitation and the dry run."""
+"""Chess tasks for language models: prompts, rewards, schedule, evaluation, imitation and dry run."""
 
 from functools import cache
 
@@ -29,7 +29,7 @@ HOSTILE = ("", " ", "+" * 50, "é" * 300 + "\x00\n", "N+" * 9, "M: E: B:", "a" *
 
 
 class Said:
-    """Answer in free text."""
+    """A free-text answer."""
 
     chosen = ()
 
@@ -38,7 +38,7 @@ class Said:
 
 
 class Parrot:
-    """A model that answers every prompt with what `answers` says for it."""
+    """A model that answers every prompt with `answers(prompt)`."""
 
     def __init__(self, answers):
         self.answers = answers
@@ -53,7 +53,7 @@ def grpo(*options):
 
 @cache
 def overfit_env():
-    """The game's options; they are composed once, as Hypothesis asks for them at every example."""
+    """Return the game's options, composed once, because Hypothesis requests them for every example."""
     return grpo().env
 
 
@@ -63,7 +63,7 @@ def plan(step, groups, samples=2):
 
 
 def rules(prompt):
-    """The right answer to any prompt of these positions."""
+    """Return the right answer to any prompt of these positions."""
     env = overfit_env()
     for record in (record for split in SPLITS for record in positions_of(env).positions[split]):
         sample = arbiter_sample(record)
@@ -83,7 +83,7 @@ def played(config, answers, *, step=0, groups=4):
     return task, prompts
 
 
-def test_prompts_of_a_group_are_equal_and_those_of_different_groups_differ():
+def test_group_prompts_are_equal_and_groups_differ():
     config = grpo("tasks.mixed=true", "tasks.analysis_share=0.5")
     _task, prompts = played(config, rules)
     texts = [prompt.text for prompt in prompts]
@@ -97,7 +97,7 @@ def test_prompts_of_a_group_are_equal_and_those_of_different_groups_differ():
     assert {prompt.seed for prompt in again.prompts()}.isdisjoint({prompt.seed for prompt in prompts})
 
 
-def test_reference_answers_are_rewarded_and_the_engine_is_named():
+def test_reference_answers_are_rewarded_and_engine_is_named():
     task, _ = played(grpo("tasks.mixed=true", "tasks.analysis_share=0.5"), rules)
     paid = task.rewards()[0, :, 0]
     assert paid[4:] == pytest.approx(0.54)
@@ -108,7 +108,7 @@ def test_reference_answers_are_rewarded_and_the_engine_is_named():
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_answers_get_the_floor_and_never_raise(text):
+def test_hostile_answers_get_floor_and_never_raise(text):
     task, _ = played(grpo("tasks.mixed=true", "tasks.analysis_share=0.5"), lambda prompt: text)
     paid = task.rewards()[0, :, 0]
     assert not task.failed
@@ -117,7 +117,7 @@ def test_hostile_answers_get_the_floor_and_never_raise(text):
 
 
 @given(st.text(max_size=200))
-def test_any_text_has_a_reward_in_its_range(text):
+def test_any_text_has_reward_in_range(text):
     env = overfit_env()
     record = positions_of(env).positions["train"][0]
     for prompt in (arbiter_sample(record).prompt, f"P: {record.fen}"):
@@ -126,8 +126,8 @@ def test_any_text_has_a_reward_in_its_range(text):
 
 
 @pytest.mark.parametrize("placement", range(8))
-def test_trap_25_reward_and_evaluation_agree_on_what_is_right(placement):
-    """The right answer with one of its fields changed, with more spaces, or with a field after the sixth."""
+def test_trap_25_reward_and_evaluation_agree(placement):
+    """The right answer with one field changed, with extra spaces, or with a seventh field."""
     sample = arbiter_sample(positions_of(overfit_env()).positions["train"][placement])
     fen, *results = sample.answer.split("+")
     fields = fen.split()
@@ -141,7 +141,7 @@ def test_trap_25_reward_and_evaluation_agree_on_what_is_right(placement):
     assert agreed == [True, True, True, *[False] * 7]
 
 
-def test_a_failing_engine_fails_the_games_with_the_position_named(monkeypatch):
+def test_failing_engine_fails_games_and_names_position(monkeypatch):
     def broken(self, board, count):
         raise InputError(f"position {board.fen()!r}: the engine failed twice")
 
@@ -152,7 +152,7 @@ def test_a_failing_engine_fails_the_games_with_the_position_named(monkeypatch):
     assert len(task.endings()) == 4
 
 
-def test_first_all_steps_of_analysis_then_all_of_the_arbiter():
+def test_analysis_steps_precede_arbiter_steps():
     tasks = ChessTasksConfig(analysis_share=0.3)
     assert [(phase.tasks, phase.steps) for phase in phases(tasks, 10)] == [("P", 3), ("A", 7)]
     asked = [task_of_group(tasks, step=step, steps=10, group=0, groups=4) for step in range(10)]
@@ -161,7 +161,7 @@ def test_first_all_steps_of_analysis_then_all_of_the_arbiter():
     assert [phase.steps for phase in phases(ChessTasksConfig(analysis_share=0.001), 10)] == [1, 9]
 
 
-def test_held_out_evaluation_of_a_model_that_knows_the_rules_and_of_one_that_does_not():
+def test_held_out_evaluation_separates_informed_model():
     config = grpo("tasks.mixed=true", "tasks.analysis_share=0.5", "evaluation.games=5")
     models = {"knows": Parrot(rules), "silent": Parrot(lambda prompt: "")}
     table = CHESS.references(config, models, learner="knows", base="silent", threads=1)
@@ -176,7 +176,7 @@ def test_held_out_evaluation_of_a_model_that_knows_the_rules_and_of_one_that_doe
     assert "arbiter_reward_error" not in found["silent"]
 
 
-def test_demonstrations_continue_where_a_state_was_taken():
+def test_demonstrations_resume_from_state():
     config = load(["+run=rookworld_sft", *DATA, "tasks.analysis_share=0.5"])
     games = CHESS.demonstrations(config, games=4, seed=5)
     games.next()
@@ -194,7 +194,7 @@ def test_one_pass_shows_every_position_once():
     assert {group[0].sample.record for group in games.next()} == {*positions_of(config.env).positions["train"]}
 
 
-def test_the_pieces_of_the_tokenizer_lose_nothing():
+def test_tokenizer_pieces_are_lossless():
     import regex
 
     record = positions_of(overfit_env()).positions["held_out"][0]
@@ -202,7 +202,7 @@ def test_the_pieces_of_the_tokenizer_lose_nothing():
         assert "".join(regex.findall(PIECES, text)) == text
 
 
-def test_the_dry_run_needs_no_engine(monkeypatch):
+def test_dry_run_needs_no_engine(monkeypatch):
     monkeypatch.setattr("sparring.envs.chess.rollouts.sources.open_engine", lambda *a, **b: 1 / 0)
     lines = list(CHESS.preview(grpo("tasks.analysis_share=0.4", "tasks.mixed=false"), len))
     assert lines[0].startswith("train: 8 positions of ")
@@ -221,26 +221,26 @@ def test_the_dry_run_needs_no_engine(monkeypatch):
         (["trainer=ppo"], "is an option of grpo and clone with sparring/Chess-v0, not of trainer=ppo"),
     ],
 )
-def test_impossible_options_are_refused_in_one_line(options, why):
+def test_impossible_options_are_rejected_in_one_line(options, why):
     with pytest.raises(ConfigError, match=why):
         load(["+run=rookworld_overfit_r1", *options])
 
 
-def test_ppo_does_not_train_on_chess():
+def test_ppo_rejects_chess():
     with pytest.raises(
         ConfigError, match=r"trainer=ppo: does not train env\.id=sparring/Chess-v0; choose grpo or clone"
     ):
         validate(DogfightRunConfig(env=DogfightEnvConfig(id="sparring/Chess-v0")))
 
 
-def test_a_missing_model_is_named_with_the_fix():
+def test_missing_model_is_named_with_fix():
     from sparring.agents.language.models.load import load_model
 
     with pytest.raises(InputError, match=r"model\.name=rookworld_base.*a run that cloned"):
         load_model(grpo().model)
 
 
-def test_rewards_are_those_of_the_plan_as_float64():
+def test_rewards_match_plan_as_float64():
     task, prompts = played(grpo(), rules, groups=2)
     assert task.rewards().dtype == np.float64
     assert task.rewards().shape == (1, len(prompts), 1)

@@ -21,7 +21,7 @@ Holdings = dict[str, tuple[str, ...]]  # by power: units such as "F SPA/NC", or 
 
 @dataclass(frozen=True)
 class Order:
-    """An order as its power wrote it; how it ended, where the file says so; the line it stands on."""
+    """An order as written, its result if stated, and its line number."""
 
     power: str
     text: str
@@ -31,7 +31,7 @@ class Order:
 
 @dataclass
 class Phase:
-    """One adjudication: who stood where, what was ordered, who stands where afterwards."""
+    """One adjudication: positions before, orders, and positions after."""
 
     name: str
     line: int
@@ -49,7 +49,7 @@ class Phase:
 
 @dataclass
 class Case:
-    """A case with its phases, in the order they are played."""
+    """A case with its phases in order."""
 
     id: str
     title: str
@@ -59,19 +59,19 @@ class Case:
 
 @dataclass
 class Datc:
-    """The content of the file: the number of cases each section announces, and the cases."""
+    """The file's content: announced number of cases per section, and the cases."""
 
     sections: dict[str, int] = field(default_factory=dict)
     cases: list[Case] = field(default_factory=list)
 
 
 def load(path: Path = FILE) -> Datc:
-    """The cases of a file."""
+    """Return the cases of a file."""
     return parse(path.read_text(encoding="utf-8"), path.name)
 
 
 def parse(text: str, name: str = "datc.txt") -> Datc:
-    """The cases of a text; `name` is what errors call it."""
+    """Return the cases of a text; `name` is used in errors."""
     reader, number = _Reader(), 0
     try:
         for number, line in _lines(text):
@@ -83,14 +83,14 @@ def parse(text: str, name: str = "datc.txt") -> Datc:
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """The lines that count, with their numbers, without comments."""
+    """Return the relevant lines with their numbers, without comments."""
     for number, line in enumerate(text.splitlines(), start=1):
         if content := line.split("#")[0].rstrip():
             yield number, content
 
 
 class _Reader:
-    """Takes line after line; `block` is the keyword or the power that indented lines belong to."""
+    """Parse line by line; `block` is the keyword or power that indented lines belong to."""
 
     def __init__(self):
         self.datc = Datc()
@@ -116,7 +116,7 @@ class _Reader:
             raise ValueError(f"expected section, case, phase, a power or one of {', '.join(BLOCKS)}, got {line!r}")
 
     def close(self) -> None:
-        """End of a phase: its result must be stated, from which the new positions follow."""
+        """End a phase: its result must be stated, and determines the new positions."""
         if self.phase and "after" not in self.seen:
             raise ValueError(f"the phase that begins at line {self.phase.line} ends without its outcome, 'after'")
         if self.case and not self.case.phases:
@@ -187,7 +187,7 @@ def _order(power: str, text: str, number: int) -> Order:
 
 
 def _ordered_from(orders: list[Order]) -> Holdings:
-    """Return the units, each standing where it is ordered from."""
+    """Return the units at the locations they are ordered from."""
     units: dict[str, list[str]] = {}
     for order in orders:
         units.setdefault(order.power, []).append(" ".join(order.text.split()[:2]))

@@ -1,4 +1,4 @@
-"""The same orders given to the `diplomacy` package, for a few hundred phases."""
+"""Agreement with the `diplomacy` package on the same orders over a few hundred phases."""
 
 from random import Random
 
@@ -37,7 +37,7 @@ def test_every_difference_is_explained(tallies):
     assert not unexplained, "\n".join(unexplained)
 
 
-def test_every_kind_of_phase_was_compared(tallies):
+def test_every_phase_type_is_compared(tallies):
     phases = sum((tally.phases for tally in tallies.values()), start=type(tallies["drawn"].phases)())
     assert sum(phases.values()) >= 400
     assert set(phases) == {"M", "R", "A"}
@@ -49,7 +49,7 @@ def test_most_phases_agree(tallies):
         assert differ < (0.35 if style in ("drawn", "crowds") else 0.15), style
 
 
-def test_both_take_the_same_orders_for_legal(tallies):
+def test_both_list_same_legal_orders(tallies):
     for style, tally in tallies.items():
         assert tally.events["orders refused by the package"] == 0, style
         assert tally.events["orders void"] == 0 or style == "crowds", style
@@ -58,7 +58,7 @@ def test_both_take_the_same_orders_for_legal(tallies):
 
 
 def phase(*lines):
-    """Units and orders from lines such as "FRANCE A PAR - BUR"."""
+    """Return units and orders from lines such as "FRANCE A PAR - BUR"."""
     units, orders = np.zeros(75, dtype=np.uint8), np.zeros(75, dtype=np.int32)
     for line in lines:
         power, _, text = line.partition(" ")
@@ -71,7 +71,7 @@ def reasons(*lines):
     return {name for reading in readings(*phase(*lines)) for name in reading.reasons}
 
 
-def test_a_reason_is_looked_for_only_where_it_could_matter():
+def test_reasons_are_searched_only_where_relevant():
     assert reasons("FRANCE A PAR - BUR", "FRANCE A MAR S PAR - BUR") == set()
     assert reasons("FRANCE A BRE - PIC VIA", "FRANCE F ENG H") == {NO_FLEET}
     assert reasons("FRANCE A BRE - PIC", "FRANCE F ENG C A BRE - PIC") == {INTENT}
@@ -103,7 +103,7 @@ EXAMPLES = {
 
 
 @pytest.mark.parametrize("reason", EXAMPLES)
-def test_every_reason_has_an_example(reason):
+def test_every_reason_has_example(reason):
     match = Crowds(1, seed=1)
     units, orders = phase(*EXAMPLES[reason])
     match.play(units[None], orders[None])
@@ -113,8 +113,8 @@ def test_every_reason_has_an_example(reason):
 
 
 @pytest.mark.parametrize(("coast", "agree"), [("", True), ("/NC", True), ("/SC", False)])
-def test_the_package_ignores_a_support_that_names_another_coast_of_its_fleet(coast, agree):
-    """The fleet is in SPA/NC. By DATC 4.B.5 a wrong coast of a unit is ignored, so the support counts with us."""
+def test_package_ignores_support_naming_other_coast_of_fleet(coast, agree):
+    """The fleet is in SPA/NC. By DATC 4.B.5 a wrong coast is ignored, so our adjudicator counts the support."""
     match = Crowds(1, seed=1)
     lines = ("FRANCE F SPA/NC - MAO", f"FRANCE F POR S SPA{coast} - MAO", "ENGLAND F NAO - MAO")
     units, orders = phase(*lines)
@@ -124,8 +124,8 @@ def test_the_package_ignores_a_support_that_names_another_coast_of_its_fleet(coa
 
 
 @pytest.mark.parametrize(("coast", "moved"), [("", 1), ("/NC", 1), ("/SC", 0)])
-def test_a_support_to_another_coast_than_the_moves_fails(coast, moved):
-    """DATC 4.B.4 and 6.B.9. The package alone counts it."""
+def test_support_to_other_coast_than_move_fails(coast, moved):
+    """DATC 4.B.4 and 6.B.9. Only the package counts the support."""
     match = Crowds(1, seed=1)
     units, orders = phase("FRANCE F MAO - SPA/NC", f"FRANCE F WES S MAO - SPA{coast}", "ITALY F LYO - SPA/SC")
     match.play(units[None], orders[None])
@@ -140,7 +140,7 @@ def test_a_support_to_another_coast_than_the_moves_fails(coast, moved):
     [("H", False), ("S F MAO - SPA/NC", True), ("S F MAO - SPA", True), ("S F MAO - SPA/SC", True)],
 )
 @pytest.mark.parametrize("attack", ["A MAR - SPA", "F LYO - SPA/SC", "F POR - SPA/NC", "F POR - SPA/SC"])
-def test_the_package_ignores_the_coast_that_a_support_names_for_the_move(attack, support, moves):
+def test_package_ignores_coast_in_support_of_move(attack, support, moves):
     game = pytest.importorskip("diplomacy").Game()
     game.clear_units()
     game.set_units("FRANCE", ["F MAO", "F WES"])
@@ -151,8 +151,8 @@ def test_the_package_ignores_the_coast_that_a_support_names_for_the_move(attack,
     assert ("F SPA/NC" in game.get_units("FRANCE")) == moves
 
 
-def test_a_wrong_adjudicator_is_found_out(monkeypatch):
-    """Were a support lost on the way to us, this would say so."""
+def test_wrong_adjudicator_is_detected(monkeypatch):
+    """It would be reported if a support were lost in our adjudicator."""
     match = Match(8, "supports", seed=2)
     process = match.batch.process
 
@@ -167,8 +167,8 @@ def test_a_wrong_adjudicator_is_found_out(monkeypatch):
     match.close()
 
 
-def test_civil_disorder_takes_the_same_units():
-    """Random winters without any order, in which most powers have too many units."""
+def test_civil_disorder_disbands_same_units():
+    """Random winters without orders, in which most powers have too many units."""
     chance, batch = Random(5), DiplomacyBatch(200, threads=1)
     units, owner = np.zeros((200, 75), dtype=np.uint8), np.full((200, 34), -1)
     for row, centres in zip(units, owner, strict=True):
@@ -190,7 +190,7 @@ def test_civil_disorder_takes_the_same_units():
 
 
 def forms(place):
-    """Return the units that may stand in a province."""
+    """Return the units that can stand in a province."""
     board = standard_board()
     fleets = [codes.FLEET_FORM + 1, codes.FLEET_FORM + 2] if board.coasts_of[place] else [codes.FLEET_FORM]
     return {INLAND: [codes.ARMY_FORM], COAST: [codes.ARMY_FORM, *fleets], SEA: fleets}[int(board.terrain[place])]

@@ -1,4 +1,4 @@
-"""Every DATC case, phase by phase: the position afterwards, who was dislodged, and how the orders ended."""
+"""Every DATC case, phase by phase: resulting position, dislodgements, and order results."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def batch():
 
 
 def place(batch, phase):
-    """The position a case begins with."""
+    """Return the initial position of a case."""
     board = standard_board()
     units = np.zeros((1, 75), dtype=np.uint8)
     for power, names in phase.units.items():
@@ -46,14 +46,14 @@ def place(batch, phase):
 
 
 def standing(codes_, power):
-    """Names of a power's units in a row of unit codes [75]."""
+    """Return names of a power's units in a row of unit codes [75]."""
     found = [write_unit(int(code), province) for province, code in enumerate(codes_) if code]
     powers = [(int(code) - 1) % 7 for code in codes_ if code]
     return sorted(name for name, owner in zip(found, powers, strict=True) if POWERS[owner] == power)
 
 
 def hand_in(batch, phase):
-    """Every power's orders, as it wrote them; returns each with what was wrong with it."""
+    """Submit every power's orders as written; return each with its problem."""
     rows = {name: getattr(batch, name)[0].numpy() for name in ("units", "dislodged", "owner")}
     answers = []
     for power in POWERS:

@@ -1,4 +1,4 @@
-"""`datc.txt` has all cases, and positions after moves that follow from the results of its orders."""
+"""`datc.txt` contains all cases, with positions that follow from the results of their orders."""
 
 import re
 from collections import Counter
@@ -20,7 +20,7 @@ def flat(holdings):
 
 
 def province(unit):
-    """The province of a unit such as F SPA/NC, or of an order, which begins with one."""
+    """Return the province of a unit such as F SPA/NC, or of an order that starts with one."""
     return unit[2:5]
 
 
@@ -29,14 +29,14 @@ def numbers(identity):
     return section, int(number), letter
 
 
-def test_every_section_has_the_cases_it_says():
+def test_every_section_has_its_number_of_cases():
     found = Counter(case.id[:3] for case in CASES)
     assert found == datc.load().sections
     assert {case.id for case in CASES if numbers(case.id)[2]} == ADDED
     assert Counter(case.id[:3] for case in CASES if case.id not in ADDED) == SIZES
 
 
-def test_the_position_after_moves_is_the_one_their_results_say():
+def test_position_after_moves_follows_from_results():
     for name, phase in MOVES:
         owners = {province(unit): power for power, unit in flat(phase.units)}
         expected, entered = set(), set()
@@ -55,7 +55,7 @@ def test_the_position_after_moves_is_the_one_their_results_say():
 CASE = "section 6.A 1  words\ncase 6.A.1  a title\n"
 
 
-def test_orders_and_positions_are_read_as_written():
+def test_orders_and_positions_are_parsed_as_written():
     text = CASE + "RUSSIA  \n  F STP/SC - BOT   => ok  # by the south\n  A MOS H\nafter\n  RUSSIA   F BOT, A MOS\n"
     (case,) = datc.parse(text).cases
     assert (case.id, case.title, len(case.phases)) == ("6.A.1", "a title", 1)

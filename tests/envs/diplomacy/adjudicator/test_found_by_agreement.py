@@ -1,4 +1,4 @@
-"""Faults that playing against other adjudicators brought to light, each as the position that shows it."""
+"""Bugs found by comparison with other adjudicators, each as a minimal position."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def batch():
 
 
 def place(batch, units, *, owner=(), phase=codes.SPRING):
-    """Every game begins from `units`, pairs of power and unit, with `owner`, pairs of power and centres."""
+    """Start every game from `units` (power, unit) with `owner` (power, centres)."""
     rows, centres = np.zeros((1, 75), dtype=np.uint8), np.full((1, 34), -1)
     for power, unit in units:
         province, code = read_unit(unit, power)
@@ -31,7 +31,7 @@ def place(batch, units, *, owner=(), phase=codes.SPRING):
 
 
 def order(batch, *lines):
-    """The same orders in every game."""
+    """Give the same orders in every game."""
     for line in lines:
         read = read_order(line)
         batch.orders[:, read.province] = read.order
@@ -41,7 +41,7 @@ def result(batch, name):
     return int(batch.results[0, find_location(name)])
 
 
-def test_no_fleet_draws_the_support_of_a_move_that_only_it_could_carry(batch):
+def test_fleet_draws_no_support_for_move_only_it_could_convoy(batch):
     place(batch, [(ENGLAND, "F ENG"), (ENGLAND, "A WAL"), (FRANCE, "F MAO")])
     drawn = {"ENG": set(), "MAO": set()}
     for seed in range(8):
@@ -53,7 +53,7 @@ def test_no_fleet_draws_the_support_of_a_move_that_only_it_could_carry(batch):
     assert read_order("F MAO S A WAL - BRE").order in drawn["MAO"]
 
 
-def test_a_result_does_not_outlast_its_phase(batch):
+def test_result_does_not_outlast_its_phase(batch):
     place(batch, [(FRANCE, "A PAR")])
     order(batch, "A PAR - BUR")
     batch.process()
@@ -64,8 +64,8 @@ def test_a_result_does_not_outlast_its_phase(batch):
 
 
 @pytest.mark.parametrize("intruder", [AUSTRIA, FRANCE])
-def test_a_home_that_is_left_in_winter_is_not_free_yet(batch, intruder):
-    """It was, if the power that left came before the one that built in the alphabet."""
+def test_home_vacated_in_winter_is_not_free_yet(batch, intruder):
+    """It was, if the leaving power preceded the building one alphabetically."""
     place(batch, [(intruder, "F KIE")], owner=[(GERMANY, ["KIE", "BER"])], phase=codes.WINTER)
     order(batch, "F KIE B", "A BER B")
     batch.process()
@@ -74,8 +74,8 @@ def test_a_home_that_is_left_in_winter_is_not_free_yet(batch, intruder):
 
 
 @pytest.mark.parametrize("intruder", [AUSTRIA, FRANCE])
-def test_a_disband_in_a_foreign_home_is_reported(batch, intruder):
-    """The power at home called it void while it built elsewhere."""
+def test_disband_in_foreign_home_is_reported(batch, intruder):
+    """The home power reported it as void while building elsewhere."""
     place(batch, [(intruder, "F KIE")], owner=[(GERMANY, ["KIE", "BER"])], phase=codes.WINTER)
     order(batch, "F KIE D", "A BER B")
     batch.process()

@@ -1,4 +1,4 @@
-"""Kernels are loaded when they are first used, and all at once by those who ask for it, as a batch on a GPU does."""
+"""Kernels load on first use, or all at once on request, as a batch on a GPU does."""
 
 import subprocess
 import sys
@@ -32,8 +32,8 @@ for uses in (one_by_one, lambda batch: (batch.load_kernels,)):
 """
 
 
-def test_a_kernel_is_loaded_when_it_is_first_used_and_what_plays_a_game_at_once():
-    """What two processes have loaded, before and after each use of a batch."""
+def test_kernels_load_on_first_use_or_all_at_once():
+    """The test lists loaded kernels of two processes before and after each use of a batch."""
     command = [sys.executable, "-c", CODE % (MODULES,)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     uses = ["", MODULES[0], f"{MODULES[0]} {MODULES[4]}", " ".join(MODULES)]

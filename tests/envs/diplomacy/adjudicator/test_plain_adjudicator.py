@@ -1,4 +1,4 @@
-"""The kernels against `benchmarks.diplomacy_peers.plain_adjudicator`, where convoys, rings and paradoxes meet."""
+"""The kernels against `benchmarks.diplomacy_peers.plain_adjudicator` for convoys, rings and paradoxes."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ POSITIONS = 1500
 
 @pytest.fixture(scope="module")
 def sample():
-    """Positions, their orders, the batch that has carried them out, and what the plain adjudicator says."""
+    """Return positions, orders, the batch after them, and the plain adjudicator's outcomes."""
     units, orders = crowds(POSITIONS, seed=1)
     batch = DiplomacyBatch(POSITIONS, threads=1)
     batch.load(position(units, np.full((POSITIONS, codes.NUM_CENTRES), -1), year=1901, phase=codes.SPRING))
@@ -58,18 +58,18 @@ def said(outcome: Outcome):
 
 
 def told(units, orders):
-    """A position for people."""
+    """Return a readable position."""
     places = map(int, np.flatnonzero(units))
     return [f"{(units[p] - 1) % 7}: {write_order(int(orders[p]), p, int(units[p]))}" for p in places]
 
 
-def test_both_come_to_the_same(sample):
+def test_both_adjudicators_agree(sample):
     units, orders, batch, outcomes = sample
     for game, outcome in enumerate(outcomes):
         assert seen(batch, game) == said(outcome), told(units[game], orders[game])
 
 
-def test_both_say_where_attackers_came_from(sample):
+def test_both_report_same_attack_origins(sample):
     _, _, batch, outcomes = sample
     for game, outcome in enumerate(outcomes):
         for place in map(int, batch.dislodged[game].nonzero()):  # those with a retreat; the others are gone
@@ -77,14 +77,14 @@ def test_both_say_where_attackers_came_from(sample):
             assert int(batch.origin[game, place]) == (codes.CAME_BY_CONVOY if came_from is None else came_from)
 
 
-def test_both_call_the_same_a_paradox(sample):
+def test_both_report_same_paradoxes(sample):
     _, orders, batch, outcomes = sample
     convoys = torch.as_tensor(orders & codes.KIND_MASK == codes.CONVOY)
     broken = (convoys & (batch.results % codes.DISLODGED_FLAG == codes.DISRUPTED)).any(dim=1)
     assert broken.tolist() == [outcome.paradoxes > 0 for outcome in outcomes]
 
 
-def test_the_sample_is_worth_it(sample):
+def test_sample_covers_rare_cases(sample):
     _, orders, batch, outcomes = sample
     assert sum(outcome.paradoxes > 0 for outcome in outcomes) >= 15
     assert sum(outcome.rings for outcome in outcomes) >= 100

@@ -1,4 +1,4 @@
-"""Properties of every phase under any orders: random games from the opening, and crowded seas."""
+"""Properties of every phase under any orders: random games and crowded seas."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def same(one, other):
 
 
 def play(batch, phases, seed=0):
-    """Random phases one by one: what stood before, orders included, and what stands after."""
+    """Play random phases; yield the position before, with orders, and the one after."""
     for phase in range(phases):
         batch.draw_orders(seed + phase)
         before = copies(batch)
@@ -37,7 +37,7 @@ def play(batch, phases, seed=0):
 
 @pytest.fixture(scope="module")
 def course():
-    """Every phase of random games, some of which end."""
+    """Return every phase of random games, some of which end."""
     batch = DiplomacyBatch(GAMES, last_year=1909, threads=1)
     yield list(play(batch, PHASES))
     batch.close()
@@ -45,7 +45,7 @@ def course():
 
 @pytest.fixture(scope="module")
 def crowd():
-    """Movement phases of crowds with orders that meet, before and after."""
+    """Return movement phases of crowds with interacting orders, before and after."""
     units, orders = crowds(300, seed=5)
     batch = DiplomacyBatch(300, threads=1)
     batch.load(position(units, np.full((300, codes.NUM_CENTRES), -1), year=1901, phase=codes.SPRING))
@@ -62,24 +62,24 @@ def number(units):
 
 
 def in_phase(before, phases):
-    """Games that are in one of these phases and go on, bool [G]."""
+    """Return which games are in one of these phases and running, bool [G]."""
     return torch.isin(before["phase"], torch.tensor(phases, dtype=torch.int8)) & (before["done"] == 0)
 
 
-def test_the_course_has_every_phase_and_an_end(course):
+def test_random_game_visits_every_phase_and_ends(course):
     for phase in range(5):
         assert any(in_phase(before, (phase,)).any() for before, _ in course)
     assert course[-1][1]["done"].any()
     assert sum(int((before["done"] == 0).sum()) for before, _ in course) > 2000
 
 
-def test_no_drawn_order_is_void(course):
+def test_drawn_orders_are_never_void(course):
     for before, after in course:
         ordered = (before["orders"] != 0) & (before["done"] == 0)[:, None]
         assert not (ordered & (after["results"] % codes.DISLODGED_FLAG == codes.VOID)).any()
 
 
-def test_every_unit_that_can_has_a_drawn_order(course):
+def test_every_able_unit_has_drawn_order(course):
     for before, _ in course:
         moving = in_phase(before, MOVEMENT)
         assert torch.equal(before["orders"][moving] != 0, before["units"][moving] != 0)
@@ -88,7 +88,7 @@ def test_every_unit_that_can_has_a_drawn_order(course):
 
 
 def check_conserved(before, after):
-    """Each power has as many units after movement as before, but for those that were dislodged and are gone."""
+    """Check that each power keeps its number of units, except for dislodged ones that were destroyed."""
     lost = torch.where(after["results"] >= codes.DISLODGED_FLAG, before["units"], 0)
     moving = in_phase(before, MOVEMENT)
     for power in range(codes.NUM_POWERS):
@@ -105,7 +105,7 @@ def test_movement_conserves_units(course, crowd):
         check_conserved(before, after)
 
 
-def test_retreats_add_no_more_than_were_dislodged(course):
+def test_retreats_add_at_most_dislodged_units(course):
     for before, after in course:
         left = in_phase(before, (codes.SPRING_RETREATS, codes.FALL_RETREATS))
         arrived = number(after["units"]) - number(before["units"])
@@ -114,7 +114,7 @@ def test_retreats_add_no_more_than_were_dislodged(course):
         assert (kept | (before["units"] == 0))[left].all()
 
 
-def test_units_stand_where_they_can(course, crowd):
+def test_units_stand_on_valid_locations(course, crowd):
     terrain = torch.as_tensor(BOARD.terrain.copy())
     split = torch.tensor([bool(coasts) for coasts in BOARD.coasts_of])
     for _, after in (*course, crowd):
@@ -126,7 +126,7 @@ def test_units_stand_where_they_can(course, crowd):
             assert not ((form == codes.FLEET_FORM) & split).any()
 
 
-def test_centres_change_hands_in_fall_alone(course):
+def test_centres_change_owner_only_in_fall(course):
     for before, after in course:
         other = (before["owner"] != after["owner"]).any(dim=1)
         assert not (other & in_phase(before, (*SPRING, codes.WINTER))).any()
@@ -134,7 +134,7 @@ def test_centres_change_hands_in_fall_alone(course):
         assert (fresh >= 0).all()
 
 
-def test_a_centre_belongs_to_who_is_in_it_after_fall(course):
+def test_centre_belongs_to_occupier_after_fall(course):
     centres = torch.as_tensor(BOARD.centres.copy()).long()
     for before, after in course:
         over = in_phase(before, (codes.FALL, codes.FALL_RETREATS)) & (after["phase"] != codes.FALL_RETREATS)
@@ -143,7 +143,7 @@ def test_a_centre_belongs_to_who_is_in_it_after_fall(course):
         assert torch.equal(after["owner"][over], right[over])
 
 
-def test_after_winter_no_power_has_more_units_than_centres(course):
+def test_after_winter_units_do_not_exceed_centres(course):
     for before, after in course:
         winter = in_phase(before, (codes.WINTER,))
         for power in range(codes.NUM_POWERS):
@@ -151,19 +151,19 @@ def test_after_winter_no_power_has_more_units_than_centres(course):
             assert (units <= (after["owner"] == power).sum(dim=1))[winter].all()
 
 
-def test_a_phase_forgets_its_orders(course):
+def test_phase_clears_its_orders(course):
     for before, after in course:
         assert not after["orders"][before["done"] == 0].any()
 
 
-def test_a_game_that_is_over_stays_as_it_is(course):
+def test_finished_game_is_frozen(course):
     for before, after in course:
         over = before["done"] == 1
         assert all(torch.equal(before[name][over], after[name][over]) for name in EVERYTHING)
 
 
 def again(before, rows, threads):
-    """Carry out the phases of some games once more, in another batch."""
+    """Process the phases of some games again in another batch."""
     batch = DiplomacyBatch(len(rows), last_year=1909, threads=threads)
     batch.load({name: before[name][rows] for name in STATE})
     batch.orders.copy_(before["orders"][rows])
@@ -174,14 +174,14 @@ def again(before, rows, threads):
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_neighbours_places_and_threads_do_not_matter(course, threads):
+def test_neighbours_index_and_threads_do_not_matter(course, threads):
     shuffled = torch.randperm(GAMES, generator=torch.Generator().manual_seed(threads))
     for before, after in course[::5]:
         if not before["done"].any():
             assert same(again(before, shuffled, threads), {name: after[name][shuffled] for name in EVERYTHING})
 
 
-def test_draws_depend_on_the_place_in_the_batch_and_the_seed_alone(course):
+def test_draws_depend_on_batch_index_and_seed_only(course):
     small, large = DiplomacyBatch(3, last_year=1909, threads=1), DiplomacyBatch(GAMES, last_year=1909, threads=3)
     for (_, left), (_, right), (_, first) in zip(play(small, 10), play(large, 10), course, strict=False):
         assert same(right, first)
@@ -191,7 +191,7 @@ def test_draws_depend_on_the_place_in_the_batch_and_the_seed_alone(course):
 
 
 def renamed(units, names):
-    """Unit codes with every power renamed."""
+    """Return unit codes with all powers permuted."""
     power, form = codes.power_of(units.numpy()), form_of(units).numpy()
     return torch.as_tensor(np.where(power < 0, 0, 1 + names[power] + codes.NUM_POWERS * form)).to(torch.uint8)
 
@@ -201,7 +201,7 @@ def rename_owners(owner, names):
 
 
 def test_powers_are_equal(course, crowd):
-    """Movement and retreats know no power by name; winter does, by its home centres."""
+    """Movement and retreats do not depend on power names; winter depends on home centres."""
     chance = np.random.default_rng(3)
     for before, after in (*course, crowd):
         if (before["phase"] == codes.WINTER).all() or before["done"].any():

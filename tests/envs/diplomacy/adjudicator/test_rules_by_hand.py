@@ -1,4 +1,4 @@
-"""Rules for which DATC has no case that decides them, each as a position worked out by hand."""
+"""Rules that no DATC case decides, as positions worked out by hand."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def batch():
 
 
 def process(batch, units, *orders, owner=None, phase=codes.SPRING):
-    """Play one phase; `units` are {power: "A PAR, F BRE"}, `owner` is {power: centres}, orders lines or `Order`s."""
+    """Process one phase; `units` are {power: "A PAR, F BRE"}, `owner` is {power: centres}, orders lines or `Order`s."""
     centres = np.full((1, codes.NUM_CENTRES), -1)
     for power, names in (owner or {}).items():
         centres[0, [BOARD.centre_of[find_location(name)] for name in names]] = power
@@ -41,8 +41,8 @@ def result(batch, name):
     return int(batch.results[0, find_location(name)])
 
 
-def test_no_power_dislodges_its_own_unit_with_the_support_of_another(batch):
-    """Supported by Russia, the attack is 2 against 1, and would dislodge any foreign army."""
+def test_foreign_support_cannot_dislodge_own_unit(batch):
+    """With Russia's support the attack is 2 against 1, and would dislodge any foreign army."""
     orders = ("A KIE - BER", "A BER H", "A PRU S A KIE - BER")
     process(batch, {"germany": "A KIE, A BER", "russia": "A PRU"}, *orders)
     assert standing(batch) == {"KIE", "BER", "PRU"}
@@ -53,7 +53,7 @@ def test_no_power_dislodges_its_own_unit_with_the_support_of_another(batch):
 
 
 def with_support(mover, target, supporter, supported):
-    """A move and its support as packed orders, which keep the coasts that they name."""
+    """Return a move and its support as packed orders, which keep their coasts."""
     origin = find_location(mover)
     move = Order(origin, "", codes.pack(codes.MOVE, find_location(target)))
     support = codes.pack(codes.SUPPORT_MOVE, find_location(supported), origin)
@@ -62,8 +62,8 @@ def with_support(mover, target, supporter, supported):
 
 @pytest.mark.parametrize("supported", ["STP/NC", "STP/SC", "STP"])
 @pytest.mark.parametrize("ordered", ["STP/NC", "STP"])
-def test_a_coast_in_the_order_of_an_army_is_ignored(batch, ordered, supported):
-    """The army and its support are two against one, whichever coast they name (DATC 4.B.6)."""
+def test_coast_in_army_order_is_ignored(batch, ordered, supported):
+    """The army and its support are two against one for any coast they name (DATC 4.B.6)."""
     orders = with_support("FIN", ordered, "BAR", supported)
     process(batch, {"england": "A FIN, F BAR", "russia": "A STP"}, *orders)
     assert standing(batch) == {"STP", "BAR"}
@@ -71,15 +71,15 @@ def test_a_coast_in_the_order_of_an_army_is_ignored(batch, ordered, supported):
 
 
 @pytest.mark.parametrize(("supported", "moves"), [("STP/NC", True), ("STP/SC", False), ("STP", True)])
-def test_a_coast_in_the_support_of_a_fleet_counts(batch, supported, moves):
-    """The fleet has two against one on the north coast only with the support for that one."""
+def test_coast_in_fleet_support_counts(batch, supported, moves):
+    """Only the support for the north coast gives the fleet two against one."""
     orders = with_support("BAR", "STP/NC", "FIN", supported)
     process(batch, {"england": "F BAR, A FIN", "russia": "A STP"}, *orders)
     assert (result(batch, "BAR") == codes.DONE) is moves
 
 
-def test_a_power_builds_as_many_units_as_it_lacks_and_loses_none(batch):
-    """Three centres and two units: the first of two builds, in the order of the provinces, is carried out."""
+def test_power_builds_exactly_its_missing_units(batch):
+    """Three centres and two units: the first of two builds in province order is carried out."""
     homes = {GERMANY: ["BER", "KIE", "MUN"]}
     process(batch, {"germany": "A RUH, A BUR"}, "A BER B", "A KIE B", owner=homes, phase=codes.WINTER)
     assert standing(batch) == {"RUH", "BUR", "BER"}
@@ -87,7 +87,7 @@ def test_a_power_builds_as_many_units_as_it_lacks_and_loses_none(batch):
 
 
 @pytest.mark.parametrize(("owned", "winner"), [(17, TURKEY), (16, -1)])
-def test_the_eighteenth_centre_wins_after_fall(batch, owned, winner):
-    """A unit stands in one more centre than the power owns."""
+def test_eighteenth_centre_wins_after_fall(batch, owned, winner):
+    """A unit stands in one centre more than the power owns."""
     process(batch, {"turkey": f"A {CENTRES[owned]}"}, owner={TURKEY: CENTRES[:owned]}, phase=codes.FALL)
     assert (int(batch.winner[0]), bool(batch.done[0])) == (winner, winner == TURKEY)

@@ -1,4 +1,4 @@
-"""The standard board against the published game: counts, homes, and every adjacency that people get wrong.
+"""The standard board against the published game: counts, homes, and commonly mistaken adjacencies.
 
 `ARMY_DEGREES` and `FLEET_DEGREES` say how many neighbours each place has, counted by hand place by place, and not from
 the file, which writes every adjacency once.
@@ -89,7 +89,7 @@ def neighbours(matrix, place):
 # Counts, types, order
 
 
-def test_the_board_has_the_published_size():
+def test_board_has_published_size():
     assert len(BOARD.provinces) == len(BOARD.names) == len(BOARD.coasts_of) == 75
     assert len(BOARD.locations) == 81
     assert len(BOARD.centres) == 34
@@ -98,13 +98,13 @@ def test_the_board_has_the_published_size():
     assert (BOARD.army_next.sum(), BOARD.fleet_next.sum()) == (2 * 111, 2 * 141)
 
 
-def test_places_are_in_order():
+def test_locations_are_ordered():
     assert list(BOARD.provinces) == sorted(set(BOARD.provinces))
     assert len(set(BOARD.names)) == 75
     assert BOARD.locations == (*BOARD.provinces, "BUL/EC", "BUL/SC", "SPA/NC", "SPA/SC", "STP/NC", "STP/SC")
 
 
-def test_a_coast_belongs_to_its_province_and_back():
+def test_coasts_map_to_province_and_back():
     assert [BOARD.provinces[province] for province in BOARD.province_of] == [place[:3] for place in BOARD.locations]
     split = {BOARD.provinces[index]: coasts for index, coasts in enumerate(BOARD.coasts_of) if coasts}
     assert split == {"BUL": (75, 76), "SPA": (77, 78), "STP": (79, 80)}
@@ -126,7 +126,7 @@ def test_centres_and_homes():
 
 
 @pytest.mark.parametrize("power", POWERS)
-def test_a_power_begins_with_a_unit_on_each_home_and_its_fleets(power):
+def test_power_starts_with_units_on_homes_and_its_fleets(power):
     units = [(unit, location) for owner, unit, location in BOARD.start if POWERS[owner] == power]
     assert codes(sorted(BOARD.province_of[location] for _, location in units)) == HOMES[power]
     assert codes(sorted(location for unit, location in units if unit == FLEET)) == FLEETS_AT_THE_START[power]
@@ -136,13 +136,13 @@ def test_a_power_begins_with_a_unit_on_each_home_and_its_fleets(power):
 
 
 @pytest.mark.parametrize("matrix", [BOARD.army_next, BOARD.fleet_next])
-def test_adjacency_goes_both_ways_and_never_to_itself(matrix):
+def test_adjacency_is_symmetric_and_irreflexive(matrix):
     np.testing.assert_array_equal(matrix, matrix.T)
     assert not matrix.diagonal().any()
 
 
 @pytest.mark.parametrize(("matrix", "table"), [(BOARD.army_next, ARMY_DEGREES), (BOARD.fleet_next, FLEET_DEGREES)])
-def test_every_place_has_as_many_neighbours_as_were_counted_by_hand(matrix, table):
+def test_neighbour_counts_match_hand_count(matrix, table):
     expected = {place: degree for degree, places in table.items() for place in places.split()}
     assert {BOARD.locations[index]: degree for index, degree in enumerate(matrix.sum(axis=1).tolist())} == expected
 
@@ -150,13 +150,13 @@ def test_every_place_has_as_many_neighbours_as_were_counted_by_hand(matrix, tabl
 @pytest.mark.parametrize(
     ("lists", "matrix"), [(BOARD.army_neighbours, BOARD.army_next), (BOARD.fleet_neighbours, BOARD.fleet_next)]
 )
-def test_lists_of_neighbours_say_what_the_matrix_says(lists, matrix):
+def test_neighbour_lists_match_matrix(lists, matrix):
     for row, adjacent in zip(lists.tolist(), matrix, strict=True):
         found = np.flatnonzero(adjacent).tolist()
         assert row == found + [NOTHING] * (len(row) - len(found))
 
 
-def test_fleets_pass_between_neighbouring_shores_exactly_where_they_share_a_sea():
+def test_fleets_move_between_coasts_exactly_along_shared_sea():
     # Gascony and the south coast of Spain share the Mid-Atlantic but do not meet: only the north coast reaches France.
     seas = BOARD.fleet_next[:, np.flatnonzero(BOARD.terrain == SEA)]
     shores = [index for index in range(81) if BOARD.terrain[BOARD.province_of[index]] == COAST]
@@ -225,7 +225,7 @@ PASSAGES = [
 
 
 @pytest.mark.parametrize(("passes", "pairs"), PASSAGES, ids=range(len(PASSAGES)))
-def test_armies_and_fleets_pass_where_the_published_board_says(passes, pairs):
+def test_published_adjacencies_of_armies_and_fleets(passes, pairs):
     for pair in pairs.split():
         for unit, passage in zip((ARMY, FLEET), passes, strict=True):
             assert passage is None or touching(unit, pair) == passage, (unit, pair)
@@ -234,7 +234,7 @@ def test_armies_and_fleets_pass_where_the_published_board_says(passes, pairs):
 # Names
 
 
-def test_every_location_is_found_by_what_it_is_called():
+def test_every_location_is_found_by_its_names():
     for index, code in enumerate(BOARD.locations):
         assert location_name(index) == code
         assert find_location(code) == find_location(code.lower()) == find_location(f" {code} ") == index
@@ -253,11 +253,11 @@ def test_every_location_is_found_by_what_it_is_called():
         *(("Gulf of Lyons", "LYO"), ("Heligoland Bight", "HEL"), ("NORTH AFRICA", "NAF"), ("North Sea", "NTH")),
     ],
 )  # fmt: skip
-def test_alternative_spellings_of_a_location_are_read(text, code):
+def test_alternative_location_spellings_are_read(text, code):
     assert location_name(find_location(text)) == code
 
 
-def test_no_two_places_share_a_spelling():
+def test_locations_share_no_spelling():
     words = [*BOARD.provinces, *BOARD.names, *(word for aliases in module.ALIASES.values() for word in aliases)]
     assert len({module._key(word) for word in words}) == len(words)
     assert set(module.ALIASES) <= set(BOARD.provinces)
@@ -277,7 +277,7 @@ def test_no_two_places_share_a_spelling():
         ("PAR\nMUN", "unknown province 'PAR\\nMUN'"),
     ],
 )
-def test_an_unknown_location_is_refused_in_one_line(text, said):
+def test_unknown_location_is_rejected_in_one_line(text, said):
     with pytest.raises(UnknownNameError) as caught:
         find_location(text)
     assert said in str(caught.value)
@@ -285,12 +285,12 @@ def test_an_unknown_location_is_refused_in_one_line(text, said):
 
 
 @pytest.mark.parametrize("location", [-1, 81])
-def test_the_name_of_an_invalid_location_is_refused(location):
+def test_name_of_invalid_location_is_rejected(location):
     with pytest.raises(InputError, match=f"location {location}: must be in \\[0, 80\\]"):
         location_name(location)
 
 
 @pytest.mark.parametrize("text", ["garbage", "hello", "xyz", "move"])
-def test_what_is_like_no_place_is_taken_for_none(text):
+def test_dissimilar_text_matches_no_location(text):
     with pytest.raises(UnknownNameError, match=r"STP/NC, North Sea$"):
         find_location(text)

@@ -1,4 +1,4 @@
-"""Valid content of a map file, and the errors, with their line, for invalid content."""
+"""Map files: valid content, and errors with line numbers."""
 
 import pytest
 
@@ -23,7 +23,7 @@ PROVINCES, COASTS, START, ARMY, FLEET = 5, 7, 9, 11, 13  # the last line of each
 
 
 def small_map(folder, line=0, text=""):
-    """The small map as a file, one line of it replaced, counted from 1."""
+    """Write the small map to a file with one line replaced, counted from 1."""
     lines = SMALL.splitlines()
     if line:
         lines[line - 1] = text
@@ -32,7 +32,7 @@ def small_map(folder, line=0, text=""):
     return path
 
 
-def test_a_map_is_read_into_rows(tmp_path):
+def test_map_is_read_into_rows(tmp_path):
     rows = read_map(small_map(tmp_path))
     assert list(rows.provinces) == ["AAA", "BBB", "INL", "WET"]
     assert rows.provinces["BBB"] == Province("BBB", "coast", "neutral", "Beta Land")
@@ -91,7 +91,7 @@ def test_a_map_is_read_into_rows(tmp_path):
         (FLEET, "WET: AAA AAA", "WET AAA is here twice"),
     ],
 )
-def test_a_wrong_line_is_refused_by_file_and_line(tmp_path, line, text, said):
+def test_invalid_line_is_rejected_by_file_and_line(tmp_path, line, text, said):
     path = small_map(tmp_path, line, text)
     with pytest.raises(InputError) as caught:
         read_map(path)
@@ -100,14 +100,14 @@ def test_a_wrong_line_is_refused_by_file_and_line(tmp_path, line, text, said):
     assert "\n" not in str(caught.value)
 
 
-def test_an_edge_listed_from_both_ends_is_refused(tmp_path):
+def test_edge_listed_from_both_ends_is_rejected(tmp_path):
     path = small_map(tmp_path)
     path.write_text(SMALL + "AAA: WET\n")
     with pytest.raises(InputError, match="line 14: AAA WET is here twice"):
         read_map(path)
 
 
-def test_a_file_that_ends_early_is_refused(tmp_path):
+def test_truncated_file_is_rejected(tmp_path):
     path = small_map(tmp_path)
     path.write_text(SMALL.partition("[fleet]")[0])
     with pytest.raises(InputError, match=r"map.txt: ends before \[fleet\]"):

@@ -1,4 +1,4 @@
-"""Positions that no game can be in: refused whole, whatever else is right about them."""
+"""Impossible positions are rejected without changes."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def batch():
 
 
 def number_at(name, place, value):
-    """A change of a position: a number in one province, or of the game."""
+    """Return a change of a position: a number in one province, or of the game."""
 
     def change(state):
         state[name][(0, standard_board().provinces.index(place)) if place else 0] = value
@@ -57,8 +57,8 @@ def number_at(name, place, value):
         (number_at("done", None, 2), r"done=2: must be in \[0, 1\]"),
     ],
 )
-def test_an_impossible_position_changes_nothing(batch, change, message):
-    """The units, which come first, are others than those on the board: they must not be taken over either."""
+def test_impossible_position_changes_nothing(batch, change, message):
+    """The units, which are checked first, differ from the board and must not be loaded either."""
     batch.reset()
     batch.draw_orders(1)
     before = {field: getattr(batch, field).clone() for field in (*STATE, "orders")}
@@ -78,12 +78,12 @@ def test_integers_of_any_type_are_accepted(batch, kind):
 
 
 @pytest.mark.parametrize("position", [None, 5, [opening()]])
-def test_a_position_is_named_tensors(position):
+def test_position_is_named_tensors(position):
     with pytest.raises(InputError, match=r"position=.*: give a snapshot of one game, tensors by name"):
         check_position(position)
 
 
-def test_only_the_game_that_is_set_forgets_its_orders_and_results(batch):
+def test_only_loaded_game_clears_orders_and_results(batch):
     batch.reset()
     for _ in range(2):
         batch.draw_orders(3)
@@ -99,7 +99,7 @@ def test_only_the_game_that_is_set_forgets_its_orders_and_results(batch):
     assert torch.equal(batch.results[0], results[0])
 
 
-def test_loading_a_snapshot_forgets_the_orders_of_all_games(batch):
+def test_loading_snapshot_clears_orders_of_all_games(batch):
     batch.reset()
     state = batch.snapshot()
     batch.draw_orders(0)
@@ -108,7 +108,7 @@ def test_loading_a_snapshot_forgets_the_orders_of_all_games(batch):
     assert not batch.orders.any()
 
 
-def test_no_game_of_the_environment_begins_with_its_end():
+def test_environment_rejects_start_after_end():
     env = parallel_env()
     with pytest.raises(InputError, match="position: the game is over; give one that goes on"):
         env.reset(options={"position": {**opening(), "done": torch.tensor([1])}})
@@ -116,15 +116,15 @@ def test_no_game_of_the_environment_begins_with_its_end():
 
 
 @pytest.mark.parametrize("phase", codes.RETREATS)
-def test_no_game_of_the_environment_begins_with_retreats_but_no_dislodged_unit(phase):
+def test_environment_rejects_retreats_without_dislodged_unit(phase):
     env = parallel_env()
     with pytest.raises(InputError, match=f"position: {codes.PHASES[phase]}, and no unit has to retreat"):
         env.reset(options={"position": {**opening(), "phase": torch.tensor([phase])}})
     env.close()
 
 
-def test_a_game_won_after_retreats_is_set_and_read_back(batch):
-    """Its phase stays the one in which it ended, in which no unit has to retreat any more."""
+def test_game_won_after_retreats_round_trips(batch):
+    """The phase stays the one in which it ended, and no unit must retreat any more."""
     state = won(18)
     state["phase"][:] = codes.FALL_RETREATS
     batch.set_position(1, state)
@@ -135,7 +135,7 @@ def test_a_game_won_after_retreats_is_set_and_read_back(batch):
 
 
 def unit_at(field, code, value, game=1):
-    """A change of a snapshot of two games: a number in one province of one of them."""
+    """Return a change of a snapshot of two games: a number in one province of one."""
 
     def change(state):
         state[field][game, standard_board().provinces.index(code)] = value
@@ -163,8 +163,8 @@ def crowd(state):
         (crowd, "game 1: units: .* of them; there are never more than 34"),
     ],
 )
-def test_a_snapshot_that_no_games_can_be_in_changes_nothing(batch, change, message):
-    """A number for the units reached the kernels once, which read beside their arrays and took the process down."""
+def test_impossible_snapshot_changes_nothing(batch, change, message):
+    """An invalid unit number once reached the kernels, which then read out of bounds and crashed."""
     batch.reset()
     before, state = batch.snapshot(), batch.snapshot()
     state["year"] += 1
@@ -174,8 +174,8 @@ def test_a_snapshot_that_no_games_can_be_in_changes_nothing(batch, change, messa
     assert all(torch.equal(getattr(batch, field), values) for field, values in before.items())
 
 
-def test_every_position_of_games_played_can_be_loaded(batch):
-    """Spring to winter, retreats and all, to the end: what a batch says of itself it takes back."""
+def test_every_position_of_played_games_can_be_loaded(batch):
+    """From spring to winter, retreats included: a batch accepts its own positions."""
     games = DiplomacyBatch(64, threads=1, last_year=1904)
     phases = set()
     while not bool(games.done.all()):
@@ -194,7 +194,7 @@ def won(held, winner=FRANCE, done=1):
     return state
 
 
-def test_a_winner_has_what_it_takes_to_win_and_has_ended_the_game(batch):
+def test_winner_has_required_centres_and_ended_game(batch):
     batch.set_position(1, won(18))
     with pytest.raises(InputError, match="winner: FRANCE has 17 centres; it takes 18 to win"):
         batch.set_position(1, won(17))
@@ -204,7 +204,7 @@ def test_a_winner_has_what_it_takes_to_win_and_has_ended_the_game(batch):
         batch.set_position(1, won(18, done=0))
 
 
-def test_no_game_of_the_environment_begins_won():
+def test_environment_rejects_start_already_won():
     env = parallel_env()
     env.reset()
     before = env.text()
@@ -215,7 +215,7 @@ def test_no_game_of_the_environment_begins_won():
 
 
 @pytest.mark.parametrize("game", [-1, 2])
-def test_the_past_of_a_game_there_is_not(batch, game):
+def test_history_of_unknown_game_is_rejected(batch, game):
     history = GameHistory(batch)
     batch.reset()
     history.process()
@@ -223,7 +223,7 @@ def test_the_past_of_a_game_there_is_not(batch, game):
         history.game(game)
 
 
-def test_a_board_without_units_goes_on_and_its_powers_build(batch):
+def test_board_without_units_continues_and_powers_build(batch):
     state = opening()
     state["units"][:] = 0
     batch.set_position(0, state)
@@ -236,7 +236,7 @@ def test_a_board_without_units_goes_on_and_its_powers_build(batch):
     assert np.count_nonzero(batch.units[0].numpy()) == 22
 
 
-def test_the_last_year_there_is_ends_the_game():
+def test_last_year_ends_game():
     batch = DiplomacyBatch(1, threads=1, last_year=30_000)
     batch.set_position(0, {**opening(), "year": torch.tensor([30_000]), "phase": torch.tensor([codes.WINTER])})
     batch.process()

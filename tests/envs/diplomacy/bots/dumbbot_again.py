@@ -1,4 +1,4 @@
-"""DumbBot once more in plain Python, from the words of its modules and nothing of their code."""
+"""DumbBot in plain Python, written from its documentation without its code."""
 
 from functools import cache
 
@@ -11,7 +11,7 @@ OTHER_WEIGHTS = (1000, 100, 30, 10, 6, 5, 4, 3, 2, 1)
 
 @cache
 def steps(kind, location):
-    """Locations a unit can move to by itself."""
+    """Return the locations a unit can move to by itself."""
     matrix = standard_board().fleet_next if kind == "F" else standard_board().army_next
     return [] if location >= len(matrix) else [int(place) for place in matrix[location].nonzero()[0]]
 
@@ -40,14 +40,14 @@ class World:
         return n * n + 4 * n + 16
 
     def reaching(self, power, province, *, there):
-        """Units of a power that can move to a province, or, if `there`, are in it."""
+        """Return units of a power that can move to a province, or, if `there`, are in it."""
         count = 0
         for (owner, _, location), reach in zip(self.units, self.reach, strict=True):
             count += owner == power and (province in reach or (there and self.province[location] == province))
         return count
 
     def rivals(self, power, province):
-        """The most units of one other power that can come."""
+        """Return the largest number of units of one other power that can come."""
         return max(self.reaching(other, province, there=True) for other in range(7) if other != power)
 
     def threat(self, power, province):
@@ -55,7 +55,7 @@ class World:
         return max((self.size(other) for other in others), default=0)
 
     def values(self, power, phase):
-        """Value of every node."""
+        """Return the value of every node."""
         attack, defence = (600, 400) if phase in (codes.FALL, codes.FALL_RETREATS) else (700, 300)
         weights = SPRING_WEIGHTS if phase in (codes.SPRING, codes.SPRING_RETREATS) else OTHER_WEIGHTS
         threats = {place: self.threat(power, place) for place, owner in self.owner.items() if owner == power}
@@ -85,7 +85,7 @@ class World:
         return (prox[node] + sum(best.values())) / 5
 
     def move(self, power, phase, rng):
-        """One draw of a power's orders in a movement phase: (verb, goal or place, who is supported) by province."""
+        """Return one draw of a power's movement orders: (verb, goal or place, supported unit) by province."""
         own = [(kind, place) for owner, kind, place in self.units if owner == power]
         if (power, phase) not in self.known:
             self.known[power, phase] = self.values(power, phase)
@@ -93,7 +93,7 @@ class World:
 
 
 class Mover:
-    """DumbBot's movement, by recursion where the kernel has a stack."""
+    """DumbBot's movement, recursive where the kernel uses a stack."""
 
     def __init__(self, world, values, own, power, rng):
         self.world, self.values, self.rng = world, values, rng

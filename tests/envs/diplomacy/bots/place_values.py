@@ -1,4 +1,4 @@
-"""The values that DumbBot gives to places, read out of its kernels."""
+"""DumbBot's place values, read out of its kernels."""
 
 import torch
 import warp as wp
@@ -11,7 +11,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
 
 def place_values(batch, power):
-    """Float32 [G, 162] of a power: an army at each location, then a fleet at each; 0 where it cannot be."""
+    """Return float32 [G, 162] of a power: armies, then fleets, by location; 0 where impossible."""
     values = torch.zeros(batch.num_games, 2 * codes.NUM_LOCATIONS, device=batch.device)
     batch._launcher.run(values_kernel, [batch._games, batch._tables, power, wp.from_torch(values)])
     return values

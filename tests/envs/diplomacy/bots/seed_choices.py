@@ -1,4 +1,4 @@
-"""What the seed's bots choose from, read out of their kernels: the best orders of units in a given turn."""
+"""Choice sets of the original bots, read out of their kernels: best orders of units in a given turn."""
 
 import numpy as np
 import torch

@@ -1,4 +1,4 @@
-"""The facts recorded from the bots of the seed's system (docs/original_bots.md says how), read for the tests."""
+"""Records of the original system's bots (see docs/original_bots.md), loaded for tests."""
 
 import json
 import lzma
@@ -18,20 +18,20 @@ from sparring.envs.diplomacy.records.saved_game import read_game
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit, or in winter a place that may be ordered: its province and the keys of its orders, as recorded."""
+    """A unit, or in winter a place: its province and the keys of its recorded orders."""
 
     province: int
     keys: list[int]
 
     @cached_property
     def listed(self):
-        """The orders as a set."""
+        """Return the orders as a set."""
         return set(self.keys)
 
 
 @dataclass(frozen=True)
 class Row:
-    """A power in one of the positions."""
+    """A power in one position."""
 
     game: int
     power: int
@@ -39,7 +39,7 @@ class Row:
     facts: dict
 
     def chosen(self, unit, bits):
-        """Return the keys of a recorded set of orders of the unit of that number, sorted."""
+        """Return the sorted keys of a recorded order set of one unit."""
         chosen = int(bits, 16)
         return sorted(order for number, order in enumerate(self.units[unit].keys) if chosen >> number & 1)
 
@@ -51,7 +51,7 @@ def facts():
 
 
 def rows(kind):
-    """Return a snapshot [G, ...] of the positions of a phase type, M, R or A, and the rows of all powers in them."""
+    """Return a snapshot [G, ...] of the positions of a phase type (M, R or A), and the rows of all powers."""
     positions = [place for place in facts()["positions"] if place["name"][-1] == kind]
     games = [read_game({"phases": [{"name": one["name"], "state": one["state"]}]})[-1].position for one in positions]
     state = {name: torch.cat([game[name] for game in games]) for name in STATE}
@@ -70,13 +70,13 @@ def unit(name, orders):
 
 @cache
 def key_of_text(text):
-    """Return the key of an order as the package writes it; 0 for none."""
+    """Return the key of an order in the package's notation; 0 for none."""
     read = read_order(text)
     return int(key(np.array([read.order]))[0]) if read else 0
 
 
 def key(orders):
-    """Return orders int [n] without what the package and the listing write differently: coasts of supported units."""
+    """Return orders int [n] without coasts of supported units, which the package and the listing write differently."""
     province_of = np.append(standard_board().province_of, np.zeros(128 - codes.NUM_LOCATIONS, dtype=int))
     kind, target = orders & codes.KIND_MASK, orders >> codes.TARGET_SHIFT & codes.LOCATION_MASK
     other, via = orders >> codes.OTHER_SHIFT & codes.LOCATION_MASK, orders >> codes.VIA_SHIFT & 1

@@ -1,4 +1,4 @@
-"""The scripted bots: what each is known for, that its orders are legal, and that chance belongs to a game alone."""
+"""The scripted bots: characteristic behaviour, legal orders, and randomness per game."""
 
 from collections import Counter
 from random import Random
@@ -36,7 +36,7 @@ def games():
 
 
 def phases(batch, seed, count=10_000):
-    """Let bots play on, and yield the orders [G, 75] of every phase before they are carried out."""
+    """Let bots play; yield the orders [G, 75] of every phase before they are processed."""
     for _ in range(count):
         if batch.done.all():
             return
@@ -52,7 +52,7 @@ def all_play(batch, bot):
 
 
 def movement_orders(batch, seed, count=60):
-    """(game, province, kind, target, other) of every order of the movement phases."""
+    """Return (game, province, kind, target, other) of every movement order."""
     for orders in phases(batch, seed, count):
         moving = (batch.phase == codes.SPRING) | (batch.phase == codes.FALL)
         for game, province in ((orders != 0) & moving[:, None]).nonzero().tolist():
@@ -60,7 +60,7 @@ def movement_orders(batch, seed, count=60):
 
 
 def place(batch, units, centres, *, phase):
-    """Set every game to a position given as text, power by power."""
+    """Set every game to a text position, power by power."""
     rows, owner = np.zeros((1, 75), dtype=np.uint8), np.full((1, 34), -1)
     for power, names in units.items():
         for name in names:
@@ -72,7 +72,7 @@ def place(batch, units, centres, *, phase):
 
 
 def seeds_give(batch, seeds, location):
-    """The orders in one province of game 0, one per seed."""
+    """Return the orders in one province of game 0, one per seed."""
     found = []
     for seed in range(seeds):
         batch.orders.zero_()
@@ -82,7 +82,7 @@ def seeds_give(batch, seeds, location):
 
 
 @pytest.mark.parametrize("bot", codes.BOTS)
-def test_the_same_game_in_another_batch(games, bot):
+def test_game_is_equal_in_other_batch(games, bot):
     many, few = all_play(games(5, last_year=1905, threads=2), bot), all_play(games(2, last_year=1905), bot)
     few.game_id.copy_(torch.tensor([3, 1]))
     list(phases(many, 7))
@@ -96,7 +96,7 @@ def test_the_same_game_in_another_batch(games, bot):
     assert not torch.equal(before, few.orders)
 
 
-def test_chance_belongs_to_a_power_alone(games):
+def test_randomness_belongs_to_each_power(games):
     left, right = games(1), games(1)
     for bot in codes.BOTS:
         left.players.fill_(BOTS[bot])
@@ -109,7 +109,7 @@ def test_chance_belongs_to_a_power_alone(games):
             assert np.array_equal(left.orders[0].numpy()[own], right.orders[0].numpy()[own])
 
 
-def test_powers_played_from_outside_keep_their_orders(games):
+def test_externally_played_powers_keep_orders(games):
     batch = games(2)
     order = read_order("A PAR - PIC")
     batch.orders[:, order.province] = order.order
@@ -153,7 +153,7 @@ def test_defensive_supports_or_holds(games):
     assert {kind for _, _, kind, _, _ in movement_orders(batch, 0, 1)} == {codes.HOLD}
 
 
-def test_territorial_names_a_neutral_centre_or_moves(games):
+def test_territorial_targets_neutral_centre_or_moves(games):
     batch = all_play(games(4), "territorial")
     neutral = neutral_locations(standard_board())
     assert (
@@ -169,7 +169,7 @@ def test_territorial_names_a_neutral_centre_or_moves(games):
     assert (False, codes.MOVE) in seen
 
 
-def test_coordinated_attacks_with_one_unit_and_the_others_help(games):
+def test_coordinated_attacks_with_one_unit_and_support(games):
     batch = all_play(games(6), "coordinated")
     helped = 0
     for orders in phases(batch, 0, 40):
@@ -188,7 +188,7 @@ def test_coordinated_attacks_with_one_unit_and_the_others_help(games):
 
 
 @pytest.mark.parametrize("phase", [codes.SPRING, codes.FALL, codes.WINTER])
-def test_dumbbot_values_places_as_the_formula_says(games, phase):
+def test_dumbbot_place_values_match_formula(games, phase):
     batch = all_play(games(1, last_year=1910), "dumbbot")
     for moment in range(2):
         if moment:
@@ -216,8 +216,8 @@ def order_of(words):
 
 
 @pytest.mark.parametrize("moment", ["opening", "later"])
-def test_dumbbot_moves_as_often_as_the_rules_say(games, moment):
-    """The orders of each power as a whole, drawn 1500 times by the kernel and 500 times by plain Python."""
+def test_dumbbot_move_frequencies_match_rules(games, moment):
+    """Joint orders of each power, drawn 1500 times by the kernel and 500 times by plain Python."""
     batch = all_play(games(1500), "dumbbot")
     if moment == "later":
         first = games(1, last_year=1910)
@@ -244,7 +244,7 @@ def test_dumbbot_moves_as_often_as_the_rules_say(games, moment):
     assert moment == "opening" or kinds == {codes.HOLD, codes.MOVE, *SUPPORTS}
 
 
-def test_dumbbot_never_gets_in_its_own_way(games):
+def test_dumbbot_never_blocks_itself(games):
     batch = all_play(games(16, last_year=1906), "dumbbot")
     for orders in phases(batch, 2):
         for game in ((batch.phase == codes.SPRING) | (batch.phase == codes.FALL)).nonzero().flatten().tolist():
@@ -280,8 +280,8 @@ def test_dumbbot_builds_and_disbands_by_value(games):
     assert sorted(codes.unpack(order)[0] for order in batch.orders[0].tolist() if order) == [codes.BUILD] * 3
 
 
-def test_the_ladder(games):
-    """Centres of one against six random, loosely: dumbbot, chaos, territorial, and defensive, which takes nothing."""
+def test_ladder_has_expected_order(games):
+    """Approximate centres of one against six random: dumbbot, chaos, territorial, and defensive, which takes none."""
     batch = games(70, last_year=1915)
     seats, centres = torch.arange(70) % 7, {}
     for bot in ("dumbbot", "chaos", "territorial", "defensive"):

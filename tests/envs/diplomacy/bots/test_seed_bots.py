@@ -1,4 +1,4 @@
-"""The variants of the bots against what the bots of the seed's system were seen to choose from, in all its rows."""
+"""Bot variants against the recorded choices of the original system's bots."""
 
 from collections import Counter
 from itertools import islice, permutations, product
@@ -21,7 +21,7 @@ POSITIONS = {"M": 400, "R": 90, "A": 120}
 
 @pytest.fixture(scope="module")
 def games():
-    """Batches with the recorded positions, by phase type, and the rows of all powers in them."""
+    """Return batches with the recorded positions, by phase type, and the rows of all powers."""
     found = {}
     for kind in POSITIONS:
         state, all_rows = rows(kind)
@@ -34,7 +34,7 @@ def games():
 
 
 def asked(batch, jobs):
-    """Yield for each job (row, aim, goal, units in turn, orders taken) the keys of the best orders, and the values."""
+    """Yield per job (row, aim, goal, units in turn, orders taken) the best orders' keys and values."""
     for start in range(0, len(jobs), CHUNK):
         part = jobs[start : start + CHUNK]
         turns, taken = (np.full((len(part), TURNS), fill) for fill in (-1, codes.HOLD))
@@ -61,13 +61,13 @@ def agree(row, unit, found, wanted):
     return bool(known)
 
 
-def test_positions_are_of_all_phase_types(games):
+def test_positions_cover_all_phase_types(games):
     seen = Counter(place["name"][-1] for place in facts()["positions"])
     assert seen == POSITIONS
     assert sum(seen.values()) >= 500
 
 
-def test_neighbours_are_those_of_the_package():
+def test_neighbours_match_package():
     board = standard_board()
     matrix, number = neighbour_lists(board)
     for place, code in enumerate(board.provinces):
@@ -79,7 +79,7 @@ def test_neighbours_are_those_of_the_package():
 
 @pytest.mark.parametrize("kind", ["M", "R"])
 @pytest.mark.parametrize(("bot", "aim"), [("Chaos", ARROWS), ("Territorial", TERRITORY)])
-def test_what_chaos_and_territorial_choose_from(games, kind, bot, aim):
+def test_chaos_and_territorial_choice_sets(games, kind, bot, aim):
     batch, all_rows = games[kind]
     jobs = [(row, aim, -1, range(len(row.units)), []) for row in all_rows]
     compared = Counter(
@@ -91,7 +91,7 @@ def test_what_chaos_and_territorial_choose_from(games, kind, bot, aim):
     assert compared[False] <= 5
 
 
-def test_what_the_attacker_of_coordinated_chooses_from(games):
+def test_coordinated_attacker_choice_set(games):
     batch, all_rows = games["M"]
     jobs = [(row, ARROWS, -1, range(len(row.units)), []) for row in all_rows]
     for (row, _, _, order, _), found, _ in asked(batch, jobs):
@@ -100,7 +100,7 @@ def test_what_the_attacker_of_coordinated_chooses_from(games):
 
 
 @pytest.mark.parametrize(("every", "helps"), [(8, 2_000), pytest.param(1, 20_000, marks=pytest.mark.slow)])
-def test_what_the_others_of_coordinated_choose_from(games, every, helps):
+def test_coordinated_supporter_choice_sets(games, every, helps):
     batch, all_rows = games["M"]
     seen = Counter()
     jobs = []
@@ -117,7 +117,7 @@ def test_what_the_others_of_coordinated_choose_from(games, every, helps):
     assert seen["helps"] > helps
 
 
-def test_coordinated_in_retreats_takes_any_order(games):
+def test_coordinated_takes_any_retreat_order(games):
     batch, all_rows = games["R"]
     for (row, _, _, order, _), found, _ in asked(
         batch, [(row, ARROWS, -1, range(len(row.units)), []) for row in all_rows]
@@ -127,7 +127,7 @@ def test_coordinated_in_retreats_takes_any_order(games):
 
 
 @pytest.mark.parametrize("kind", ["M", "R"])
-def test_values_and_best_orders_of_dumbbot(games, kind):
+def test_dumbbot_values_and_best_orders(games, kind):
     batch, all_rows = games[kind]
     provinces = standard_board().provinces
     jobs = []
@@ -147,7 +147,7 @@ def test_values_and_best_orders_of_dumbbot(games, kind):
     assert valued >= 80
 
 
-def test_dumbbot_values_of_france_in_the_opening():
+def test_dumbbot_values_of_france_in_opening():
     """The recorded example of the specification."""
     wanted = {
         "PAR": 1000, "BRE": 1000, "MAR": 0, "BEL": 1564.62, "SPA": 2384.17, "POR": 500, "MUN": -610.05,
@@ -161,7 +161,7 @@ def test_dumbbot_values_of_france_in_the_opening():
 
 
 def drawn(batch, game, bot, games=2000, seed=3):
-    """Return the orders [games, 75] that a bot gives every power in one of the positions, drawn so many times."""
+    """Return the orders [games, 75] a bot gives every power in one position, drawn repeatedly."""
     copies = DiplomacyBatch(games, threads=1)
     copies.load({name: values[game : game + 1] for name, values in batch.snapshot().items()})
     copies.players.fill_(codes.BOTS.index(bot))
@@ -172,7 +172,7 @@ def drawn(batch, game, bot, games=2000, seed=3):
 
 
 def check_frequencies(seen, chances, draws):
-    """Check counts of outcomes against their chances, five standard errors wide."""
+    """Check outcome counts against probabilities, within five standard errors."""
     assert set(seen) <= set(chances)
     assert sum(chances.values()) == pytest.approx(1.0)
     for outcome, chance in chances.items():
@@ -180,7 +180,7 @@ def check_frequencies(seen, chances, draws):
 
 
 def units_to_draw(batch, all_rows, games):
-    """Yield rows of some positions whose legal orders are those that the package lists."""
+    """Yield rows of some positions whose legal orders match the package's."""
     for game in games:
         listed = batch.legal_orders(game)
         rows_here = [row for row in all_rows if row.game == game]
@@ -189,7 +189,7 @@ def units_to_draw(batch, all_rows, games):
 
 
 @pytest.mark.parametrize(("bot", "name"), [("chaos_seed", "Chaos"), ("territorial_seed", "Territorial")])
-def test_every_text_is_equally_likely(games, bot, name):
+def test_every_order_text_is_equally_likely(games, bot, name):
     batch, all_rows = games["M"]
     seen = 0
     for game, rows_here in units_to_draw(batch, all_rows, range(0, 400, 40)):
@@ -204,11 +204,11 @@ def test_every_text_is_equally_likely(games, bot, name):
 
 
 def goal_word(order):
-    """Return the recorded word for the goal of an attack."""
+    """Return the recorded word for an attack's goal."""
     return standard_board().locations[order >> codes.TARGET_SHIFT & codes.LOCATION_MASK]
 
 
-def test_coordinated_attacks_and_helps_as_often_as_recorded(games):
+def test_coordinated_attack_and_support_rates_match_records(games):
     batch, all_rows = games["M"]
     seen = 0
     for game, rows_here in units_to_draw(batch, all_rows, range(0, 400, 40)):
@@ -232,8 +232,8 @@ def test_coordinated_attacks_and_helps_as_often_as_recorded(games):
     assert seen > 50
 
 
-def test_dumbbot_takes_units_in_random_order(games):
-    """The joint orders of a power by the kernel of the bot, and unit by unit in shuffled turns."""
+def test_dumbbot_orders_units_randomly(games):
+    """Joint orders of a power by the bot's kernel, and unit by unit in shuffled order."""
     batch, all_rows = games["M"]
     chance, draws = np.random.default_rng(0), 400
     for row in [row for row in all_rows if 3 <= len(row.units) <= 4][::120]:
@@ -256,13 +256,13 @@ def test_dumbbot_takes_units_in_random_order(games):
 
 
 def first_of(orders, due):
-    """Return the orders of places in alphabetical order, as the engine cuts them: the first `due` count."""
+    """Return the orders of places in alphabetical order, truncated by the engine to the first `due`."""
     given = [place for place, order in enumerate(orders) if order][: abs(due)]
     return tuple(order if place in given else 0 for place, order in enumerate(orders))
 
 
 def due_of(row, state):
-    """Return the builds due to a power; negative: its disbands."""
+    """Return the builds due to a power; disbands are negative."""
     units = codes.power_of(state["units"][row.game].numpy()) == row.power
     return int((state["owner"][row.game] == row.power).sum()) - int(units.sum())
 
@@ -270,7 +270,7 @@ def due_of(row, state):
 @pytest.mark.parametrize(
     ("bot", "name"), [("chaos_seed", "Chaos"), ("territorial_seed", "Territorial"), ("coordinated_seed", "Coordinated")]
 )
-def test_winters_drawn_place_by_place(games, bot, name):
+def test_winter_orders_are_drawn_per_place(games, bot, name):
     batch, all_rows = games["A"]
     kinds = set()
     for row in all_rows[::8]:
@@ -285,7 +285,7 @@ def test_winters_drawn_place_by_place(games, bot, name):
     assert kinds == {True, False}
 
 
-def test_winters_of_dumbbot_are_shuffled(games):
+def test_dumbbot_winter_orders_are_shuffled(games):
     batch, all_rows = games["A"]
     kinds = set()
     for row in all_rows[::8]:
@@ -305,8 +305,8 @@ def test_winters_of_dumbbot_are_shuffled(games):
     assert kinds == {True, False}
 
 
-def test_a_disband_beyond_those_due_never_counts_in_the_package(games):
-    """The rule behind `first_of`, asked of the package: it carries out the first orders of too many."""
+def test_excess_disbands_never_count_in_package(games):
+    """The package, like `first_of`, carries out the first orders of too many."""
     from diplomacy import Game
 
     for place in [place for place in facts()["positions"] if place["name"][-1] == "A"][:20]:
@@ -329,8 +329,8 @@ def test_a_disband_beyond_those_due_never_counts_in_the_package(games):
         assert {power: set(game.get_units(power)) for power in wanted} == wanted
 
 
-def test_defensive_supports_or_holds_as_in_the_seed(games):
-    """The default bot: its orders are among those recorded, which without a support are all that contain " H"."""
+def test_defensive_supports_or_holds_as_recorded(games):
+    """The default bot's orders are among those recorded: without a support, all that contain " H"."""
     batch, all_rows = games["M"]
     seen = 0
     for game, rows_here in units_to_draw(batch, all_rows, range(0, 400, 20)):

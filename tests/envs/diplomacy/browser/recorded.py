@@ -1,4 +1,4 @@
-"""Phases as the kernels play them, for the page's script to repeat."""
+"""Phases played by the kernels, for the page's script to reproduce."""
 
 import torch
 
@@ -12,7 +12,7 @@ LAST_YEAR, SEED = 1910, 7
 
 
 def record(count, *, games=24):
-    """Return `count` phases of games between DumbBots and random players: before, legal orders, orders, after."""
+    """Return `count` phases of DumbBot and random games: before, legal orders, orders, after."""
     batch = DiplomacyBatch(games, last_year=LAST_YEAR, threads=1)
     random = torch.rand(games, codes.NUM_POWERS, generator=torch.Generator().manual_seed(3)) < 0.4
     batch.players.copy_(torch.where(random, RANDOM, DUMBBOT))
@@ -41,7 +41,7 @@ def position(batch, game):
 
 
 def network_rows(rows, path):
-    """Return observations of seats in movement phases with the network's choices and log-probabilities."""
+    """Return observations in movement phases with the network's choices and log-probabilities."""
     policy = Policy.load(path)
     moving = [row for row in rows if row["before"]["phase"] in (codes.SPRING, codes.FALL)]
     made = []

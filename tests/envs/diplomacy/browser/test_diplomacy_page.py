@@ -1,4 +1,4 @@
-"""Diplomacy on the page: a game by real mouse and key events in Chromium, saved and gone on with from its file."""
+"""Diplomacy on the page: a game played in Chromium with real events, saved and resumed."""
 
 import json
 from contextlib import contextmanager
@@ -56,7 +56,7 @@ def script():
 
 @contextmanager
 def hosting(tmp_path, *arguments):
-    """Serve a game from this process, as the command does; yield the address."""
+    """Serve a game from this process like the command; yield the address."""
     options = parse(DiplomacyPlayOptions, [*arguments, "--quiet", "--port", "0", "--device", "cpu"])
     with listen(0) as listening:
         gate = Gate(listening.getsockname()[1])
@@ -72,7 +72,7 @@ def hosting(tmp_path, *arguments):
 
 
 class Player:
-    """A person at the page."""
+    """A person using the page."""
 
     def __init__(self, page):
         self.page = page
@@ -92,7 +92,7 @@ class Player:
         self.page.mouse_at(self.point(goal), "mouseMoved", "mouseReleased")
 
     def menu(self, text):
-        """Choose an entry of the menu, and return all entries."""
+        """Choose a menu entry, and return all entries."""
         entries = self.page.until("play.state().menu.length && play.state().menu")
         self.page.mouse(f"#menu button:nth-child({entries.index(text) + 1})")
         return entries
@@ -113,7 +113,7 @@ class Player:
 
 
 def spring(me):
-    """Support by click on the supported unit and its destination, a move by click and one by drag, and undo."""
+    """Support by clicking unit and destination, move by click and by drag, and undo."""
     page = me.page
     assert me.marked("own") == {"PAR", "GAS", "BRE"}
     me.click("PAR")
@@ -142,7 +142,7 @@ def spring(me):
 
 
 def fall(me):
-    """A hold by key, moves, a retreat after a dislodgement, and two builds, one from a menu and one as text."""
+    """Hold by key, move, retreat after a dislodgement, and build from a menu and as text."""
     page = me.page
     me.click("BUR")
     page.key("h")
@@ -177,7 +177,7 @@ def fall(me):
 
 
 @needs_chromium
-def test_a_game_is_played_saved_and_gone_on_with(tmp_path, script):
+def test_game_is_played_saved_and_resumed(tmp_path, script):
     file = tmp_path / "game.json"
     file.write_text(json.dumps(START))
     with browser(tmp_path / "profile") as page:
@@ -203,7 +203,7 @@ def test_a_game_is_played_saved_and_gone_on_with(tmp_path, script):
 
 
 def go_on(me):
-    """On a phone: the page fits, the order list and the list of a unit's orders work without the map."""
+    """On a phone the page fits, and the order lists work without the map."""
     page = me.page
     assert page.value("document.documentElement.scrollWidth") <= 400
     assert page.value("document.querySelector('h1 small').textContent") == "against random, scripted_germany"
@@ -222,7 +222,7 @@ def go_on(me):
 
 
 def begin_again(page):
-    """The button asks for a second click; the new game has its own file, and the page shows its opening."""
+    """The button asks for a second click; the new game has its own file and shows the opening."""
     page.until("!play.state().running")
     page.mouse("#new")
     page.until("document.querySelector('#new').textContent === 'End this game?'")
@@ -233,7 +233,7 @@ def begin_again(page):
 
 
 def check_file(file, phases):
-    """The saved game has the orders that were given, and the position that they lead to."""
+    """Check that the saved game has the given orders and the resulting position."""
     told = json.loads(file.read_text())
     names = ["S1901M", "S1901R", "F1901M", "F1901R", "W1901A", "S1902M", "F1902M"]
     assert [phase["name"] for phase in told["phases"]] == names[: phases + 1]

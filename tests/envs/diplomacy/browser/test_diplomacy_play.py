@@ -1,4 +1,4 @@
-"""Diplomacy with a person: drafts, illegal orders and hostile messages, opponents of every kind, save and resume."""
+"""Diplomacy with a person: drafts, illegal orders, hostile messages, every opponent kind, save and resume."""
 
 import asyncio
 import json
@@ -40,7 +40,7 @@ SMALL = {"units": {"FRANCE": ["A PAR"], "GERMANY": ["A MUN"]}, "centers": {"FRAN
 
 
 def game(tmp_path, player="dumbbot", *, seed=1, last_year=1903, past=()):
-    """A game of France against six times one player: a bot's name, a function of a view, or a language model."""
+    """Return a game of France against six copies of a player: a bot name, a function, or a language model."""
     player = player if isinstance(player, str | LanguagePlayer) else PythonOrders(player, "script")
     seat = HumanSeat(FRANCE, tuple(YOU if p == FRANCE else "dumbbot" for p in range(7)), tmp_path / "game.json")
     opponents = PhaseOpponents(PLAYERS, {"script": player})
@@ -57,7 +57,7 @@ def drafted(live, text):
 
 
 def quiet(_):
-    """Take a line on what is being waited for."""
+    """Consume a line about pending work."""
 
 
 # ---- the game
@@ -94,7 +94,7 @@ def test_orders_are_drafted_in_any_spelling_and_undone(tmp_path):
         ("A PAR - BUR\nA MAR - BUR", "cannot be read"),
     ],
 )
-def test_an_illegal_order_is_refused_in_one_line(text, words, tmp_path):
+def test_illegal_order_is_rejected_in_one_line(text, words, tmp_path):
     live = game(tmp_path)
     with pytest.raises(InputError, match=r".") as caught:
         live.draft(text)
@@ -104,7 +104,7 @@ def test_an_illegal_order_is_refused_in_one_line(text, words, tmp_path):
     live.close()
 
 
-def test_a_game_is_saved_phase_by_phase_and_goes_on_as_if_it_had_not_been_cut(tmp_path):
+def test_game_is_saved_each_phase_and_resumes_identically(tmp_path):
     whole = game(tmp_path / "whole")
     (tmp_path / "whole").mkdir()
     for phases in (2, 99):
@@ -128,7 +128,7 @@ def test_a_game_is_saved_phase_by_phase_and_goes_on_as_if_it_had_not_been_cut(tm
         one.close()
 
 
-def test_a_game_that_cannot_be_saved_says_so_and_goes_on(tmp_path):
+def test_unsaveable_game_is_reported_and_continues(tmp_path):
     live = game(tmp_path / "nowhere")
     live.advance(quiet)
     assert live.phases[-1]["name"] != "S1901M"
@@ -136,7 +136,7 @@ def test_a_game_that_cannot_be_saved_says_so_and_goes_on(tmp_path):
     live.close()
 
 
-def test_a_later_game_than_the_last_year_is_refused(tmp_path):
+def test_game_beyond_last_year_is_rejected(tmp_path):
     live = game(tmp_path)
     while live.phases[-1]["name"] != "S1902M":
         live.advance(quiet)
@@ -145,7 +145,7 @@ def test_a_later_game_than_the_last_year_is_refused(tmp_path):
     live.close()
 
 
-def test_a_new_game_takes_a_free_name_at_once_and_a_file_of_the_package_is_kept(tmp_path, monkeypatch):
+def test_new_game_reserves_free_name_and_keeps_package_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     quick = ["--power", "FRANCE", "--quiet", "--device", "cpu"]
     package = {"map": "standard", "phases": [{"name": "S1901M", "state": SMALL, "orders": {}, "results": {}}]}
@@ -168,7 +168,7 @@ def test_a_new_game_takes_a_free_name_at_once_and_a_file_of_the_package_is_kept(
 
 
 class LastOption:
-    """Language model that always takes the last option; it keeps the powers it was asked for."""
+    """A language model that always takes the last option and records its powers."""
 
     def __init__(self):
         self.asked = []
@@ -179,7 +179,7 @@ class LastOption:
         return [Decision(tuple(menu.menu(line)[-1] for line in range(menu.lines))) for menu in menus]
 
 
-def test_a_language_model_orders_for_all_its_powers_at_once(tmp_path):
+def test_language_model_orders_for_all_its_powers_at_once(tmp_path):
     model, told = LastOption(), []
     live = game(tmp_path, LanguagePlayer({POLICY: model}, PromptRules(), {}, 1))
     live.draft("A PAR - BUR")
@@ -196,7 +196,7 @@ def test_a_language_model_orders_for_all_its_powers_at_once(tmp_path):
     live.close()
 
 
-def test_opponents_do_not_see_the_drafts_and_a_failing_one_changes_nothing(tmp_path):
+def test_opponents_do_not_see_drafts_and_failure_changes_nothing(tmp_path):
     seen = []
 
     def act(view):
@@ -215,8 +215,8 @@ def test_opponents_do_not_see_the_drafts_and_a_failing_one_changes_nothing(tmp_p
     live.close()
 
 
-def test_policies_adapters_and_python_objects_play_side_by_side(tmp_path):
-    """The policy's moves are those of its network, and the orders of all are legal, else they could not be saved."""
+def test_policies_adapters_and_objects_play_together(tmp_path):
+    """The policy's moves come from its network, and all orders are legal, or saving would fail."""
     network = OrderNetwork(NetworkConfig(hidden=4, blocks=1))
     contract = {"id": ENV_ID, "version": 1, "obs_dim": network.obs_dim, "continuous": 0, "binary": 0}
     save_checkpoint(policy := tmp_path / "policy.pt", network, contract=contract, training={})
@@ -246,7 +246,7 @@ def test_policies_adapters_and_python_objects_play_side_by_side(tmp_path):
         one.close()
 
 
-def test_players_are_seated_from_words():
+def test_players_are_seated_from_arguments():
     lineup = new_lineup("france", [("GERMANY", "chaos"), ("", "random"), ("", "bot:dumbbot")], 0)
     assert lineup.names == ("random", "dumbbot", YOU, "chaos", "random", "dumbbot", "random")
     assert {new_lineup(None, (), seed).power for seed in range(40)} == set(range(7))
@@ -254,7 +254,7 @@ def test_players_are_seated_from_words():
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_play"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, check_row, monkeypatch, tmp_path):
+def test_invalid_arguments_print_expected_messages(row, check_row, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     check_row(play.main, row)
 
@@ -263,13 +263,13 @@ def test_wrong_words_have_the_message_of_the_table(row, check_row, monkeypatch, 
     ("options", "words"),
     [({"temperature": 0.5, "settings": {}}, "--temperature: no opponent"), ({"temperature": None}, "--set: is for")],
 )
-def test_options_that_no_opponent_has_are_refused(options, words):
+def test_options_unused_by_opponents_are_rejected(options, words):
     given = {"settings": {"model": {"compact": False}}} | options
     with pytest.raises(InputError, match=words):
         load_opponents(["dumbbot"] * 6 + [None], device="cpu", **given)
 
 
-def test_a_saved_game_names_its_players_but_runs_no_code(tmp_path):
+def test_saved_game_names_players_but_runs_no_code(tmp_path):
     file = tmp_path / "game.json"
     stored = ("dumbbot", "", YOU, "chaos", "random", "my_bots:Wall", "")
     assert resumed_lineup(file, ("dumbbot", "", YOU, "chaos", "random", "", ""), None, ()).names[:4] == (
@@ -292,7 +292,7 @@ def test_a_saved_game_names_its_players_but_runs_no_code(tmp_path):
 
 
 def talk(live, messages, *, ends=None):
-    """Send messages of a page and return what came back, the first two left out; `ends` is the last note."""
+    """Send a page's messages and return the answers after the first two; `ends` is the last note."""
     told = []
 
     async def main():
@@ -317,7 +317,7 @@ def talk(live, messages, *, ends=None):
 SUBMIT = {"kind": "submit", "phase": "S1901M"}
 
 
-def test_a_wrong_message_is_answered_with_a_note_and_changes_nothing(tmp_path):
+def test_wrong_message_is_answered_with_note_without_changes(tmp_path):
     wrong = {
         "{": "not understood",
         "[" * 4000: "not understood",
@@ -342,7 +342,7 @@ def test_a_wrong_message_is_answered_with_a_note_and_changes_nothing(tmp_path):
     live.close()
 
 
-def test_a_turn_tells_the_legal_orders_and_a_submit_its_results(tmp_path):
+def test_turn_lists_legal_orders_and_submit_returns_results(tmp_path):
     live = game(tmp_path, lambda view: [])
     told = talk(live, [{"kind": "order", "text": "A PAR - BUR"}, SUBMIT], ends="")
     kinds = [message["kind"] for message in told]
@@ -358,7 +358,7 @@ def test_a_turn_tells_the_legal_orders_and_a_submit_its_results(tmp_path):
     live.close()
 
 
-def test_nothing_is_taken_while_the_others_order(tmp_path):
+def test_messages_are_ignored_while_others_order(tmp_path):
     live = game(tmp_path)
     told = talk(live, [SUBMIT, {"kind": "order", "text": "A PAR - BUR"}, {"kind": "new"}], ends="")
     assert [message.get("text") for message in told[1:3]] == ["the others are ordering; wait for the results"] * 2
@@ -366,7 +366,7 @@ def test_nothing_is_taken_while_the_others_order(tmp_path):
     live.close()
 
 
-def test_a_hint_drafts_what_a_search_would_order(tmp_path, monkeypatch):
+def test_hint_drafts_search_orders(tmp_path, monkeypatch):
     live = game(tmp_path)
     line = live.hint()
     assert re.fullmatch(r"the search would order this; .* worth \d+\.\d centres after the next fall", line)
@@ -386,7 +386,7 @@ def test_a_hint_drafts_what_a_search_would_order(tmp_path, monkeypatch):
 
 
 def small(tmp_path, **units):
-    """A game of the powers that have `units`, from fall 1901 on, with as many centres as of these are homes."""
+    """Return a game of the powers in `units` from fall 1901, with as many home centres as units."""
     centres = {power: [unit[-3:] for unit in standing if unit[-3:] in HOMES] for power, standing in units.items()}
     state = {"units": units, "centres": centres}
     phases = [{"name": "F1901M", "state": state}]
@@ -394,7 +394,7 @@ def small(tmp_path, **units):
     return game(tmp_path, last_year=1902, past=past)
 
 
-def test_a_power_that_is_out_looks_on_phase_by_phase_to_the_end(tmp_path):
+def test_eliminated_power_watches_phase_by_phase(tmp_path):
     live = small(tmp_path, GERMANY=["A MUN"], RUSSIA=["A BER", "A KIE"])
     assert live.out
     states = []
@@ -410,8 +410,8 @@ def test_a_power_that_is_out_looks_on_phase_by_phase_to_the_end(tmp_path):
     live.close()
 
 
-def test_phases_without_an_order_to_give_pass_by_themselves(tmp_path):
-    """Russia's winter; France has as many units as centres and is not asked."""
+def test_phases_without_orders_pass_automatically(tmp_path):
+    """In Russia's winter, France has as many units as centres and is not asked."""
     live = small(tmp_path, FRANCE=["A PAR"], RUSSIA=["A MOS", "A UKR"])
     told = talk(live, [{"kind": "submit", "phase": "F1901M"}], ends="")
     assert [phase["name"] for message in told if message["kind"] == "phases" for phase in message["phases"]] == [
@@ -422,7 +422,7 @@ def test_phases_without_an_order_to_give_pass_by_themselves(tmp_path):
     live.close()
 
 
-def test_a_mistake_in_an_opponents_code_is_a_note(tmp_path, capsys):
+def test_opponent_exception_becomes_note(tmp_path, capsys):
     live = game(tmp_path, lambda view: 1 / 0)
     talk(live, [SUBMIT], ends="ZeroDivisionError: division by zero")
     assert "Traceback" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The page of Diplomacy without a server: its rules against the kernels, its network against torch, a game on it."""
+"""The serverless Diplomacy page: rules against the kernels, network against torch, and a game."""
 
 import json
 import shutil
@@ -23,7 +23,7 @@ def page():
 
 
 def repeated(folder, phases, decisions):
-    """What differs when the page's script repeats recorded phases, in node or, without it, in Chromium."""
+    """Return differences when the page's script repeats recorded phases, in node or else in Chromium."""
     rows = record(phases)
     data = {"phases": rows, "network": network_rows(rows, STUDENT)[:decisions], "lastYear": LAST_YEAR}
     known = {"rules": static_page.board_rules(), "student": static_page.stored_student(static_page.STUDENT)}
@@ -47,17 +47,17 @@ def check(tally, phases):
     assert set(tally.values()) == {0}, tally
 
 
-def test_rules_bots_and_network_are_those_of_the_kernels(tmp_path):
-    """Legal orders and DumbBot's choices are the same lists, adjudications the same boards, choices the same orders."""
+def test_rules_bots_and_network_match_kernels(tmp_path):
+    """Legal orders and DumbBot's choices, adjudicated boards, and network choices are equal."""
     check(repeated(tmp_path, 40, 8), 40)
 
 
 @pytest.mark.slow
-def test_they_are_in_a_thousand_phases(tmp_path):
+def test_rules_match_in_thousand_phases(tmp_path):
     check(repeated(tmp_path, 1000, 200), 1000)
 
 
-def test_the_page_of_the_documentation_is_the_one_that_the_command_writes(page, tmp_path):
+def test_documentation_page_matches_command_output(page, tmp_path):
     assert play.main(["--env", "diplomacy", "--static", str(tmp_path / "page.html"), "--quiet"]) == 0
     assert (tmp_path / "page.html").read_text("utf-8") == page
     made = "run `python eval/play.py --env diplomacy --static docs/diplomacy.html`"
@@ -66,7 +66,7 @@ def test_the_page_of_the_documentation_is_the_one_that_the_command_writes(page, 
     assert "https://" not in page
 
 
-def test_the_error_names_a_kernel_without_a_translation():
+def test_error_names_untranslated_kernel():
     def strange(number: int) -> int:
         return [number][0]
 
@@ -76,7 +76,7 @@ def test_the_error_names_a_kernel_without_a_translation():
 
 
 @needs_chromium
-def test_a_game_is_played_by_keyboard_on_a_small_screen(page, tmp_path):
+def test_game_is_played_by_keyboard_on_small_screen(page, tmp_path):
     (tmp_path / "page.html").write_text(page, "utf-8")
     with browser(tmp_path / "profile") as tab:
         tab.open((tmp_path / "page.html").as_uri() + "#FRANCE,mixed", width=400, height=860, mobile=True)

@@ -1,4 +1,4 @@
-"""The drawing against the board: what touches on it, and along which shores, and where things stand."""
+"""The drawn map against the board: borders, coasts and positions of pieces."""
 
 from collections import Counter
 from itertools import pairwise
@@ -20,14 +20,14 @@ SEAS = {code for code, terrain in zip(BOARD.provinces, BOARD.terrain, strict=Tru
 
 
 def pairs(matrix):
-    """Pairs of codes that an adjacency [n, n] of locations joins."""
+    """Return location pairs joined by an adjacency [n, n]."""
     found = zip(*np.nonzero(matrix), strict=True)
     codes = [tuple(sorted(BOARD.locations[place][:3] for place in pair)) for pair in found]
     return {pair for pair in codes if pair[0] != pair[1]}
 
 
 def contains(outline, point):
-    """Whether a point lies within a closed outline [n, 2]: a ray from it crosses an odd number of sides."""
+    """Return whether a point is inside a closed outline [n, 2], by counting ray crossings."""
     (x0, y0), (x1, y1) = outline.T, np.roll(outline, -1, axis=0).T
     spans = (y0 > point[1]) != (y1 > point[1])
     rise = np.where(spans, y1 - y0, 1.0)
@@ -41,11 +41,11 @@ def touching():
 # ---- what touches
 
 
-def test_provinces_touch_exactly_where_the_board_says():
+def test_drawn_provinces_touch_exactly_as_on_board():
     assert touching() == pairs(BOARD.army_next) | pairs(BOARD.fleet_next)
 
 
-def test_a_land_border_comes_down_to_the_sea_exactly_where_fleets_sail_along_the_shore():
+def test_land_borders_reach_sea_exactly_along_fleet_routes():
     shore = {tuple(end) for b in DRAWING.borders if b.kind == COAST_LINE for end in (b.line[0], b.line[-1])}
     found = set()
     for border in DRAWING.borders:
@@ -56,12 +56,12 @@ def test_a_land_border_comes_down_to_the_sea_exactly_where_fleets_sail_along_the
     assert found == {pair for pair in pairs(BOARD.fleet_next) if set(pair) <= coastal}
 
 
-def test_every_province_is_one_piece():
+def test_every_province_is_connected():
     assert sorted(DRAWING.outlines) == list(BOARD.provinces)
     assert len(DRAWING.nowhere) == 2  # Switzerland and the desert
 
 
-def test_borders_are_of_the_kind_of_what_they_part():
+def test_borders_have_right_kind():
     for border in DRAWING.borders:
         seas = len(SEAS & set(border.between))
         assert {0: "land", 1: "coast", 2: "sea"}[seas] == border.kind
@@ -72,7 +72,7 @@ def test_borders_are_of_the_kind_of_what_they_part():
 
 
 @pytest.mark.parametrize("points", ["units", "centres"])
-def test_units_and_centres_stand_in_their_provinces(points):
+def test_units_and_centres_are_inside_their_provinces(points):
     owners = {"units": range(75), "centres": BOARD.centres}[points]
     for number, province in enumerate(owners):
         code = BOARD.provinces[province]
@@ -81,14 +81,14 @@ def test_units_and_centres_stand_in_their_provinces(points):
         assert within == [code], f"{points} of {code}"
 
 
-def test_fleets_on_a_coast_stand_close_to_it():
+def test_coastal_fleets_are_close_to_their_coast():
     for location in range(75, 81):
         outline = DRAWING.outlines[BOARD.locations[location][:3]]
         assert np.hypot(*(outline - DRAWING.units[location]).T).min() < 26
 
 
-def test_no_line_crosses_another():
-    """Softened as they are drawn; pieces that share an end may touch there."""
+def test_lines_do_not_cross():
+    """Lines are smoothed as drawn; pieces that share an end may touch there."""
     pieces = np.array([pair for border in DRAWING.borders for pair in pairwise(border.line.tolist())])
     start, end = pieces[:, 0], pieces[:, 1]
 

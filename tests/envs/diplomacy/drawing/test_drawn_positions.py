@@ -1,4 +1,4 @@
-"""Pictures of positions: what stands where in which colours, the marks that orders leave, and a game as a GIF."""
+"""Drawn positions: units, colours, order marks, and a game as a GIF."""
 
 import importlib.util
 import subprocess
@@ -28,14 +28,14 @@ NONE = np.zeros(75, dtype=int)
 
 
 def around(picture, place, radius=9):
-    """How often each colour is there around a place of the drawing."""
+    """Count the colours around a place of the drawing."""
     x, y = (round(float(value)) for value in place)
     window = picture[max(y - radius, 0) : y + radius, max(x - radius, 0) : x + radius]
     return Counter(map(tuple, window.reshape(-1, 3).tolist()))
 
 
 def draw_phase(phase, after=None):
-    """A recorded phase as a picture, with its orders where the phase that follows is given."""
+    """Draw a recorded phase, with its orders if the next phase is given."""
     orders = marks(phase, order_outcomes(phase, after)) if after else []
     return draw_position(phase["units"], phase["owner"], dislodged=phase["dislodged"], orders=orders)
 
@@ -46,13 +46,13 @@ def marks_of(units, orders):
 
 
 @pytest.mark.parametrize("size", [(1200, 1000), (600, 500), (401, 777)])
-def test_a_picture_has_the_requested_size(size):
+def test_picture_has_requested_size(size):
     picture = draw_position(NONE, NO_OWNERS, size=size)
     assert picture.shape == (size[1], size[0], 3)
     assert picture.dtype == np.uint8
 
 
-def test_every_unit_of_the_opening_stands_in_its_colour():
+def test_every_opening_unit_has_its_colour():
     start = opening()
     picture = draw_position(start["units"][0].numpy(), start["owner"][0].numpy())
     for power, _, location in BOARD.start:
@@ -60,14 +60,14 @@ def test_every_unit_of_the_opening_stands_in_its_colour():
 
 
 @pytest.mark.parametrize("coast", ["STP/NC", "STP/SC", "SPA/NC", "BUL/EC"])
-def test_a_fleet_stands_on_its_coast(coast):
+def test_fleet_is_drawn_on_its_coast(coast):
     picture = draw_position(unit_row({"Russia": f"F {coast}"}), NO_OWNERS)
     color = palette.POWER_COLORS[5]
     assert around(picture, DRAWING.units[find_location(coast)])[color] > 40
     assert around(picture, DRAWING.units[find_location(coast[:3])])[color] == 0
 
 
-def test_land_takes_on_its_owners_colour():
+def test_land_takes_owner_colour():
     picture = draw_position(NONE, owner_row({"Turkey": "SPA"}))
     near_madrid = DRAWING.labels[find_location("SPA")] + (30, 12)
     assert around(picture, near_madrid, 3).most_common(1)[0][0] == palette.land_color(6)
@@ -75,7 +75,7 @@ def test_land_takes_on_its_owners_colour():
     assert around(picture, DRAWING.units[find_location("NTH")], 3).most_common(1)[0][0] == palette.SEA
 
 
-def test_a_dislodged_unit_is_beside_the_one_that_came():
+def test_dislodged_unit_is_beside_attacker():
     units = {"France": "A BUR", "Germany": "A MUN, A RUH"}
     phases = play(units, {"Germany": "A MUN - BUR, A RUH S A MUN - BUR"}, {})
     picture = draw_phase(phases[1])
@@ -85,7 +85,7 @@ def test_a_dislodged_unit_is_beside_the_one_that_came():
     assert colors[palette.FAILURE] > 5
 
 
-def test_orders_leave_marks_and_failures_red_ones():
+def test_orders_leave_marks_and_failures_are_red():
     units = {"France": "A PAR, A MAR", "Germany": "A MUN"}
     fine = play(units, {"France": "A PAR - PIC, A MAR - SPA"})
     bounced = play(units, {"France": "A PAR - BUR", "Germany": "A MUN - BUR"})
@@ -98,7 +98,7 @@ def test_orders_leave_marks_and_failures_red_ones():
 # ---- marks
 
 
-def test_a_move_points_to_its_goal_and_a_bounce_breaks_off():
+def test_move_points_to_target_and_bounce_stops_short():
     units = {"France": "A PAR", "Germany": "A MUN"}
     move = marks_of(units, {"France": "A PAR - PIC"})["A PAR - PIC"]
     assert move.head == ARROW
@@ -109,7 +109,7 @@ def test_a_move_points_to_its_goal_and_a_bounce_breaks_off():
     assert np.hypot(*(bounce.cross - DRAWING.units[find_location("BUR")])) > 25
 
 
-def test_an_army_at_sea_goes_by_way_of_the_fleet():
+def test_convoyed_army_goes_via_fleet():
     units = {"England": "A LON, F NTH", "France": "A BEL"}
     orders = {"England": "A LON - BEL VIA, F NTH C A LON - BEL", "France": "A BEL - HOL"}
     found = marks_of(units, orders)
@@ -118,7 +118,7 @@ def test_an_army_at_sea_goes_by_way_of_the_fleet():
     assert found["F NTH C A LON - BEL"].head == RING
 
 
-def test_supports_run_to_the_unit_or_to_the_middle_of_the_move():
+def test_supports_point_to_unit_or_middle_of_move():
     units = {"France": "A PAR, A MAR, A BUR", "Germany": "A RUH, A MUN, F KIE"}
     orders = {"France": "A PAR S A BUR, A MAR S A BUR", "Germany": "A RUH S A MUN - BUR, A MUN - BUR"}
     found = marks_of(units, orders)
@@ -133,7 +133,7 @@ def test_drawing_needs_neither_torch_nor_warp():
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
-def test_orders_that_lead_nowhere_are_drawn_as_well():
+def test_impossible_orders_are_drawn():
     orders = {"France": "A PAR - PAR, A BRE - BRE VIA, F ENG C A BRE - BRE, A GAS S A MOS - SEV"}
     phases = play({"France": "A PAR, A BRE, A GAS, F ENG"}, orders)
     for mark in marks(phases[0], order_outcomes(phases[0], phases[1])):
@@ -148,7 +148,7 @@ def frames(data):
             yield gif.info["duration"], np.asarray(gif.convert("RGB")).astype(int)
 
 
-def test_the_documented_command_draws_a_complete_game(tmp_path, monkeypatch, capsys):
+def test_documented_command_draws_complete_game(tmp_path, monkeypatch, capsys):
     spec = importlib.util.spec_from_file_location("diplomacy_gif", ROOT / "docs" / "diplomacy_gif.py")
     command = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(command)

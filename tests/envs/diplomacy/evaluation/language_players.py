@@ -1,4 +1,4 @@
-"""A toy language model, and a run's adapter on it that plays otherwise than the model does."""
+"""A toy language model, and a run's adapter that plays differently."""
 
 import torch
 import yaml
@@ -12,7 +12,7 @@ from tests.agents.language.grpo.toy_folder import toy_folder
 
 
 def make_run(folder, *, name="final.pt", seed=0):
-    """A folder with a toy model in `model`, and a run's adapter and configuration in `run`; returns the adapter."""
+    """Save a toy model in `model`, and a run's adapter and configuration in `run`; return the adapter."""
     model_folder, run = folder / "model", folder / "run"
     if not model_folder.exists():
         toy_folder(model_folder)

@@ -1,4 +1,4 @@
-"""One power against six: what the command refuses, plays and writes."""
+"""One power against six: rejected arguments, games and output."""
 
 import json
 import re
@@ -35,12 +35,12 @@ def run(capsys, *arguments):
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_run"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, check_row):
+def test_invalid_arguments_print_expected_messages(row, check_row):
     check_row(main, row)
 
 
-def test_the_benchmark_is_one_pair_under_fixed_conditions(capsys, monkeypatch):
-    """With 7 short games it gives what the same options give one by one."""
+def test_benchmark_is_one_pair_under_fixed_conditions(capsys, monkeypatch):
+    """With 7 short games it equals the same options given individually."""
     monkeypatch.setitem(FIXED, "games", 7)
     monkeypatch.setitem(FIXED, "last_year", 1901)
     code, out, _ = run(capsys, "--bot", "random", "--protocol", "dumbbot-1v6", "--threads", "1")
@@ -51,7 +51,7 @@ def test_the_benchmark_is_one_pair_under_fixed_conditions(capsys, monkeypatch):
     assert out.split("Command:")[0] == direct.split("Command:")[0]
 
 
-def test_a_policy_for_another_game_is_refused(capsys):
+def test_policy_for_other_game_is_rejected(capsys):
     code, _, err = run(capsys, "--ckpt", "released/dogfight_bots_only", *QUICK)
     assert code == 2
     last = err.splitlines()[-1]
@@ -59,7 +59,7 @@ def test_a_policy_for_another_game_is_refused(capsys):
     assert last.endswith("or leave --env out")
 
 
-def test_a_policy_plays_one_power(capsys, tmp_path, packed_tasks):
+def test_policy_plays_one_power(capsys, tmp_path, packed_tasks):
     policy = untrained(tmp_path / "policy.pt")
     network = load_checkpoint(policy).network
     arguments = ["--ckpt", str(policy), "--opponents", "random,dumbbot", *QUICK]
@@ -89,14 +89,14 @@ def test_a_policy_plays_one_power(capsys, tmp_path, packed_tasks):
 
 
 def untrained(path, **contract):
-    """A policy's file; `contract` is what it says besides."""
+    """Save an untrained policy; `contract` adds entries."""
     network = OrderNetwork(NetworkConfig(hidden=4, blocks=1))
     sizes = {"obs_dim": network.obs_dim, "continuous": 0, "binary": 0}
     save_checkpoint(path, network, contract={"id": ENV_ID, "version": 1, **sizes, **contract}, training={})
     return path
 
 
-def test_without_a_last_year_games_end_when_those_of_the_training_did(capsys, tmp_path):
+def test_default_last_year_comes_from_training(capsys, tmp_path):
     policy = untrained(tmp_path / "policy.pt", last_year=1903)
     arguments = ["--ckpt", str(policy), "--opponents", "random", "--games", "7", "--threads", "1", "--device", "cpu"]
     for more, year in (([], 1903), (["--last-year", "1902"], 1902)):
@@ -108,8 +108,8 @@ def test_without_a_last_year_games_end_when_those_of_the_training_did(capsys, tm
         assert {record["year"] for record in content["records"]} == {year}
 
 
-def test_where_the_last_year_is_found(tmp_path):
-    """In the policy's own file, else in its run's configuration, as for a language model's folder; else nowhere."""
+def test_last_year_is_read_from_policy_or_run(tmp_path):
+    """It is read from the policy's file, then from its run's configuration, else it is unset."""
     run, model = tmp_path / "run", tmp_path / "run" / "final"
     model.mkdir(parents=True)
     assert last_year_of(model) is None
@@ -123,7 +123,7 @@ def test_where_the_last_year_is_found(tmp_path):
 
 
 def replay(path):
-    """What a page holds, each phase of which must follow from the one before."""
+    """Return a page's content, after checking that each phase follows from the previous one."""
     told = json.loads(re.search(r'id="data">(.*?)</script>', path.read_text(), re.DOTALL)[1])
     assert [phase["name"] for phase in told["phases"]][:1] == ["S1901M"]
     assert told["phases"][-1]["name"] == "END"
@@ -131,7 +131,7 @@ def replay(path):
     return told
 
 
-def test_a_replay_shows_the_first_game_of_the_last_pair(capsys, tmp_path):
+def test_replay_shows_first_game_of_last_pair(capsys, tmp_path):
     arguments = ["--bot", "dumbbot", "--opponents", "random", "chaos", *QUICK, "--quiet"]
     assert run(capsys, *arguments, "--replay", str(tmp_path / "new" / "game.html")) == (0, "", "")
     shown = replay(tmp_path / "new" / "game.html")
@@ -152,7 +152,7 @@ def test_pairings():
     assert parse(DiplomacyOptions, ["--ladder"]).cells == [(one, six) for one in BOTS for six in BOTS]
 
 
-def test_a_ladder_is_printed_written_and_reproducible(capsys, tmp_path):
+def test_ladder_is_printed_written_and_reproducible(capsys, tmp_path):
     arguments = ["--ladder", "--opponents", "random,dumbbot", *QUICK, "--out", str(tmp_path)]
     code, out, err = run(capsys, *arguments)
     assert code == 0
@@ -171,7 +171,7 @@ def test_a_ladder_is_printed_written_and_reproducible(capsys, tmp_path):
     assert (tmp_path / "diplomacy.json").read_bytes().replace(b" --quiet", b"") == data
 
 
-def test_intervals_are_wilsons_and_students():
+def test_intervals_match_wilson_and_student():
     owner = np.full((7, 34), -1)
     owner[:3] = 2
     centres = np.array([34.0, 34, 34, 1, 1, 1, 1])
@@ -188,8 +188,8 @@ def test_intervals_are_wilsons_and_students():
     assert side.rank.value == 1
 
 
-def test_a_game_is_won_drawn_or_lost():
-    """France wins, England is left, England is not, Turkey wins: from either side of England against six."""
+def test_game_is_won_drawn_or_lost():
+    """France wins, England survives, England is eliminated, Turkey wins: seen from both sides."""
     owner = np.full((4, 34), -1)
     owner[0, :20], owner[0, 20:22] = 2, 1
     owner[1, :5], owner[1, 5:8], owner[1, 8] = 0, 1, 3
@@ -207,7 +207,7 @@ def test_a_game_is_won_drawn_or_lost():
     assert six.rank.value == pytest.approx((1 + 5 * 3 + 1 + 3 + 4 * 4 + 1 + 5 * 2 + 1 + 5 * 2) / 24)
 
 
-def test_one_game_alone_says_nothing_of_the_spread():
+def test_single_game_has_no_spread():
     owner = np.zeros((1, 34), dtype=int)
     side = results.side(torch.tensor(owner), torch.eye(7, dtype=torch.bool)[:1])
     assert (side.centres.value, side.centres.interval, side.rank.interval) == (34.0, (0.0, 34.0), (1.0, 7.0))

@@ -1,4 +1,4 @@
-"""Ladders with ratings, sequential tests and policies that draw their orders, against games played by hand."""
+"""Ladders, sequential tests and sampling policies against games played by hand."""
 
 import json
 import re
@@ -26,12 +26,12 @@ PLAYERS = ("random", "dumbbot", "chaos")
 
 
 def pairs(player, opponent, games, seed=0):
-    """Numbers of pairs of games that the player lost, drew and won, as `pairs` has them."""
+    """Return how many pairs the player lost, drew and won, in the format of `pairs`."""
     ours, theirs = (np.array(shares(*names, games, 1902, seed)) for names in ((player, opponent), (opponent, player)))
     return [int((ours < theirs).sum()), 0, int((ours == theirs).sum()), 0, int((ours > theirs).sum())]
 
 
-def test_a_ladder_rates_the_pairs_of_its_games(tmp_path):
+def test_ladder_rates_pairs_of_games(tmp_path):
     words = ["--ladder", "--opponents", ",".join(PLAYERS), "--games", "14", "--anchor", "chaos=100", *QUICK]
     assert main([*words, "--out", str(tmp_path)]) == 0
     content, table = json.loads((tmp_path / "diplomacy.json").read_text()), (tmp_path / "diplomacy.md").read_text()
@@ -53,7 +53,7 @@ def test_a_ladder_rates_the_pairs_of_its_games(tmp_path):
     assert "28 games each in seat-swapped pairs" in table
 
 
-def test_a_ladder_that_is_cut_has_no_ratings(tmp_path, monkeypatch):
+def test_interrupted_ladder_has_no_ratings(tmp_path, monkeypatch):
     played, play = [], DiplomacyMatches.play
 
     def cut(matches, cell, bar):
@@ -71,7 +71,7 @@ def test_a_ladder_that_is_cut_has_no_ratings(tmp_path, monkeypatch):
     assert "Elo" not in (tmp_path / "diplomacy.partial.md").read_text()
 
 
-def test_a_sequential_test_counts_the_pairs_of_new_games(tmp_path):
+def test_sequential_test_counts_pairs_of_new_games(tmp_path):
     """LLR = n (s1 - s0) (2 m - s0 - s1) / (2 v), with half a pair of each score added."""
     words = ["--bot", "chaos", "--opponents", "random", "--sprt", "elo1=50", "--games", "14", "--max-games", "28"]
     assert main([*words, "--seed", "3", *QUICK, "--out", str(tmp_path)]) == 1
@@ -87,7 +87,7 @@ def test_a_sequential_test_counts_the_pairs_of_new_games(tmp_path):
     assert (data["player"], data["opponent"], data["env"]) == ("chaos", "random", "sparring/Diplomacy-v0")
 
 
-def test_a_named_policy_draws_its_orders_anew_in_each_evaluation(tmp_path, packed_tasks):
+def test_named_policy_samples_anew_in_each_evaluation(tmp_path, packed_tasks):
     policy = untrained(tmp_path / "policy.pt")
     words = ["--bot", "dumbbot", "--games", "7", *QUICK, "--out", str(tmp_path)]
 
@@ -112,7 +112,7 @@ def test_a_named_policy_draws_its_orders_anew_in_each_evaluation(tmp_path, packe
     assert "Policies draw their orders." in (tmp_path / "diplomacy.md").read_text().replace("\n", " ")
 
 
-def test_an_evaluated_policy_draws_its_orders_where_that_is_asked(tmp_path):
+def test_evaluated_policy_samples_on_request(tmp_path):
     policy = untrained(tmp_path / "policy.pt")
     words = ["--ckpt", str(policy), "--opponents", "random", "--games", "7", *QUICK, "--out", str(tmp_path)]
     ends = []
@@ -122,7 +122,7 @@ def test_an_evaluated_policy_draws_its_orders_where_that_is_asked(tmp_path):
     assert ends[0] != ends[1] == ends[2]
 
 
-def test_players_of_a_matrix_draw_their_orders(tmp_path):
+def test_payoff_players_sample_orders(tmp_path):
     policy = untrained(tmp_path / "policy.pt")
     names = ["random", str(policy), f"stochastic:{policy}"]
     data = sparring.payoff(env="diplomacy", opponents=names, games=14, last_year=1902, threads=1).data
@@ -131,20 +131,20 @@ def test_players_of_a_matrix_draw_their_orders(tmp_path):
     assert data["records"][2]["pairs"] != [0, 0, 7, 0, 0]  # against itself, were both alike
 
 
-def test_a_drawing_opponent_of_a_run_takes_its_noise():
+def test_sampling_opponent_of_run_uses_noise():
     noise = torch.Generator()
     assert open_player("stochastic:released/diplomacy_student", noise=noise).generator is noise
     assert open_player("released/diplomacy_student", noise=noise).generator is None
 
 
 def squares(end, power):
-    """Share of squares of a power in a game that ended with these counts of centres."""
+    """Return a power's share of squares for these final centre counts."""
     counts = [int(count) for count in end.split()[1:]]
     shares = [float(count > 17) if max(counts) > 17 else count * count for count in counts]
     return shares[power] / sum(shares)
 
 
-def test_a_language_model_is_tested_in_pairs_of_its_games(runs):  # noqa: F811
+def test_language_model_is_tested_in_pairs_of_games(runs):  # noqa: F811
     words = ["--ckpt", "learner", "--opponents", "random", "--seed", "5", *QUICK]
     assert main([*words, "--games", "7"]) == 0
     alone, six = (
@@ -156,7 +156,7 @@ def test_a_language_model_is_tested_in_pairs_of_its_games(runs):  # noqa: F811
     assert data["pairs"] == [int((ours < theirs).sum()), 0, int((ours == theirs).sum()), 0, int((ours > theirs).sum())]
 
 
-def test_options_that_a_language_model_does_not_take_are_refused(runs, error_line):  # noqa: F811
+def test_options_unsupported_by_language_models_are_rejected(runs, error_line):  # noqa: F811
     for more, message in (
         (["--opponents", "random", "--sprt", "--protocol", "alone"], "--protocol does not go with --sprt"),
         (["--opponents", "random", "--stochastic"], "--stochastic: learner is a language model"),

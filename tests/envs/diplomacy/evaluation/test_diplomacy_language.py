@@ -1,4 +1,4 @@
-"""Language models in Diplomacy: who they are, what is played and written, the replay with odds, the league's table."""
+"""Language models in Diplomacy: names, games, output, replay odds, and the league table."""
 
 import json
 import re
@@ -42,7 +42,7 @@ def adapter(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def evaluated(adapter):
-    """The command with everything: against a bot and the base model, with a replay, results beside the checkpoint."""
+    """Run the command with all options: a bot, the base model, a replay, results beside the checkpoint."""
     page = adapter.parent / "game.html"
     arguments = ["--ckpt", str(adapter), "--opponents", "dumbbot,base_model", *QUICK, "--replay", str(page), "--quiet"]
     assert run_main(["--env", "diplomacy", *arguments]) == 0
@@ -56,13 +56,13 @@ def data_of(text):
 # ---- who plays
 
 
-def test_every_power_is_played_as_often():
+def test_every_power_is_played_equally_often():
     seats = seats_of_pairs([("policy", "dumbbot"), ("dumbbot", "policy")], 14)
     assert torch.equal(seats["policy"], torch.cat([torch.eye(7), torch.eye(7), 1 - torch.eye(7), 1 - torch.eye(7)]) > 0)
     assert torch.equal(seats["dumbbot"], ~seats["policy"])
 
 
-def test_what_a_name_means(adapter, tmp_path, monkeypatch):
+def test_names_resolve_to_players(adapter, tmp_path, monkeypatch):
     monkeypatch.setattr(players, "CHECKPOINTS", tmp_path)
     (tmp_path / "cloned" / "final").mkdir(parents=True)
     shutil.copytree(adapter.parent.parent / "model", tmp_path / "cloned" / "final", dirs_exist_ok=True)
@@ -74,7 +74,7 @@ def test_what_a_name_means(adapter, tmp_path, monkeypatch):
     assert results_place(adapter.with_name("step_000010.pt"))[1] == "eval.step_000010"
 
 
-def test_a_cloned_model_plays_with_its_runs_options_and_is_its_own_base_model(adapter, tmp_path):
+def test_cloned_model_plays_with_its_options_and_is_its_base(adapter, tmp_path):
     final = toy_folder(tmp_path / "final")
     (tmp_path / "config.yaml").write_text(
         (adapter.parent / "config.yaml").read_text().replace("show_map_windows: false", "show_map_windows: true")
@@ -90,7 +90,7 @@ def test_a_cloned_model_plays_with_its_runs_options_and_is_its_own_base_model(ad
 # ---- what is refused
 
 
-def test_another_base_model_is_refused(adapter, error_line, tmp_path):
+def test_other_base_model_is_rejected(adapter, error_line, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(adapter.parent, run)
     other = toy_folder(tmp_path / "other")
@@ -124,8 +124,8 @@ def test_both_protocols_are_played_and_written(evaluated, adapter):
     assert f"## Six {ckpt} against base_model, power by power" in text
 
 
-def test_the_adapter_plays_and_the_base_model_does_without_it(evaluated, adapter, tmp_path):
-    """The model by itself, which is its own base, gets what the base model got in the games of the adapter."""
+def test_adapter_and_base_model_play_separately(evaluated, adapter, tmp_path):
+    """The model, which is its own base, gets the base model's result of the adapter's games."""
     assert main(["--ckpt", str(adapter), "--opponents", "dumbbot", *QUICK, "--out", str(tmp_path), "--quiet"]) == 0
     again = json.loads((tmp_path / "diplomacy.json").read_text())["records"]
     assert again == evaluated[0]["records"][:2]
@@ -135,7 +135,7 @@ def test_the_adapter_plays_and_the_base_model_does_without_it(evaluated, adapter
     assert [record["alone"] for record in base] != [record["alone"] for record in again]
 
 
-def test_one_protocol_gives_what_it_gives_among_both(evaluated, adapter, tmp_path):
+def test_one_protocol_matches_its_part_of_both(evaluated, adapter, tmp_path):
     for protocol, kept in {"alone": [0, 2], "six": [1, 3]}.items():
         page = tmp_path / f"{protocol}.html"
         arguments = ["--opponents", "dumbbot,base_model", "--protocol", protocol, *QUICK, "--quiet"]
@@ -159,7 +159,7 @@ def test_draws_depend_on_temperature_and_seed(adapter):
 # ---- the replay
 
 
-def test_the_replay_says_how_likely_each_order_of_the_policy_was(evaluated, adapter):
+def test_replay_shows_probability_of_each_policy_order(evaluated, adapter):
     game = data_of(evaluated[1])
     assert game["players"] == [str(adapter), *["base_model"] * 6]
     assert "at temperature 1; in the game the likeliest token was taken each time" in game["note"]
@@ -189,7 +189,7 @@ def test_other_replays_have_no_odds(tmp_path):
 # ---- the league
 
 
-def test_a_runs_fixed_references_are_printed_and_written(printed, tmp_path, monkeypatch):
+def test_fixed_references_of_run_are_printed_and_written(printed, tmp_path, monkeypatch):
     monkeypatch.setattr(players, "CHECKPOINTS", tmp_path)
     (tmp_path / "run").mkdir()
     league = enter_checkpoint(new_league(("random", "dumbbot"), "base"), step=2, path="step_000002.pt")
@@ -215,7 +215,7 @@ WAIVED = {"power": 1, "text": "WAIVE", "probability": 0.75, "others": [("F LON B
 
 @pytest.fixture(scope="module")
 def told():
-    """One year in which England's odds are known in spring and winter."""
+    """Return one year in which England's odds are known in spring and winter."""
     phases = play({"England": "F LON", "France": "A PAR"}, {"England": "F LON - ENG"}, {}, {}, {}, last_year=1901)
     names = [phase["name"] for phase in phases]
     odds = {"S1901M": [LONDON], "W1901A": [WAIVED]}
@@ -230,7 +230,7 @@ def file(tmp_path, told):
     return path
 
 
-def test_odds_go_with_their_order(told):
+def test_odds_stay_with_their_order(told):
     game = encode(told, PLAYERS, "x", "note")
     england, france = game["phases"][0]["outcomes"]
     assert (england["text"], england["p"], england["rest"]) == ("F LON - ENG", 0.5, [3, 0.0149])
@@ -245,7 +245,7 @@ def test_odds_go_with_their_order(told):
     )
 
 
-def test_phases_without_a_decision_have_no_odds():
+def test_phases_without_decision_have_no_odds():
     keeper = OddsKeeper(0, {})
     keeper.after_phase()
     phases = [{"name": "S1901M"}, {"name": "END"}, {"name": "none"}]
@@ -273,7 +273,7 @@ out.id = "selftest"; out.textContent = JSON.stringify(told); document.body.appen
 
 
 @needs_chromium
-def test_hovering_over_an_order_displays_its_odds(file):
+def test_hovering_over_order_shows_odds(file):
     file.write_text(file.read_text().replace("</body>", DRIVE + "</body>"))
     told = selftest(browse(file, "", "--dump-dom"))
     assert told["started"]["orders"] == ["F LON - ENG 50 %", "A PAR H not ordered"]
@@ -305,7 +305,7 @@ out.textContent = JSON.stringify({ ...room, covers });
 
 @needs_chromium
 @pytest.mark.parametrize("size", [(1400, 960), (500, 900)])
-def test_the_box_lies_in_the_window_beside_its_order(file, size):
+def test_tooltip_stays_in_window_beside_order(file, size):
     file.write_text(file.read_text().replace("</body>", POINT + "</body>"))
     told = selftest(dom_of(file, size=size))
     assert not told.pop("covers")

@@ -1,4 +1,4 @@
-"""Exported models of Diplomacy as players: they order as the checkpoints that they were exported from."""
+"""Exported Diplomacy models play like the checkpoints they came from."""
 
 import json
 from functools import partial
@@ -26,7 +26,7 @@ QUICK = ["--games", "7", "--last-year", "1903", "--threads", "1", "--device", "c
 
 
 def exported(folder, *, all_phases):
-    """A policy that moves, retreats and builds, and its model beside it."""
+    """Save a policy that moves, retreats and builds, and export its model beside it."""
     contract = MovementBatch(DiplomacyBatch(1, threads=1), all_phases=all_phases, seed=1).contract
     network = build_network(shape_for(contract, NetworkConfig(hidden=8, blocks=1, all_phases=all_phases)), seed=1)
     generator = torch.Generator().manual_seed(5)
@@ -41,7 +41,7 @@ def exported(folder, *, all_phases):
 
 
 @pytest.mark.parametrize("all_phases", [False, True])
-def test_a_model_plays_the_games_of_its_checkpoint(all_phases, tmp_path):
+def test_exported_model_plays_games_of_its_checkpoint(all_phases, tmp_path):
     found = []
     for file in exported(tmp_path, all_phases=all_phases):
         for words in (["--ckpt", str(file), "--opponents", "dumbbot"], ["--bot", "random", "--opponents", str(file)]):
@@ -52,7 +52,7 @@ def test_a_model_plays_the_games_of_its_checkpoint(all_phases, tmp_path):
     assert len(set(found[0])) > 1
 
 
-def test_a_model_is_a_player_of_a_matrix_and_of_a_test(tmp_path):
+def test_exported_model_plays_in_payoff_matrix_and_test(tmp_path):
     policy, model = exported(tmp_path, all_phases=False)
     data = sparring.payoff(
         env="diplomacy", opponents=[str(policy), str(model)], games=14, last_year=1902, threads=1
@@ -63,7 +63,7 @@ def test_a_model_is_a_player_of_a_matrix_and_of_a_test(tmp_path):
     assert sum(json.loads((tmp_path / "sprt.policy.onnx.json").read_text())["pairs"]) == 7
 
 
-def test_models_that_cannot_order_are_refused_in_one_line(tmp_path, error_line):
+def test_unusable_models_are_rejected_in_one_line(tmp_path, error_line):
     _, file = exported(tmp_path, all_phases=False)
     model = onnx.load(str(file))
     wanted = "wanted is a model of Diplomacy that eval/export.py wrote"

@@ -1,4 +1,4 @@
-"""An evaluation of a language model that is ended early: whole rounds are written and marked, as if asked for alone."""
+"""An interrupted evaluation of a language model writes complete rounds, marked as partial."""
 
 import json
 from functools import partial
@@ -18,7 +18,7 @@ ARGUMENTS = ["--ckpt", "tiny", "--opponents", "random", "--last-year", "1901", "
 
 
 class Failing(BotBackend):
-    """DumbBot, until it is asked in the winter of a round, and `end` is raised."""
+    """A DumbBot that raises `end` when asked in the winter of a round."""
 
     def __init__(self, rounds, end):
         super().__init__("dumbbot", game="diplomacy")
@@ -34,7 +34,7 @@ class Failing(BotBackend):
 
 @pytest.fixture
 def play(monkeypatch, tmp_path):
-    """Evaluate with `rounds` of seven games before the end; returns the exit code and the folder of the results."""
+    """Evaluate with `rounds` of seven games before the end; return exit code and results folder."""
 
     def run(rounds, *arguments, end=None, games=21):
         player = LanguagePlayer({POLICY: Failing(rounds, end)}, PromptRules(), {"model": "toy"}, at_a_time=14)
@@ -45,7 +45,7 @@ def play(monkeypatch, tmp_path):
     return run
 
 
-def test_rounds_have_every_power_as_often_and_keep_the_model_busy():
+def test_rounds_balance_powers_and_keep_model_busy():
     assert rounds_of(21, 1, 1) == [range(7), range(7, 14), range(14, 21)]
     assert rounds_of(35, 2, 16) == [range(14), range(14, 28), range(28, 35)]  # 2 * 7 are fewer than 16, 2 * 14 not
     assert rounds_of(7, 2, 128) == [range(7)]
@@ -55,7 +55,7 @@ def test_rounds_have_every_power_as_often_and_keep_the_model_busy():
     ("end", "code", "words"),
     [(InputError("endpoint: it is gone"), 2, "endpoint: it is gone\n"), (KeyboardInterrupt(), 130, "played again\n")],
 )
-def test_an_interrupted_evaluation_writes_its_complete_rounds_with_a_note(play, capsys, end, code, words):
+def test_interrupted_evaluation_writes_complete_rounds_with_note(play, capsys, end, code, words):
     found, out = play(2, end=end)
     said = capsys.readouterr()
     assert found == code
@@ -75,14 +75,14 @@ def test_an_interrupted_evaluation_writes_its_complete_rounds_with_a_note(play, 
     assert "partial" not in asked_for
 
 
-def test_an_interrupted_evaluation_writes_the_replay_of_its_complete_round(play, tmp_path):
+def test_interrupted_evaluation_writes_replay_of_complete_round(play, tmp_path):
     pages = [tmp_path / "cut.html", tmp_path / "whole.html"]
     assert play(1, "--replay", str(pages[0]), end=KeyboardInterrupt())[0] == 130
     assert play(9, "--replay", str(pages[1]))[0] == 0
     assert pages[0].read_bytes() == pages[1].read_bytes()
 
 
-def test_results_without_a_complete_round_are_not_written(play, capsys, tmp_path):
+def test_results_without_complete_round_are_not_written(play, capsys, tmp_path):
     code, out = play(0, "--replay", str(tmp_path / "game.html"), end=KeyboardInterrupt())
     assert code == 130
     assert "stopped after 0 of 21 games per pair; nothing is written" in capsys.readouterr().err

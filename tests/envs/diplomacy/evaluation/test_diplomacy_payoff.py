@@ -1,4 +1,4 @@
-"""Payoff matrix of Diplomacy: pairs of games of one power against six, either way, against games played by hand."""
+"""Diplomacy payoff matrix: pairs of games of one power against six, against games played by hand."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ PLAYERS = ("random", "dumbbot", "chaos")
 
 
 def shares(lone, six, games, last_year, seed=0):
-    """Share of squares of `lone`, which has power i % 7 of game i, counted centre by centre."""
+    """Return the share of squares of `lone`, which plays power i % 7 in game i, centre by centre."""
     batch = DiplomacyBatch(games, threads=1, last_year=last_year)
     seats = torch.zeros(games, NUM_POWERS, dtype=torch.bool)
     for game in range(games):
@@ -32,7 +32,7 @@ def shares(lone, six, games, last_year, seed=0):
     return found
 
 
-def test_the_larger_share_of_a_lone_power_wins_the_pair(tmp_path):
+def test_lone_power_with_larger_share_wins_pair(tmp_path):
     out = tmp_path / "matrix.png"
     report = sparring.payoff(
         env="diplomacy", opponents=PLAYERS, games=28, last_year=1902, threads=1, anchor="chaos=100", out=out
@@ -51,7 +51,7 @@ def test_the_larger_share_of_a_lone_power_wins_the_pair(tmp_path):
     assert out.exists()
 
 
-def test_snapshots_of_a_run_are_players(tmp_path):
+def test_run_snapshots_are_players(tmp_path):
     policy = "released/diplomacy_student"
     names = [
         player["name"]
@@ -61,10 +61,10 @@ def test_snapshots_of_a_run_are_players(tmp_path):
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_payoff"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, check_row):
+def test_invalid_arguments_print_expected_messages(row, check_row):
     check_row(main, row)
 
 
-def test_a_language_model_is_not_compared():
+def test_language_model_is_rejected_in_payoff_matrix():
     with pytest.raises(InputError, match="tiny"):
         sparring.payoff(env="diplomacy", opponents=["random", "tiny"])

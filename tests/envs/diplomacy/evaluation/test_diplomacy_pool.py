@@ -1,4 +1,4 @@
-"""Games of several seeds as one table: its figures are those of all games, and parts that do not fit are refused."""
+"""Results of several seeds pooled in one table, and incompatible parts rejected."""
 
 import json
 from functools import partial
@@ -17,7 +17,7 @@ QUICK = ["--games", "7", "--threads", "1", "--device", "cpu", "--quiet"]
 
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory):
-    """Results of seeds 1 and 2, and the ends of their games."""
+    """Return results of seeds 1 and 2, and the ends of their games."""
     folder, ends, mp = tmp_path_factory.mktemp("parts"), [], pytest.MonkeyPatch()
     ended = DiplomacyBatch.check
 
@@ -33,7 +33,7 @@ def parts(tmp_path_factory):
     return folder, ends
 
 
-def test_pooled_figures_are_those_of_all_games(parts, tmp_path, printed):
+def test_pooled_figures_match_all_games(parts, tmp_path, printed):
     folder, ends = parts
     files = [str(folder / seed / "diplomacy.json") for seed in ("1", "2")]
     out = printed(main, ["--pool", *files, "--out", str(tmp_path)])
@@ -49,7 +49,7 @@ def test_pooled_figures_are_those_of_all_games(parts, tmp_path, printed):
     assert "most centres %" in out
 
 
-def test_what_does_not_belong_together_is_refused(parts, tmp_path, capsys):
+def test_incompatible_results_are_rejected(parts, tmp_path, capsys):
     folder, _ = parts
     one, two = (folder / seed / "diplomacy.json" for seed in ("1", "2"))
     changed = json.loads(two.read_text())
@@ -80,7 +80,7 @@ def test_what_does_not_belong_together_is_refused(parts, tmp_path, capsys):
 
 
 def test_policies_play_on_either_side(tmp_path, capsys, monkeypatch):
-    """A search, a bot and a policy against six of a policy, and both in a ladder; the policy is loaded by its file."""
+    """A search, a bot and a policy against six copies of a policy, and both in a ladder."""
     monkeypatch.chdir(tmp_path)
     untrained(tmp_path / "policy.pt")
     untrained(tmp_path / "other.pt")

@@ -1,4 +1,4 @@
-"""A player and a reference in the same games: estimates by least squares, their intervals, and the option."""
+"""A player and a reference in the same games: least-squares estimates, intervals, and the option."""
 
 import json
 from functools import partial
@@ -19,7 +19,7 @@ T_95 = {133: 1.97796, 132: 1.97810, 7: 2.36462}
 
 
 def drawn(games, seed, slope=0.5):
-    """Shares of a player and a reference, with effects of the power and of the game on both."""
+    """Return shares of a player and a reference, with power and game effects on both."""
     random = np.random.default_rng(seed)
     power = np.tile([0.3, 0.1, 0.0, -0.1, -0.1, 0.0, -0.2], games // 7)
     luck = random.normal(0.0, 0.1, games)
@@ -28,7 +28,7 @@ def drawn(games, seed, slope=0.5):
 
 
 def least_squares(values, reference, expected):
-    """The regression on a constant for each power and the reference: its value at the expected mean, and its error."""
+    """Regress on power constants and the reference; return the value at the expected mean, and its error."""
     games = len(values)
     design = np.column_stack([np.tile(np.eye(7), (games // 7, 1)), reference])
     weights, *_ = np.linalg.lstsq(design, values, rcond=None)
@@ -37,7 +37,7 @@ def least_squares(values, reference, expected):
     return at @ weights, np.sqrt(variance * at @ np.linalg.inv(design.T @ design) @ at)
 
 
-def test_the_corrected_mean_is_that_of_a_regression_by_least_squares():
+def test_corrected_mean_matches_least_squares_regression():
     values, reference = drawn(140, 3)
     estimate, deviation = corrected(values, reference, 1 / 7)
     value, error = least_squares(values, reference, 1 / 7)
@@ -46,7 +46,7 @@ def test_the_corrected_mean_is_that_of_a_regression_by_least_squares():
     assert deviation == pytest.approx(0.05, rel=0.2)
 
 
-def test_the_interval_by_power_leaves_out_the_variance_between_powers():
+def test_interval_by_power_excludes_variance_between_powers():
     values, _ = drawn(140, 4)
     estimate, deviation = stratified(values)
     groups = values.reshape(20, 7)
@@ -58,7 +58,7 @@ def test_the_interval_by_power_leaves_out_the_variance_between_powers():
 
 
 @pytest.mark.parametrize("method", ["power", "corrected"])
-def test_intervals_cover_the_true_mean_in_95_percent(method):
+def test_intervals_cover_true_mean_in_95_percent(method):
     hits = 0
     for seed in range(400):
         values, reference = drawn(28, seed)
@@ -67,21 +67,21 @@ def test_intervals_cover_the_true_mean_in_95_percent(method):
     assert 0.92 < hits / 400 < 0.98
 
 
-def test_a_reference_of_other_games_corrects_nothing():
-    """Shifted by seven games, every power keeps its own, and the pairs are lost."""
+def test_reference_of_other_games_corrects_nothing():
+    """Shifted by seven games, every power keeps its own games but pairs are broken."""
     values, reference = drawn(140, 5)
     _, paired = corrected(values, reference, 1 / 7)
     _, shifted = corrected(values, np.roll(reference, 7), 1 / 7)
     assert paired < 0.8 * shifted
 
 
-def test_a_constant_reference_corrects_nothing():
+def test_constant_reference_corrects_nothing():
     values, _ = drawn(28, 6)
     estimate, _ = corrected(values, np.full(28, 1 / 7), 1 / 7)
     assert estimate.value == pytest.approx(values.mean())
 
 
-def test_rows_state_the_games_for_three_points():
+def test_rows_state_games_needed_for_three_points():
     values, reference = drawn(140, 7)
     rows = {row.name: row for row in paired_rows("me", "dumbbot", "dumbbot", values, reference)}
     assert [*rows] == ["me, every game alone", "me, by power", "me, corrected by dumbbot", "difference from dumbbot"]
@@ -95,7 +95,7 @@ def test_rows_state_the_games_for_three_points():
     assert paired_rows("me", "dumbbot", "dumbbot", values[:7], reference[:7]) == []
 
 
-def test_the_reference_plays_the_same_games(tmp_path):
+def test_reference_plays_same_games(tmp_path):
     words = ["--bot", "random", "--opponents", "dumbbot", "--games", "14", *QUICK, "--out"]
     assert main([*words, str(tmp_path / "a"), "--reference", "dumbbot"]) == 0
     assert main([*words[2:], str(tmp_path / "b"), "--bot", "dumbbot"]) == 0
@@ -111,7 +111,7 @@ def test_the_reference_plays_the_same_games(tmp_path):
 
 
 @pytest.mark.parametrize(("given", "year"), [({}, 1920), ({"last_year": 1910}, 1910), ({"last_year": 1935}, 1935)])
-def test_the_benchmark_has_three_lengths_and_a_reference(given, year):
+def test_benchmark_has_three_lengths_and_reference(given, year):
     options = DiplomacyOptions(ckpt="tiny", protocol="dumbbot-1v6", **given)
     assert (options.last_year, options.games, options.opponents, options.reference) == (
         year,
@@ -122,8 +122,8 @@ def test_the_benchmark_has_three_lengths_and_a_reference(given, year):
     assert DiplomacyOptions(bot="dumbbot", protocol="dumbbot-1v6").reference == ""
 
 
-def test_both_scores_are_told_apart():
-    """A solo with 18 centres, and 16 of another power: the squares are 324 and 256 of 580."""
+def test_both_scores_are_distinguished():
+    """A solo with 18 centres and 16 of another power: squares are 324 and 256 of 580."""
     owner = torch.tensor([[0] * 18 + [1] * 16] * 7)
     played = record("a", "b", owner, torch.full((7,), 1910), by_power=True)
     solo, second, third = played.alone_by_power[:3]

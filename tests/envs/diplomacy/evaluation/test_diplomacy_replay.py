@@ -1,4 +1,4 @@
-"""The page of a game of Diplomacy, and the page in a real browser."""
+"""The Diplomacy replay page, also in a real browser."""
 
 import json
 import re
@@ -50,14 +50,14 @@ def data_of(text):
 # ---- the page
 
 
-def test_the_page_needs_no_network_and_is_small(long_game):
+def test_page_is_small_and_needs_no_network(long_game):
     text = page(long_game, players=PLAYERS)
     assert not re.search(r"https?://|//cdn|@import|\burl\(", text.replace(NAMESPACE, ""))
     assert len(text.encode()) < 1_000_000
     assert "{{" not in text
 
 
-def test_a_name_cannot_break_out_of_the_page(skirmish):
+def test_name_cannot_break_out_of_page(skirmish):
     text = page(skirmish, players=[HOSTILE, "{{title}}", *PLAYERS[2:]], title=HOSTILE)
     ordinary = page(skirmish, players=PLAYERS, title="x")
     for piece in ("<script", "</script", "<!--", "<b>"):
@@ -65,7 +65,7 @@ def test_a_name_cannot_break_out_of_the_page(skirmish):
     assert data_of(text)["players"][:2] == [HOSTILE, "{{title}}"]
 
 
-def test_the_page_holds_the_game(long_game):
+def test_page_holds_game(long_game):
     told = encode(long_game, PLAYERS, "x")
     assert [phase["name"] for phase in told["phases"]] == [phase["name"] for phase in long_game]
     for number, phase in enumerate(long_game[:-1]):
@@ -79,20 +79,20 @@ def test_the_page_holds_the_game(long_game):
     assert told["phases"][-1]["outcomes"] == []
 
 
-def test_every_province_and_centre_is_on_the_map():
+def test_every_province_and_centre_is_on_map():
     svg = map_svg()
     assert len(set(re.findall(r'class="(?:land|sea)" data-code="(...)"', svg))) == 75
     assert len(re.findall(r'class="centre"', svg)) == 34
     assert len(re.findall(r'class="code', svg)) == 75
 
 
-def test_the_same_game_gives_the_same_bytes(tmp_path, skirmish):
+def test_same_game_gives_same_bytes(tmp_path, skirmish):
     for name in ("a", "b"):
         write_replay(tmp_path / "new" / name, skirmish, players=PLAYERS)
     assert (tmp_path / "new" / "a").read_bytes() == (tmp_path / "new" / "b").read_bytes()
 
 
-def test_the_title_says_who_plays_and_how_it_ends(skirmish):
+def test_title_names_players_and_result(skirmish):
     assert lineup(PLAYERS) == "Diplomacy: seven times random"
     assert lineup(["ace", *PLAYERS[1:]]) == "Diplomacy: ace (Austria), random elsewhere"
     halves = ["a"] * 3 + ["b"] * 3 + ["c"]
@@ -100,7 +100,7 @@ def test_the_title_says_who_plays_and_how_it_ends(skirmish):
     assert "<title>Diplomacy: seven times random · draw of all seven · Sparring" in page(skirmish, players=PLAYERS)
 
 
-def test_every_power_has_a_player(skirmish):
+def test_every_power_has_player(skirmish):
     with pytest.raises(ValueError, match="6 players"):
         page(skirmish, players=PLAYERS[1:])
 
@@ -116,7 +116,7 @@ def skirmish_page(tmp_path, skirmish):
 
 
 @needs_chromium
-def test_the_page_shows_the_phase_its_address_names(skirmish_page):
+def test_page_shows_phase_in_address(skirmish_page):
     state = selftest(dom_of(skirmish_page, "phase=S1901R&selftest"))
     assert (state["index"], state["name"], state["title"]) == (1, "S1901R", "Spring 1901, retreats")
     assert (state["units"], state["dislodged"], state["playing"]) == (8, 2, False)
@@ -126,7 +126,7 @@ def test_the_page_shows_the_phase_its_address_names(skirmish_page):
 
 
 @needs_chromium
-def test_orders_are_drawn_as_they_ended(skirmish_page):
+def test_orders_are_drawn_by_outcome(skirmish_page):
     state = selftest(dom_of(skirmish_page, "selftest"))
     assert (state["units"], state["marks"]) == (10, 10)
     assert state["arrows"] == 3  # LON - NWY, MUN - BUR, VEN - TRI
@@ -159,7 +159,7 @@ setTimeout(() => {
 
 
 @needs_chromium
-def test_the_controls_do_what_they_say(skirmish_page):
+def test_controls_work_as_labelled(skirmish_page):
     skirmish_page.write_text(skirmish_page.read_text().replace("</body>", DRIVE + "</body>"))
     told = selftest(browse(skirmish_page, "", "--dump-dom"))
     index = {name: state["index"] for name, state in told.items()}
@@ -188,7 +188,7 @@ LAND = ["centre owned", "last there"]
 
 
 @needs_chromium
-def test_the_legend_explains_what_a_phase_shows(skirmish_page):
+def test_legend_explains_what_phase_shows(skirmish_page):
     skirmish_page.write_text(skirmish_page.read_text().replace("</body>", LOOK + "</body>"))
     told = selftest(dom_of(skirmish_page))
     assert {state["name"]: state["legend"] for state in told} == {
@@ -231,7 +231,7 @@ out.id = "selftest"; out.textContent = JSON.stringify(told); document.body.appen
 
 
 @needs_chromium
-def test_map_and_orders_are_reached_by_keys_and_fingers(skirmish_page):
+def test_map_and_orders_work_with_keyboard_and_touch(skirmish_page):
     skirmish_page.write_text(skirmish_page.read_text().replace("</body>", REACH + "</body>"))
     told = selftest(browse(skirmish_page, "", "--dump-dom", "--window-size=400,800"))
     views = {name: [float(word) for word in state["view"].split()] for name, state in told.items() if "view" in state}
@@ -253,7 +253,7 @@ def test_map_and_orders_are_reached_by_keys_and_fingers(skirmish_page):
 
 
 @needs_chromium
-def test_the_map_is_painted(tmp_path, skirmish_page):
+def test_map_is_painted(tmp_path, skirmish_page):
     picture = tmp_path / "picture.png"
     browse(skirmish_page, "", f"--screenshot={picture}", "--window-size=1400,960")
     pixels = np.asarray(Image.open(picture).convert("RGB")).astype(int)[60:840, 20:960]

@@ -1,4 +1,4 @@
-"""The command that plays or reads a game of Diplomacy and shows it: what it refuses, writes, and never loses."""
+"""The replay command of Diplomacy: rejected arguments, output, and kept files."""
 
 import json
 from contextlib import contextmanager
@@ -30,7 +30,7 @@ from tests.envs.diplomacy.evaluation.test_diplomacy_replay import PLAYERS, data_
 from tests.envs.diplomacy.scenes import drawn_game, play
 
 
-def test_the_command_writes_page_and_log(tmp_path, capsys, printed):
+def test_command_writes_page_and_log(tmp_path, capsys, printed):
     page_file, log = tmp_path / "a" / "game.html", tmp_path / "game.txt"
     arguments = ["--out", str(page_file), "--log", str(log), "--seed", "3", "--last-year", "1901"]
     assert f"Wrote {page_file}, {log}" in printed(main, arguments)
@@ -43,14 +43,14 @@ def test_the_command_writes_page_and_log(tmp_path, capsys, printed):
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_replay"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, check_row, tmp_path, monkeypatch):
+def test_invalid_arguments_print_expected_messages(row, check_row, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.json").touch()
     check_row(main, row)
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
 
 
-def test_who_plays_what():
+def test_players_are_assigned_to_powers():
     options = parse(ReplayOptions, ["--log", "a", "--players", "france=b.pt,Turkey=chaos", "dumbbot"])
     names = dict(zip(POWERS, options.lineup, strict=True))
     assert (names.pop("FRANCE"), names.pop("TURKEY")) == ("b.pt", "chaos")
@@ -69,15 +69,15 @@ def run(capsys, *arguments):
 
 @pytest.fixture
 def checkpoint(tmp_path):
-    """An untrained policy for Diplomacy."""
+    """Save an untrained Diplomacy policy."""
     network = OrderNetwork(NetworkConfig(hidden=4, blocks=1))
     contract = {"id": ENV_ID, "version": 1, "obs_dim": network.obs_dim, "continuous": 0, "binary": 0}
     save_checkpoint(tmp_path / "policy.pt", network, contract=contract, training={})
     return tmp_path / "policy.pt"
 
 
-def test_compiling_kernels_is_announced(monkeypatch, capsys, tmp_path):
-    """All of them: nothing is left to be loaded once the game has started."""
+def test_kernel_compilation_is_announced(monkeypatch, capsys, tmp_path):
+    """This covers all kernels: nothing is loaded once the game has started."""
     within, loaded = [], []
 
     @contextmanager
@@ -97,7 +97,7 @@ def test_compiling_kernels_is_announced(monkeypatch, capsys, tmp_path):
         assert loaded == [(module, (COMPILING, not quiet)) for module in ("phase", "simple", "dumbbot", "seed_bots")]
 
 
-def test_policies_and_bots_play_and_what_is_saved_shows_the_same_again(capsys, tmp_path, checkpoint):
+def test_played_and_saved_game_shows_identically(capsys, tmp_path, checkpoint):
     files = [tmp_path / name for name in ("a.html", "a.txt", "a.json", "b.html", "b.txt", "b.json")]
     page_file, log, game, *again = files
     players = f"FRANCE={checkpoint},RUSSIA=chaos,dumbbot"
@@ -110,7 +110,7 @@ def test_policies_and_bots_play_and_what_is_saved_shows_the_same_again(capsys, t
         assert one.read_bytes() == other.read_bytes()
 
 
-def test_a_saved_game_without_an_end_is_displayed_as_unfinished(capsys, tmp_path):
+def test_unfinished_saved_game_is_shown_as_unfinished(capsys, tmp_path):
     record = PhaseRecord(opening())
     save(tmp_path / "game.json", [record])
     assert run(capsys, "--game", tmp_path / "game.json", "--out", tmp_path / "a.HTML", "--log", tmp_path / "b") == (
@@ -125,7 +125,7 @@ def test_a_saved_game_without_an_end_is_displayed_as_unfinished(capsys, tmp_path
 
 
 class _Scripts(HTMLParser):
-    """Contents of the script elements and of the title of a page, as a browser separates them."""
+    """Script contents and title of a page, as a browser separates them."""
 
     def __init__(self, text):
         super().__init__()
@@ -161,7 +161,7 @@ BREAKING = "</script><script>alert('x')</script><!--\"<b>"
     ],
     ids=["tags", "characters", "package"],
 )
-def test_text_of_a_saved_game_stays_text_in_the_page(capsys, tmp_path, game):
+def test_saved_game_text_stays_text_in_page(capsys, tmp_path, game):
     (tmp_path / "game.json").write_text(json.dumps(game))
     written = ["--out", tmp_path / "a.html", "--log", tmp_path / "a.txt"]
     assert run(capsys, "--game", tmp_path / "game.json", *written) == (0, "")
@@ -179,14 +179,14 @@ def test_text_of_a_saved_game_stays_text_in_the_page(capsys, tmp_path, game):
     ]
 
 
-def test_the_error_names_a_saved_game_that_cannot_be_displayed(error_line, tmp_path):
+def test_error_names_saved_game_that_cannot_be_shown(error_line, tmp_path):
     fall = {**opening(), "phase": torch.tensor([codes.FALL], dtype=torch.int8)}
     save(tmp_path / "game.json", [PhaseRecord(opening()), PhaseRecord(fall)])
     err = error_line(main, ["--game", str(tmp_path / "game.json"), "--out", str(tmp_path / "a.html")])
     assert f"{tmp_path / 'game.json'}: phases[0]: orders missing; only the last phase" in err
 
 
-def test_a_game_of_the_diplomacy_package_is_replayed(capsys, tmp_path):
+def test_diplomacy_package_game_is_replayed(capsys, tmp_path):
     package = Path(__file__).parents[1] / "records" / "package_game.json"
     assert run(capsys, "--game", package, "--out", tmp_path / "a.html", "--save", tmp_path / "b.json") == (0, "")
     shown = data_of((tmp_path / "a.html").read_text())
@@ -201,7 +201,7 @@ NOTES = {"void": 2, "no effect": 3, "another went there too": 3, "bounced": 4, "
 
 
 def told_again(data):
-    """The phases that a page's data tell of, read from what people read."""
+    """Return the phases in a page's data, read from its text."""
     board = standard_board()
     for shown in data["phases"]:
         phase = {name: [0] * 75 for name in ("units", "dislodged", "orders", "results")}
@@ -223,8 +223,8 @@ def told_again(data):
         yield {"name": shown["name"], "owner": shown["owner"], "winner": data["winner"], **phase}
 
 
-def test_the_page_tells_all_of_a_saved_game():
-    """Every unit, owner, order and result of a long game, of which many fail, and of one with orders left out."""
+def test_page_shows_everything_of_saved_game():
+    """Every unit, owner, order and result of a long game with many failures, and of one with missing orders."""
     units = {"France": "A PAR, A BUR", "Germany": "A MUN, A RUH, A BER", "Italy": "F SPA/SC", "Russia": "A GAL, A WAR"}
     attack = {"Germany": "A MUN - BUR, A RUH S A MUN - BUR", "Italy": "F SPA/SC - POR", "Russia": "A GAL S WAR - UKR"}
     scene = play(units, attack, {"France": "A BUR R GAS"}, last_year=1902)
@@ -237,7 +237,7 @@ def test_the_page_tells_all_of_a_saved_game():
 
 
 @pytest.mark.parametrize("trainer", ["grpo", "clone"])
-def test_a_language_model_is_refused_with_the_command_that_plays_it(tmp_path, error_line, monkeypatch, trainer):
+def test_language_model_is_rejected_with_right_command(tmp_path, error_line, monkeypatch, trainer):
     monkeypatch.setattr(players, "CHECKPOINTS", tmp_path)
     (tmp_path / "wolf").mkdir()
     (tmp_path / "wolf" / "config.yaml").write_text(f"trainer: {trainer}")

@@ -1,4 +1,4 @@
-"""Adapters of one base model in one evaluation: who they are, that each plays as itself, and who cannot meet."""
+"""Several adapters of one base model in one evaluation: each plays as itself; incompatible ones are rejected."""
 
 import json
 import shutil
@@ -22,7 +22,7 @@ QUICK = ["--games", "7", "--last-year", "1901", "--threads", "1", "--device", "c
 
 @pytest.fixture
 def runs(tmp_path, monkeypatch):
-    """The runs `learner` and `other` on one model, called as no adapter may be and as a run would be."""
+    """Return runs `learner` and `other` on one model, with names unlike adapters."""
     monkeypatch.setattr(players, "CHECKPOINTS", tmp_path)
     for name, seed in (("learner", 1), ("other", 2)):
         make_run(tmp_path, seed=seed)
@@ -53,7 +53,7 @@ def test_two_adapters_meet_in_one_evaluation(runs, capsys):
     assert exchanged == content["records"][0]
 
 
-def test_each_adapter_answers_as_it_does_by_itself(runs):
+def test_each_adapter_answers_as_alone(runs):
     files = {name: runs / name / "final.pt" for name in ("learner", "other")}
     alone = {name: answers(open_player(path, language=LanguageOptions()), POLICY) for name, path in files.items()}
     assert alone["learner"] != alone["other"]
@@ -63,7 +63,7 @@ def test_each_adapter_answers_as_it_does_by_itself(runs):
         assert answers(both, POLICY) == alone["other"]
 
 
-def test_players_that_cannot_meet_are_refused_with_the_reason(runs, refused):
+def test_incompatible_players_are_rejected_with_reason(runs, refused):
     untrained(runs / "policy.pt")
     assert "is --ckpt itself" in refused("--ckpt", "other", "--opponents", "other")
     assert "is a model, and one evaluation" in refused("--ckpt", "other", "--opponents", "tiny")
@@ -76,7 +76,7 @@ def test_players_that_cannot_meet_are_refused_with_the_reason(runs, refused):
     assert "did you mean 'other'?" in refused("--bot", "dumbbot", "--opponents", "othr")
 
 
-def test_other_prompts_and_other_models_are_refused(runs, refused):
+def test_other_prompts_and_models_are_rejected(runs, refused):
     shutil.copytree(runs / "other", runs / "wordy")
     config = runs / "wordy" / "config.yaml"
     config.write_text(config.read_text().replace("show_map_windows: false", "show_map_windows: true"))

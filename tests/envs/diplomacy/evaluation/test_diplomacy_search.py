@@ -1,4 +1,4 @@
-"""The search player by its name: in evaluations, replays, training, the browser and the PettingZoo environment."""
+"""The search player in evaluations, replays, training, the browser and the PettingZoo environment."""
 
 import json
 from dataclasses import fields
@@ -29,7 +29,7 @@ SMALL = "search:positions=100"
 QUICK = ("--games", "7", "--last-year", "1901", "--threads", "1", "--device", "cpu")
 
 
-def test_an_evaluation_has_it_on_both_sides(capsys, tmp_path):
+def test_evaluation_accepts_search_on_both_sides(capsys, tmp_path):
     other, page = f"{SMALL},seed=2", tmp_path / "game.html"
     shown = ["--out", str(tmp_path), "--replay", str(page)]
     assert main(["--ckpt", SMALL, "--opponents", f"dumbbot,{other}", *QUICK, *shown]) == 0
@@ -42,7 +42,7 @@ def test_an_evaluation_has_it_on_both_sides(capsys, tmp_path):
     assert all(f"{power} expects " in page.read_text() for power in POWERS)
 
 
-def test_its_options_stay_with_its_name():
+def test_options_stay_with_name():
     assert split_names([f"random,{SMALL},seed=2,FRANCE={SMALL},seed=3,GERMANY=dumbbot"]) == [
         "random",
         f"{SMALL},seed=2",
@@ -60,7 +60,7 @@ def test_its_options_stay_with_its_name():
         find_player(SMALL, game_named("dogfight"))
 
 
-def test_a_replay_shows_its_game(tmp_path, capsys):
+def test_replay_shows_game_of_search(tmp_path, capsys):
     log = tmp_path / "game.txt"
     players = ["--players", f"FRANCE={SMALL},seed=1,dumbbot", "--last-year", "1901", "--log", str(log)]
     assert diplomacy_replay.main(players) == 0
@@ -69,7 +69,7 @@ def test_a_replay_shows_its_game(tmp_path, capsys):
     assert "FRANCE expects AUSTRIA: " in log.read_text()
 
 
-def test_a_policy_proposes():
+def test_policy_proposes_candidates():
     policy = PolicyOrders(OrderNetwork(NetworkConfig(hidden=8, blocks=1), seed=1))
     batch = WatchedBatch(1, last_year=1902, threads=1)
     seats = torch.arange(7).unsqueeze(0) == POWERS.index("ITALY")
@@ -81,7 +81,7 @@ def test_a_policy_proposes():
     assert player.settings.opponents == "chaos"
 
 
-def test_it_plays_in_the_browser_and_the_environment():
+def test_search_plays_in_browser_and_environment():
     lineup = new_lineup("FRANCE", (("ITALY", SMALL), ("", "dumbbot")), 0)
     assert lineup.names[POWERS.index("ITALY")] == SMALL
     opponents = load_opponents(lineup.players, temperature=None, settings={}, device="cpu")
@@ -96,7 +96,7 @@ def test_it_plays_in_the_browser_and_the_environment():
     env.close()
 
 
-def test_a_run_trains_against_it(tmp_path):
+def test_run_trains_against_search(tmp_path):
     small = ["+run=diplomacy_ppo", "env.num_envs=7", "env.last_year=1901", "ppo.rollout_steps=2", "network.hidden=8"]
     small += ["ppo.minibatch_size=14", "network.blocks=1", "device=cpu", "threads=1", "logger.progress=false"]
     small += ["evaluation.every=0", f"checkpoint_dir={tmp_path}", "name=trained", "max_updates=1"]

@@ -1,4 +1,4 @@
-"""The released student of the search still plays as its card says, here and now, without a search."""
+"""The released student of the search performs as its card states, without a search."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ RELEASED = Path(__file__).resolve().parents[4] / "checkpoints" / "released" / "d
 GAMES = 42
 
 
-def test_it_takes_the_centres_that_its_card_states():
+def test_student_reaches_mean_centres_on_card():
     """9.4 on average over 203 games, so 7.3 is four standard errors of 42 games below; an equal share is 4.86."""
     batch = DiplomacyBatch(GAMES, last_year=1910)
     play_against(batch, load_checkpoint(RELEASED).network, "dumbbot", seed=30)
@@ -26,22 +26,22 @@ def test_it_takes_the_centres_that_its_card_states():
     assert (centres > 0).all()
 
 
-def test_it_is_a_player_by_its_name():
+def test_student_is_player_by_name():
     assert open_player("released/diplomacy_student").network.config.in_turn
 
 
 CARD = Path(__file__).resolve().parents[4] / "checkpoints" / "released" / "diplomacy_search.md"
 
 
-def test_the_searches_of_the_card_are_players():
+def test_searches_on_card_are_players():
     names = re.findall(r"search:[a-z0-9=.,]+", CARD.read_text(encoding="utf-8"))
     assert names[0] == "search:seconds=0.35,opponents=dumbbot,near=0"
     assert all(isinstance(open_player(name), SearchOrders) for name in names)
     assert open_player(f"released/{CARD.stem}").settings == open_player(names[0]).settings
 
 
-def test_it_takes_centres_from_dumbbots():
-    """With a quarter of the positions of the card, to 1904; an equal share is 4.86 centres, a DumbBot has some 5."""
+def test_search_takes_centres_from_dumbbots():
+    """With a quarter of the card's positions, to 1904; an equal share is 4.86 centres, a DumbBot gets about 5."""
     batch, own = DiplomacyBatch(7, last_year=1904, threads=1), one_of_seven(7)
     play_to_end(batch, [(open_player("search:positions=2000"), own), ("dumbbot", ~own)], seed=11)
     centres = count_centres(batch.owner)[own].double()

@@ -1,4 +1,4 @@
-"""The seven-seat environment: slots and masks, actions refused by name, endings, text, and what the docstring says."""
+"""The seven-seat environment: slots, masks, invalid actions, endings, text, and the docstring."""
 
 import inspect
 import re
@@ -36,7 +36,7 @@ def at(name):
 
 
 def column(obs, name, province):
-    """The columns of that name in a province's row."""
+    """Return the columns with this name in a province's row."""
     return obs["observation"][at(province), STARTS[name] : STARTS[name] + WIDTHS[name]].tolist()
 
 
@@ -49,7 +49,7 @@ def hold(env):
 
 
 def written(env, **lines):
-    """Return actions from text, all other powers holding; no line may be refused."""
+    """Return actions from text, with all other powers holding; no line may be rejected."""
     actions = hold(env)
     for agent, text in lines.items():
         actions[agent], answers = env.submit(agent, text.split(", "))
@@ -58,7 +58,7 @@ def written(env, **lines):
 
 
 def start(phase=codes.SPRING, year=1902, centres=None, **held):
-    """A position with these units and owners of centres."""
+    """Return a position with these units and centre owners."""
     state = opening()
     for name in ("units", "dislodged"):
         state[name][:] = 0
@@ -72,7 +72,7 @@ def start(phase=codes.SPRING, year=1902, centres=None, **held):
     return {"position": state}
 
 
-def test_slots_are_the_units_by_the_alphabet_and_the_mask_is_their_lists():
+def test_slots_are_alphabetical_units_and_mask_matches_lists():
     env = parallel_env()
     obs, infos = env.reset(seed=1)
     assert list(obs) == list(infos) == env.agents == list(POWERS)
@@ -89,7 +89,7 @@ def test_slots_are_the_units_by_the_alphabet_and_the_mask_is_their_lists():
     env.close()
 
 
-def test_observations_say_what_stands_where_from_ones_own_side():
+def test_observations_show_board_from_own_side():
     env = parallel_env(last_year=1911)
     obs, _ = env.reset()
     assert obs["FRANCE"]["observation"].shape == SHAPE
@@ -116,7 +116,7 @@ def test_observations_say_what_stands_where_from_ones_own_side():
     env.close()
 
 
-def test_a_movement_and_the_retreat_after_it():
+def test_movement_is_followed_by_retreat():
     env = parallel_env(reward="dense")
     env.reset(options=start(FRANCE="A BUR, A RUH, A MAR", GERMANY="A MUN, F KIE", centres={"FRANCE": "PAR MAR BRE"}))
     assert env.agents == ["FRANCE", "GERMANY"]
@@ -140,7 +140,7 @@ def test_a_movement_and_the_retreat_after_it():
     env.close()
 
 
-def test_winter_has_a_slot_for_every_free_home_and_waives_by_default():
+def test_winter_has_slot_per_free_home_and_waives_by_default():
     env = parallel_env()
     state = start(
         codes.WINTER, FRANCE="A BUR", RUSSIA="A MOS, A UKR", centres={"FRANCE": "PAR MAR BEL", "RUSSIA": "MOS"}
@@ -158,7 +158,7 @@ def test_winter_has_a_slot_for_every_free_home_and_waives_by_default():
     env.close()
 
 
-def test_a_solo_ends_the_game_for_all():
+def test_solo_ends_game_for_all():
     env = parallel_env(reward={"sum_of_squares": 2.0})
     centres = [BOARD.provinces[place] for place in BOARD.centres]
     state = start(
@@ -183,7 +183,7 @@ def test_a_solo_ends_the_game_for_all():
         env.step(hold(env))
 
 
-def test_who_has_nothing_left_leaves_and_the_others_play_on_to_a_draw():
+def test_eliminated_power_leaves_and_others_play_to_draw():
     env = parallel_env(last_year=1902)
     state = start(
         codes.FALL, FRANCE="A BUR, A RUH", GERMANY="A MUN", ITALY="A TYR, A BOH", centres={"FRANCE": "PAR BRE"}
@@ -230,7 +230,7 @@ def test_bad_actions_are_named_and_change_nothing(action, message):
     env.close()
 
 
-def test_agents_are_all_asked():
+def test_all_agents_must_act():
     env = parallel_env()
     env.reset()
     with pytest.raises(ValueError, match=r"actions for \['FRANCE'\]: give one for each of AUSTRIA, ENGLAND"):
@@ -238,7 +238,7 @@ def test_agents_are_all_asked():
     env.close()
 
 
-def test_orders_not_listed_may_be_taken_for_holds():
+def test_unlisted_orders_can_become_holds():
     env = parallel_env(illegal="hold")
     env.reset()
     wild = {agent: np.full(SLOTS, MAX_ORDERS - 1) for agent in env.agents}
@@ -255,7 +255,7 @@ def parallel_text():
     return text
 
 
-def test_orders_as_text_become_an_action_and_every_line_is_answered():
+def test_text_orders_become_action_and_every_line_is_answered():
     env = parallel_env()
     env.reset()
     lines = ["a par - bur", "F BRE - PAR", "A MUN H", "A MAR S A PAR - BUR", "A LON"]
@@ -279,7 +279,7 @@ def test_orders_as_text_become_an_action_and_every_line_is_answered():
     env.close()
 
 
-def test_orders_are_taken_while_a_game_is_running_only():
+def test_orders_are_accepted_only_in_running_game():
     env = parallel_env(last_year=1901)
     with pytest.raises(ResetNeeded, match=r"no game is running: call reset\(\) before submit\(\)"):
         env.submit("FRANCE", ["A PAR H"])
@@ -291,7 +291,7 @@ def test_orders_are_taken_while_a_game_is_running_only():
     env.close()
 
 
-def test_the_board_is_painted_as_it_stands():
+def test_render_shows_current_board():
     env = parallel_env(render_mode="rgb_array")
     env.reset(options=start(FRANCE="A BUR, A RUH", GERMANY="A MUN"))
     before = env.render()
@@ -308,7 +308,7 @@ def test_the_board_is_painted_as_it_stands():
     env.close()
 
 
-def test_text_is_the_same_for_the_same_game_and_lists_orders_on_demand():
+def test_text_is_deterministic_and_lists_orders_on_request():
     one, other = parallel_env(render_mode="ansi"), parallel_env()
     for env in (one, other):
         env.reset()
@@ -325,7 +325,7 @@ def test_text_is_the_same_for_the_same_game_and_lists_orders_on_demand():
         one.text("Italy")
 
 
-def test_text_of_a_retreat_names_both_units():
+def test_retreat_text_names_both_units():
     env = parallel_env()
     env.reset(options=start(FRANCE="A BUR, A RUH", GERMANY="A MUN", ITALY="A VEN", AUSTRIA="A VIE"))
     env.step(written(env, FRANCE="A BUR - MUN, A RUH S A BUR - MUN", ITALY="A VEN - TYR", AUSTRIA="A VIE - TYR"))
@@ -364,7 +364,7 @@ def crowd():
         (start(phase=7, FRANCE="A PAR"), r"phase=7: must be in \[0, 4\]"),
     ],
 )
-def test_bad_starts_are_refused_and_leave_the_game_alone(options, message):
+def test_bad_starts_are_rejected_without_changes(options, message):
     env = parallel_env()
     env.reset()
     before = env.text()
@@ -374,7 +374,7 @@ def test_bad_starts_are_refused_and_leave_the_game_alone(options, message):
     env.close()
 
 
-def test_the_space_draws_every_legal_order_equally_often():
+def test_space_samples_legal_orders_uniformly():
     space = OrderSpace(seed=1)
     mask = np.zeros((SLOTS, MAX_ORDERS), dtype=np.int8)
     mask[:, 0] = 1
@@ -393,7 +393,7 @@ def test_the_space_draws_every_legal_order_equally_often():
 
 
 def tables(heading):
-    """The tables under a heading, each a list of rows, each row a dict from column title to text."""
+    """Return the tables under a heading: lists of rows, each a dict from column title to text."""
     section = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", DOC, re.MULTILINE | re.DOTALL).group(1)
     found = []
     for block in re.findall(r"(?:^\|.*\n?)+", section, re.MULTILINE):
@@ -402,7 +402,7 @@ def tables(heading):
     return found
 
 
-def test_observation_columns_are_the_code_s():
+def test_documented_observation_columns_match_code():
     rows, begin = tables("Observations")[0], 0
     for row, (name, size) in zip(rows, COLUMNS, strict=True):
         ends = [int(end) for end in re.findall(r"\d+", row["column"])]
@@ -411,7 +411,7 @@ def test_observation_columns_are_the_code_s():
     assert begin == SHAPE[1] == 62
 
 
-def test_reward_terms_and_weights_are_the_code_s():
+def test_documented_reward_terms_and_weights_match_code():
     terms, parts = tables("Rewards")
     assert [row["term"] for row in terms] == list(TERMS)
     assert {row["term"] for row in terms if row["paid"] == "every phase"} == set(STEPS)
@@ -431,7 +431,7 @@ def test_reward_terms_and_weights_are_the_code_s():
     }
 
 
-def test_arguments_are_the_signature():
+def test_documented_arguments_match_signature():
     said = {row["argument"]: row["default"] for row in tables("Arguments")[0]}
     signature = inspect.signature(DiplomacyParallelEnv.__init__).parameters.values()
     assert said == {p.name: str(p.default) for p in signature if p.kind is p.KEYWORD_ONLY}
@@ -440,7 +440,7 @@ def test_arguments_are_the_signature():
         assert [choice for choice in choices if not re.search(rf"\b{choice}\b", meanings[argument])] == []
 
 
-def test_facts_in_the_prose():
+def test_facts_in_prose_match_code():
     text = " ".join(DOC.split())
     assert f"MultiDiscrete([{MAX_ORDERS}] * {SLOTS})" in text
     assert f"{MAX_ORDERS:,} orders" in text
@@ -457,13 +457,13 @@ def test_facts_in_the_prose():
     assert DiplomacyParallelEnv.metadata["name"] == codes.ENV_ID == "sparring/Diplomacy-v0"
 
 
-def test_python_in_the_docstring():
+def test_docstring_python_runs():
     (code,) = re.findall(r"```python\n(.*?)```", DOC, re.DOTALL)
     names = {}
     exec(compile(code.replace("1910", "1902"), "docstring", "exec"), names)
     assert names["env"].agents == []
 
 
-def test_the_page_is_written():
+def test_page_is_written():
     page = Path(__file__).resolve().parents[4] / "docs" / "envs" / "diplomacy.md"
     assert DOC in page.read_text(encoding="utf-8")

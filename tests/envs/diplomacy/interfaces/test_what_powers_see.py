@@ -1,4 +1,4 @@
-"""The batched observation: own slots are the listed orders', all powers see one board, and no game sees another."""
+"""The batched observation: own slots, one shared board, and independent games."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ BY_POWER = ("unit_power", "dislodged_power", "home", "builds", "disbands")
 
 @pytest.fixture(scope="module")
 def phases():
-    """Positions of games between bots, as snapshots of all games with their listed orders, all phases among them."""
+    """Return snapshots of bot games with listed orders, covering all phases."""
     batch = DiplomacyBatch(GAMES, last_year=LAST_YEAR, threads=1)
     batch.players.copy_(torch.tensor([1, 3, 4, 0, 1, 3, 4]).expand(GAMES, -1))
     found = []
@@ -37,7 +37,7 @@ def all_seen(state, power):
     return observe(state, torch.full((GAMES,), power), last_year=LAST_YEAR)
 
 
-def test_slots_are_the_provinces_with_listed_orders_numbered_by_the_alphabet(phases):
+def test_slots_are_provinces_with_orders_in_alphabetical_order(phases):
     for state, listed in phases:
         retreating = (state["dislodged"] > 0).any(1, keepdim=True)
         owned = torch.where(retreating, state["dislodged"], state["units"]).numpy()
@@ -50,7 +50,7 @@ def test_slots_are_the_provinces_with_listed_orders_numbered_by_the_alphabet(pha
             np.testing.assert_allclose(all_seen(state, power)[..., AT["slot"]].squeeze(-1), expected)
 
 
-def test_powers_see_the_same_board_counted_from_themselves(phases):
+def test_powers_see_same_board_from_their_side(phases):
     for state, _ in phases:
         first = all_seen(state, 0)
         for power in range(1, codes.NUM_POWERS):
@@ -64,7 +64,7 @@ def test_powers_see_the_same_board_counted_from_themselves(phases):
                 assert name == "slot" or torch.equal(ours, theirs), name
 
 
-def test_observations_of_a_game_do_not_depend_on_the_batch(phases):
+def test_game_observations_do_not_depend_on_batch(phases):
     powers = torch.arange(GAMES) % codes.NUM_POWERS
     for state, _ in phases[:: len(phases) // 8]:
         together = observe(state, powers, last_year=LAST_YEAR)
@@ -77,7 +77,7 @@ def test_observations_of_a_game_do_not_depend_on_the_batch(phases):
             assert torch.equal(alone, together[row])
 
 
-def test_the_rows_of_own_units_say_where_they_stand_and_what_they_are():
+def test_own_unit_rows_state_location_and_kind():
     seen = observe(
         {name: rows.expand(7, *rows.shape[1:]) for name, rows in opening().items()}, torch.arange(7), last_year=1910
     )
@@ -88,7 +88,7 @@ def test_the_rows_of_own_units_say_where_they_stand_and_what_they_are():
     assert (rows >= 0).sum(1).tolist() == [3, 3, 3, 3, 3, 4, 3]
 
 
-def test_neighbours_are_those_an_army_or_a_fleet_could_move_to():
+def test_neighbours_are_reachable_by_army_or_fleet():
     near = board_tensors(torch.device("cpu")).near
 
     def neighbours(code):

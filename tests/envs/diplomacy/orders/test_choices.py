@@ -1,4 +1,4 @@
-"""Every joint order has exactly one sequence of lines, and a sequence's orders are what the adjudicator carries out."""
+"""Every joint order has exactly one sequence of lines, which the adjudicator carries out."""
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from sparring.envs.text import Option
 
 
 def sequences(asked: Choices) -> list[tuple[str, ...]]:
-    """All complete answers, by walking the menus."""
+    """Return all complete answers by walking the menus."""
     found = [((), -1)]
     for line in range(asked.lines):
         found = [((*texts, option.text), option.slot) for texts, last in found for option in asked.menu(line, last)]
@@ -24,7 +24,7 @@ def winter(kinds: list[list[str]], lines: int, sign: int) -> Choices:
     return Choices(0, tuple(range(len(kinds))), options, lines, sign)
 
 
-def test_builds_have_one_sequence_for_every_set_of_them():
+def test_each_set_of_builds_has_one_sequence():
     found = sequences(winter([["A BUD B"], ["A TRI B", "F TRI B"], ["A VIE B"]], 2, 1))
     one = [("A BUD B", WAIVE), ("A TRI B", WAIVE), ("F TRI B", WAIVE), ("A VIE B", WAIVE)]
     two = [("A BUD B", "A TRI B"), ("A BUD B", "F TRI B"), ("A BUD B", "A VIE B")]
@@ -32,13 +32,13 @@ def test_builds_have_one_sequence_for_every_set_of_them():
     assert sorted(found) == sorted([(WAIVE, WAIVE), *one, *two])
 
 
-def test_disbands_are_every_set_of_the_number_due_and_no_unit_twice():
+def test_disbands_cover_sets_of_due_size_without_repeats():
     found = sequences(winter([["A BUD D"], ["A TRI D"], ["A VIE D"], ["A ROM D"]], 3, -1))
     assert len(found) == len(set(found)) == 4
     assert all(len(set(texts)) == 3 for texts in found)
 
 
-def test_random_answers_are_carried_out_as_written():
+def test_random_answers_are_adjudicated_as_written():
     batch, rng, phases = DiplomacyBatch(12, last_year=1905, threads=1), np.random.default_rng(1), set()
     while not bool(batch.done.all()):
         batch.orders.zero_()
@@ -55,7 +55,7 @@ def test_random_answers_are_carried_out_as_written():
 
 
 def random_orders(row: dict, listed: dict, rng: np.random.Generator) -> np.ndarray:
-    """Orders [75] of all powers, each line drawn from its menu."""
+    """Return orders [75] of all powers, each line drawn from its menu."""
     orders = np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
     for power in range(codes.NUM_POWERS):
         asked, chosen, last = choices(row, listed, power), [], -1
@@ -69,7 +69,7 @@ def random_orders(row: dict, listed: dict, rng: np.random.Generator) -> np.ndarr
 
 
 def check_winters(before: list[dict], after: np.ndarray) -> None:
-    """In winter every power has as many units more or fewer as it wrote lines."""
+    """Check that every power's units change by its number of lines in winter."""
     for row, units in zip(before, after, strict=True):
         if not row["done"] and int(row["phase"]) == codes.WINTER:
             for power, built in row["built"].items():
@@ -94,7 +94,7 @@ def test_written_orders_are_read_back():
     assert torch.equal(again, orders)
 
 
-def test_orders_outside_the_choices_have_no_index():
+def test_unlisted_orders_have_no_index():
     """Austria in the opening: a convoy, a move by convoy, and support of an Italian unit."""
     state = opening()
     rows = rows_of(observe(state, torch.tensor([0]), last_year=1910))

@@ -1,4 +1,4 @@
-"""What a model writes is read as what it meant, whatever it is, and always comes to a legal answer."""
+"""Completions are read as intended in any wording, and always give a legal answer."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def texts(reading):
 
 
 def is_legal(reading, choices):
-    """Walks the menus, as a constrained sampler does."""
+    """Walk the menus like a constrained sampler."""
     last = -1
     for line, option in enumerate(reading.chosen):
         if option not in choices.menu(line, last):
@@ -37,7 +37,7 @@ def is_legal(reading, choices):
     return len(reading.chosen) == choices.lines
 
 
-def test_what_was_written_is_read_in_random_games_of_all_phases():
+def test_random_answers_are_parsed_in_all_phases():
     rng, phases = np.random.default_rng(3), set()
     for row, choices, _ in random_decisions():
         chosen = draw(choices, rng)
@@ -66,11 +66,11 @@ def test_what_was_written_is_read_in_random_games_of_all_phases():
         (DISBANDS, "A PAR - BUR\nWAIVE", 2),
     ],
 )
-def test_illegal_orders_are_counted_and_other_lines_are_not(choices, text, illegal):
+def test_only_illegal_orders_are_counted(choices, text, illegal):
     assert parse(text, choices).illegal == illegal
 
 
-def test_a_completion_is_lines_and_the_closing_tag():
+def test_completion_is_lines_and_closing_tag():
     chosen = parse("A MAR - BUR\nF BRE H\nA PAR S MAR - BUR", MOVES).chosen
     assert DIPLOMACY_TEXT.write(chosen) == "F BRE H\nA MAR - BUR\nA PAR S MAR - BUR\n</orders>"
 
@@ -126,7 +126,7 @@ def test_orders_are_read_in_markup_lists_tables_and_json(text):
         *('{"rejected": ["A PAR - BUR"]}', '[{"unit": "A PAR", "to": "BUR"}]', "| rejected | A PAR - BUR |"),
     ],
 )
-def test_a_line_that_may_reject_its_order_is_named_and_not_played(line):
+def test_line_that_may_negate_order_is_named_and_not_played(line):
     reading = parse(f"{line}\nF BRE - MAO", MOVES)
     assert texts(reading) == ["F BRE - MAO", "A MAR H", "A PAR H"]
     assert (reading.orders_extracted, len(reading.problems)) == (1, 1)
@@ -146,13 +146,13 @@ def test_a_line_that_may_reject_its_order_is_named_and_not_played(line):
         ("Destroy army at Paris", "A PAR D"),
     ],
 )
-def test_the_wordings_of_other_programs_are_read(text, usual):
+def test_wordings_of_other_programs_are_read(text, usual):
     (line,) = completion.order_lines(text)
     assert not line.problem
     assert (line.orders[0].location, line.orders[0].order) == (read_order(usual).location, read_order(usual).order)
 
 
-def test_lines_that_cannot_be_taken_are_named_and_the_first_option_stands_in():
+def test_unusable_lines_are_named_and_first_option_is_used():
     reading = parse("A MAR - LON\nA MUN H\nF BRE - ENG\nF BRE - MAO\nhello", MOVES)
     assert texts(reading) == ["F BRE - ENG", "A MAR H", "A PAR H"]
     assert (reading.orders_extracted, reading.empty) == (1, False)
@@ -167,13 +167,13 @@ def test_lines_that_cannot_be_taken_are_named_and_the_first_option_stands_in():
 @pytest.mark.parametrize(
     "text", ["", "\n\n", "</orders>\nA PAR H", "I surrender.", "\x00\ud800", "WAIVE", "<think>\nA PAR - BUR"]
 )
-def test_an_answer_without_orders_is_empty(text):
+def test_answer_without_orders_is_empty(text):
     reading = parse(text, MOVES)
     assert reading.empty
     assert texts(reading) == ["F BRE H", "A MAR H", "A PAR H"]
 
 
-def test_a_retreat_that_is_missing_is_a_disband():
+def test_missing_retreat_is_disband():
     assert texts(parse("A BUR R PAR", RETREAT)) == ["A BUR D"]
     assert texts(parse("A BUR R GAS", RETREAT)) == ["A BUR R GAS"]
 
@@ -213,7 +213,7 @@ LINES = st.one_of(st.text(max_size=60), st.sampled_from([*ORDERS, WAIVE, "<order
 
 
 @given(st.lists(LINES, max_size=12).map("\n".join), st.sampled_from(ALL))
-def test_any_text_comes_to_a_legal_answer(text, choices):
+def test_any_text_gives_legal_answer(text, choices):
     reading = parse(text, choices)
     assert is_legal(reading, choices)
     assert 0 <= reading.orders_extracted <= reading.orders_expected == choices.lines
@@ -221,7 +221,7 @@ def test_any_text_comes_to_a_legal_answer(text, choices):
 
 
 @pytest.mark.parametrize("text", ["x" * 10_000_000, "A PAR J\n" * 1_000_000, "<orders>" * 1_000_000, ";" * 10_000_000])
-def test_of_ten_megabytes_no_more_than_100_short_lines_are_read(text, monkeypatch):
+def test_at_most_100_short_lines_of_long_text_are_read(text, monkeypatch):
     read, read_order = [], completion.read_order
     monkeypatch.setattr(completion, "read_order", lambda line: read.append(len(line)) or read_order(line))
     reading = parse(text, MOVES)
@@ -231,7 +231,7 @@ def test_of_ten_megabytes_no_more_than_100_short_lines_are_read(text, monkeypatc
     assert max(read, default=0) <= 100
 
 
-def test_a_position_without_lines_needs_no_answer():
+def test_position_without_lines_needs_no_answer():
     nothing = ask(scene({"france": "A PAR, A MAR, F BRE"}, phase=codes.WINTER), "FRANCE")
     reading = parse("A PAR H", nothing)
     assert (reading.chosen, reading.empty) == ((), False)

@@ -1,4 +1,4 @@
-"""The listed orders are the legal ones: every order one can write is tried against the adjudicator."""
+"""Listed orders are exactly the legal ones: every writable order is tried against the adjudicator."""
 
 from itertools import product
 
@@ -28,7 +28,7 @@ def batch():
 
 
 def placed(text, phase=codes.SPRING):
-    """A position from lines such as "FRANCE A PAR, F BRE"."""
+    """Return a position from lines such as "FRANCE A PAR, F BRE"."""
     units = np.zeros((1, 75), dtype=np.uint8)
     for line in filter(None, text.strip().splitlines()):
         power, _, names = line.strip().partition(" ")
@@ -39,12 +39,12 @@ def placed(text, phase=codes.SPRING):
 
 
 def preferred(place, at_sea):
-    """Fleets first at sea, armies first on a coast, where they can be carried."""
+    """Put fleets at sea first, and armies on coasts first, where they can be convoyed."""
     return int((BOARD.terrain[BOARD.province_of[place]] == COAST) == at_sea)
 
 
 def spread_out(seed, armies, fleets):
-    """A position with units of random powers, armies on a coast and fleets at sea as far as there is room."""
+    """Return a position with units of random powers, armies on coasts and fleets at sea where possible."""
     random = np.random.default_rng(seed)
     units, board = np.zeros((1, 75), dtype=np.uint8), BOARD
     for letter, count in (("A", armies), ("F", fleets)):
@@ -64,7 +64,7 @@ def spread_out(seed, armies, fleets):
 
 
 def movement_space():
-    """Every order that can be written in spring: all places in all its fields."""
+    """Return every order that can be written in spring: all places in all fields."""
     places = range(codes.NUM_LOCATIONS)
     orders = [codes.pack(codes.HOLD)]
     orders += [codes.pack(codes.MOVE, place, via=via) for place in places for via in (False, True)]
@@ -77,7 +77,7 @@ def movement_space():
 
 
 def verdicts(batch, state, province, orders):
-    """Results of one unit's `orders`, each in a game of its own that begins from `state`."""
+    """Return results of one unit's `orders`, each in its own game that starts from `state`."""
     found = []
     for start in range(0, len(orders), GAMES):
         some = torch.tensor(orders[start : start + GAMES], dtype=torch.int32)
@@ -90,7 +90,7 @@ def verdicts(batch, state, province, orders):
 
 
 def compare(batch, state, province, orders):
-    """Check that a unit's list holds exactly the orders that the adjudicator does not call void, each once."""
+    """Check that a unit's list has exactly the non-void orders, each once."""
     batch.load(state)
     listed = batch.legal_orders(0)[province]
     legal = verdicts(batch, state, province, orders) != codes.VOID
@@ -102,7 +102,7 @@ def compare(batch, state, province, orders):
 
 
 def key(order):
-    """Return the key that an order shares with the listed one of the same meaning; `find` is slow over all orders."""
+    """Return the key shared by equivalent orders; `find` is slow over all orders."""
     kind, target, other, _ = codes.unpack(order)
     return (kind, *(BOARD.province_of[place] if place < codes.NUM_LOCATIONS else -1 for place in (target, other)))
 
@@ -118,7 +118,7 @@ POSITIONS = {
 
 
 @pytest.mark.parametrize("name", POSITIONS)
-def test_listed_moves_are_those_the_adjudicator_takes(batch, name):
+def test_listed_moves_match_adjudicator(batch, name):
     state, space = POSITIONS[name] or opening(), movement_space()
     provinces = np.flatnonzero(state["units"][0].numpy()).tolist()
     batch.load(state)
@@ -128,7 +128,7 @@ def test_listed_moves_are_those_the_adjudicator_takes(batch, name):
 
 
 def standoff():
-    """A spring in which three units are dislodged, and places they might go to are contested or the attacker's."""
+    """Return a spring with three dislodged units and contested or attacker-occupied retreats."""
     state = placed("""
         FRANCE A BUR, A RUH, A PIC, F HOL
         GERMANY A MUN, A KIE, F BEL, A BOH
@@ -140,7 +140,7 @@ def standoff():
     return state, orders
 
 
-def test_listed_retreats_are_those_the_adjudicator_takes(batch):
+def test_listed_retreats_match_adjudicator(batch):
     state, orders = standoff()
     batch.load(state)
     for text in orders:
@@ -159,7 +159,7 @@ def test_listed_retreats_are_those_the_adjudicator_takes(batch):
 
 
 def winter():
-    """A winter in which England builds, France has nowhere to, Russia may build less than is due and Italy disbands."""
+    """Return a winter: England builds, France has no free home, Russia may build fewer than due, Italy disbands."""
     state = placed(
         "ENGLAND A NWY\nFRANCE A PAR, A BRE, F MAR\nRUSSIA F STP/SC, A MOS\nITALY A ROM, F NAP, A PIE", codes.WINTER
     )
@@ -168,7 +168,7 @@ def winter():
     return state
 
 
-def test_listed_builds_and_disbands_are_those_the_adjudicator_takes(batch):
+def test_listed_builds_and_disbands_match_adjudicator(batch):
     state = winter()
     batch.load(state)
     listed = batch.legal_orders(0)
@@ -185,7 +185,7 @@ def test_listed_builds_and_disbands_are_those_the_adjudicator_takes(batch):
             assert (verdicts(batch, state, province, space[:-4]) == codes.VOID).all()
 
 
-def test_a_fleet_may_be_built_on_either_coast(batch):
+def test_fleet_can_be_built_on_either_coast(batch):
     state = placed("RUSSIA A MOS", codes.WINTER)
     state["owner"][0, [BOARD.centre_of[BOARD.provinces.index(name)] for name in ("STP", "MOS")]] = 5
     batch.load(state)
@@ -197,8 +197,8 @@ def test_a_fleet_may_be_built_on_either_coast(batch):
     compare(batch, state, province, [codes.NO_ORDER, *space])
 
 
-def test_every_order_listed_in_played_games_is_taken(batch):
-    """One phase after the other of random games: whatever is listed for a unit, the adjudicator never calls it void."""
+def test_every_listed_order_in_played_games_is_accepted(batch):
+    """In random games, the adjudicator never calls a listed order void."""
     games = DiplomacyBatch(1, threads=1)
     for step in range(40):
         listed = games.legal_orders(0)
@@ -212,7 +212,7 @@ def test_every_order_listed_in_played_games_is_taken(batch):
     games.close()
 
 
-def test_random_orders_are_each_equally_likely(batch):
+def test_random_orders_are_uniform(batch):
     batch.reset()
     listed = batch.legal_orders(0)
     counts = {province: np.zeros(len(orders)) for province, orders in listed.items()}
@@ -243,7 +243,7 @@ def test_random_orders_are_each_equally_likely(batch):
         ("F NTH C A BEL - STP/SC", "F NTH C A BEL - STP"),
     ],
 )
-def test_orders_that_mean_the_same_are_found(batch, written, meant):
+def test_equivalent_orders_are_found(batch, written, meant):
     state = placed("ENGLAND F NTH, F BAR, F NWG, F HOL\nFRANCE A BEL, F MAO, F WES, F GAS")
     batch.load(state)
     read = read_order(written)
@@ -253,7 +253,7 @@ def test_orders_that_mean_the_same_are_found(batch, written, meant):
     assert (write_order(int(listed[at]), read.province, unit) if at >= 0 else None) == meant
 
 
-def test_the_buffer_grows_and_nothing_is_cut():
+def test_buffer_grows_without_truncation():
     batch = DiplomacyBatch(2, threads=1)
     batch.load(spread_out(2, 15, 19))
     whole = batch.legal_orders(1)
@@ -266,7 +266,7 @@ def test_the_buffer_grows_and_nothing_is_cut():
     batch.close()
 
 
-def test_all_games_list_at_once_what_each_lists_alone():
+def test_batch_listing_equals_single_listing():
     games = DiplomacyBatch(9, last_year=1902, threads=2)
     games.load(spread_out(2, 15, 19))
     lister = Lister(games._launcher, games._games, games._tables, room=1)
@@ -293,8 +293,8 @@ def test_all_games_list_at_once_what_each_lists_alone():
     games.close()
 
 
-def test_no_unit_can_have_more_orders_than_it_says():
-    """The best chain of fleets for every number of them, by trying all chains of seas that hang together."""
+def test_maximum_orders_per_unit_is_never_exceeded():
+    """The best chain of fleets of every length, by trying all connected chains of seas."""
     tables = board_tables(BOARD)
     shore = tables["shore"][BOARD.terrain == COAST].astype(int)
     nearby = [int(seas) for seas in tables["sea_next"]]
@@ -318,7 +318,7 @@ def _next(chain, nearby):
     return seas & ~chain
 
 
-def test_games_that_are_over_list_nothing_and_games_there_are_not_are_refused():
+def test_finished_games_list_nothing_and_unknown_are_rejected():
     batch = DiplomacyBatch(2, threads=1)
     batch.done[1] = 1
     assert batch.legal_orders(1) == {}
@@ -328,7 +328,7 @@ def test_games_that_are_over_list_nothing_and_games_there_are_not_are_refused():
     batch.close()
 
 
-def test_games_are_copied_with_everything_they_are():
+def test_games_are_copied_completely():
     batch = DiplomacyBatch(6, threads=1)
     for step in range(9):
         batch.draw_orders(step)
@@ -359,7 +359,7 @@ def test_games_are_copied_with_everything_they_are():
         ([0, 1], [2, 2], "to_games holds a game twice"),
     ],
 )
-def test_copies_that_make_no_sense_are_refused(origin, goal, message):
+def test_invalid_copies_are_rejected(origin, goal, message):
     batch = DiplomacyBatch(4, threads=1)
     with pytest.raises(InputError, match=message):
         batch.copy(origin, goal)

@@ -1,4 +1,4 @@
-"""Orders as people write them: what is understood, what comes back, and what is said of the rest."""
+"""Order notation: accepted spellings, round trips, and errors."""
 
 from itertools import product
 
@@ -28,7 +28,7 @@ WORDS = [
 
 
 def packed(kind, target="", other="", *, via=False):
-    """An order from the names of its places."""
+    """Return an order from the names of its places."""
     places = (find_location(name) if name else 0 for name in (target, other))
     return codes.pack(kind, *places, via=via)
 
@@ -68,13 +68,13 @@ def packed(kind, target="", other="", *, via=False):
         ("build F STP/NC", "STP/NC", codes.pack(codes.BUILD, find_location("STP/NC"), 1)),
     ],
 )
-def test_orders_are_read_as_people_write_them(text, place, order):
+def test_orders_are_read_in_common_notations(text, place, order):
     read = read_order(text)
     assert (location_name(read.location), codes.unpack(read.order)) == (place, codes.unpack(order))
 
 
 @pytest.mark.parametrize("text", ["WAIVE", "waive", " Pass "])
-def test_a_waive_is_not_parsed_as_an_order(text):
+def test_waive_is_not_parsed_as_order(text):
     assert read_order(text) is None
 
 
@@ -98,14 +98,14 @@ def test_a_waive_is_not_parsed_as_an_order(text):
         ("F STP/EC - BOT", "order 'F STP/EC - BOT': unknown coast 'STP/EC': choose from STP/NC, STP/SC"),
     ],
 )
-def test_unreadable_orders_are_an_error_of_one_line(text, said):
+def test_unreadable_orders_give_one_line_error(text, said):
     with pytest.raises(OrderError) as caught:
         read_order(text)
     assert str(caught.value) == said
 
 
 @given(st.one_of(st.text(max_size=40), st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)))
-def test_any_text_is_an_order_or_an_error_of_one_line(text):
+def test_any_text_is_order_or_one_line_error(text):
     read, problem = None, ""
     try:
         read = read_order(text)
@@ -115,8 +115,8 @@ def test_any_text_is_an_order_or_an_error_of_one_line(text):
     assert read is None or 0 <= read.province < codes.NUM_PROVINCES
 
 
-def test_every_listed_order_is_read_back_as_it_was_written():
-    """All legal orders of a game, in every kind of phase."""
+def test_every_listed_order_round_trips():
+    """Covers all legal orders of a game in every kind of phase."""
     batch, kinds = DiplomacyBatch(1, threads=1, last_year=1907), set()
     batch.players[0, ::2] = codes.BOTS.index("dumbbot")
     for step in range(40):
@@ -141,14 +141,14 @@ def test_every_listed_order_is_read_back_as_it_was_written():
         ("F SPA", "unit 'F SPA': say which coast, F SPA/NC or F SPA/SC"),
     ],
 )
-def test_units_that_cannot_stand_there_are_refused(unit, said):
+def test_units_on_impossible_locations_are_rejected(unit, said):
     with pytest.raises(OrderError) as caught:
         read_unit(unit, POWERS.index("FRANCE"))
     assert str(caught.value) == said
 
 
-def test_the_coast_of_an_army_is_ignored():
-    """DATC 4.B.6, in whatever an army is named: units, moves, supports, convoys and builds."""
+def test_coast_of_army_is_ignored():
+    """DATC 4.B.6, wherever an army is named: units, moves, supports, convoys and builds."""
     russia, stp = POWERS.index("RUSSIA"), find_location("STP")
     assert read_unit("A STP/NC", russia) == (stp, codes.unit_code(russia, codes.ARMY_FORM))
     assert read_order("F BAR S A FIN - STP/NC").order == packed(codes.SUPPORT_MOVE, "STP", "FIN")
@@ -168,8 +168,8 @@ def test_the_coast_of_an_army_is_ignored():
         assert without_army_coasts(order.order, order.province, units) == read_order(kept).order
 
 
-def test_a_unit_has_one_name_wherever_it_is_written():
-    """Every unit of the board: named by kind and place, written from its code, in its order, and where it is built."""
+def test_unit_name_is_consistent():
+    """Every unit: named by kind and place, from its code, in its order, and in its build."""
     board, written = standard_board(), 0
     for kind, location in product((ARMY, FLEET), range(codes.NUM_LOCATIONS)):
         province, name = int(board.province_of[location]), unit_name(kind, location)

@@ -1,4 +1,4 @@
-"""Choices in all phases against the engine's own lists of legal orders, in positions of games between bots."""
+"""Choices in all phases against the engine's lists of legal orders, in games between bots."""
 
 import pytest
 import torch
@@ -20,7 +20,7 @@ EVERY = torch.arange(SEATS) // codes.NUM_POWERS, torch.arange(SEATS) % codes.NUM
 
 
 def seen_by_all(batch):
-    """Observations of all powers of all games [G * 7, 75, 74]."""
+    """Return observations of all powers of all games [G * 7, 75, 74]."""
     state = {name: values[EVERY[0]] for name, values in batch.state.items()}
     return observe(state, EVERY[1], last_year=batch.last_year, retreats=True)
 
@@ -32,7 +32,7 @@ def network():
 
 @pytest.fixture(scope="module")
 def positions(network):
-    """Positions of all kinds of phase: observations, legal orders by game and province, who decides, and `written`."""
+    """Return positions of all phases: observations, legal orders by game and province, deciding powers, `written`."""
     batch = DiplomacyBatch(GAMES, last_year=1910, threads=1)
     batch.players[:] = torch.arange(codes.NUM_POWERS) % 2  # random and chaos, under which many are dislodged
     kept = []
@@ -50,7 +50,7 @@ def positions(network):
 
 
 def written(network, seen):
-    """Every legal choice by itself: power, province, choice and order, in lists."""
+    """Return every legal choice: power, province, choice and order, in lists."""
     units = network._units(seen.flatten(1))
     row, unit, choice = (units.legal & units.present.unsqueeze(-1)).nonzero().unbind(1)
     choices = torch.zeros(len(row), codes.SLOTS, dtype=torch.int64)
@@ -63,7 +63,7 @@ def written(network, seen):
 
 
 def test_choices_in_retreats_and_winter_are_all_legal_orders(positions):
-    """Each of the engine's orders is one choice, and there are no others."""
+    """Each of the engine's orders is exactly one choice."""
     kinds = set()
     for seen, listed, _, orders in positions:
         resting = (~seen[:: codes.NUM_POWERS, 0, MOVING].any(1)).nonzero().flatten().tolist()
@@ -77,8 +77,8 @@ def test_choices_in_retreats_and_winter_are_all_legal_orders(positions):
     assert kinds == {codes.NO_ORDER, codes.RETREAT, codes.DISBAND, codes.BUILD}
 
 
-def test_choices_in_movement_phases_are_legal(positions):
-    """Moves and holds; supports depend on the other units (`test_what_a_policy_draws_is_carried_out`)."""
+def test_choices_in_movement_are_legal(positions):
+    """Moves and holds; supports depend on other units (`test_sampled_policy_orders_are_carried_out`)."""
     moves = 0
     for seen, listed, _, orders in positions:
         moving = seen[:, 0, MOVING].any(1).tolist()
@@ -89,7 +89,7 @@ def test_choices_in_movement_phases_are_legal(positions):
     assert moves > 1000
 
 
-def test_a_power_decides_where_it_has_entries(network, positions):
+def test_power_decides_where_it_has_entries(network, positions):
     for seen, _, decides, _ in positions:
         rows = deciding_rows(seen)
         assert torch.equal((rows >= 0).any(1), decides)
@@ -98,8 +98,8 @@ def test_a_power_decides_where_it_has_entries(network, positions):
         assert places.shape == (SEATS, codes.SLOTS)
 
 
-def test_what_a_policy_draws_is_carried_out(network):
-    """All powers of all games play the policy: no order is void, and all that is due is built at most, or disbanded."""
+def test_sampled_policy_orders_are_carried_out(network):
+    """In games where all powers use the policy, no order is void, and adjustments do not exceed what is due."""
     batch, generator = DiplomacyBatch(GAMES, last_year=1904, threads=1), torch.Generator().manual_seed(2)
     batch.players.fill_(codes.ACTIONS)
     seen_phases, adjusted = set(), 0
@@ -126,7 +126,7 @@ def test_what_a_policy_draws_is_carried_out(network):
     assert adjusted > 0
 
 
-def test_what_is_due_is_read_from_the_observation(positions):
+def test_due_adjustments_are_read_from_observation(positions):
     for seen, *_ in positions:
         number, exact = due_of(seen)
         winter = seen[:, 0, WINTER] > 0
@@ -135,8 +135,8 @@ def test_what_is_due_is_read_from_the_observation(positions):
         assert ((number >= 0) == winter).all()
 
 
-def test_illegal_choices_are_written_as_what_the_engine_takes(positions):
-    """A random choice of 37 never writes an order for another entry, and none for no entry."""
+def test_illegal_choices_become_valid_orders(positions):
+    """A random choice of 37 never writes an order for another entry, nor without an entry."""
     generator = torch.Generator().manual_seed(0)
     for seen, *_ in positions:
         choices = torch.randint(CHOICES, (SEATS, codes.SLOTS), generator=generator)

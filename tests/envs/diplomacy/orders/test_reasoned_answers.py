@@ -1,4 +1,4 @@
-"""Orders in answers with reasoning: marks of many models, headings, and marks in no table.
+"""Orders in answers with reasoning: marks of many models, headings, and unknown marks.
 
 The marks are those of vLLM's and SGLang's reasoning parsers and of the models' chat templates. The orders expected are
 those that stand outside of the reasoning, by hand.
@@ -101,14 +101,14 @@ def texts(reading):
 
 
 @pytest.mark.parametrize("text", [*MARKS.values(), *HEADINGS.values()], ids=[*MARKS, *HEADINGS])
-def test_orders_of_the_reasoning_are_not_read(text):
+def test_orders_in_reasoning_are_not_read(text):
     reading = parse(text, FRANCE)
     assert texts(reading) == WANTED
     assert reading.complete
 
 
 @pytest.mark.parametrize("text", UNKNOWN.values(), ids=UNKNOWN)
-def test_with_unknown_marks_the_last_block_counts_and_the_draft_is_named(text):
+def test_unknown_marks_use_last_block_and_name_draft(text):
     reading = parse(text, FRANCE)
     assert texts(reading) == WANTED
     assert any("before the last orders" in line.problem for line in reading.problems)
@@ -116,7 +116,7 @@ def test_with_unknown_marks_the_last_block_counts_and_the_draft_is_named(text):
 
 @pytest.mark.parametrize("end", ["/", "end_", "END ", "end of ", "\\"])
 @pytest.mark.parametrize("name", ["think", "reasoning", "musing"])
-def test_a_name_between_any_signs_marks_reasoning(name, end):
+def test_name_in_any_brackets_marks_reasoning(name, end):
     for left, right in SIGNS:
         glued = f"{left}{name}{right}{R}{left}{end}{name}{right}{A}"
         lines = f"{left}{name}{right}\n{R}\n{left}{end}{name}{right}\n{A}"
@@ -133,11 +133,11 @@ def test_a_name_between_any_signs_marks_reasoning(name, end):
         f"((answer))\n{A}",
     ],
 )
-def test_signs_around_orders_and_remarks_mark_no_reasoning(text):
+def test_brackets_around_orders_and_remarks_are_not_reasoning(text):
     assert texts(parse(text, FRANCE)) == WANTED
 
 
-def test_a_mark_that_ends_in_a_line_of_orders_hides_no_order():
+def test_mark_ending_in_order_line_hides_no_order():
     reading = parse(f"⟦musing⟧{R}⟦/musing⟧{A}", FRANCE)
     assert texts(reading) == WANTED
 
@@ -152,11 +152,11 @@ def test_a_mark_that_ends_in_a_line_of_orders_hides_no_order():
         *(f"### Reasoning\n{R}", f"[Reasoning]\n{R}", f"### Reasoning\n{R}\n\n### Final answer\nI hold everything."),
     ],
 )
-def test_without_orders_outside_of_the_reasoning_there_are_none(text):
+def test_only_reasoning_gives_no_orders(text):
     assert parse(text, FRANCE).empty
 
 
-def test_open_reasoning_is_removed_and_counts_as_truncated():
+def test_open_reasoning_is_removed_and_truncated():
     assert without_reasoning(f"<|channel>thought\n{R}") == ("", True)
     assert without_reasoning(f"<think>{R}</think>{A}") == (A, False)
 
@@ -169,9 +169,9 @@ def test_open_reasoning_is_removed_and_counts_as_truncated():
         f"{A}\n\nThe key to it all:\nA PAR - BUR",
     ],
 )
-def test_explanations_between_orders_make_no_draft_of_them(text):
+def test_explanations_between_orders_are_not_drafts(text):
     assert texts(parse(text, FRANCE)) == WANTED
 
 
-def test_in_one_block_the_first_order_of_a_unit_counts():
+def test_first_order_of_unit_counts_in_one_block():
     assert texts(parse(f"{A}\nA PAR - PIC", FRANCE)) == WANTED

@@ -1,4 +1,4 @@
-"""Brackets beside an order: a part of it, a remark, or a reason not to read the line. Values by hand."""
+"""Brackets beside an order: part of it, a remark, or a reason to skip the line. Values by hand."""
 
 import pytest
 
@@ -37,7 +37,7 @@ PARTS = {
 
 
 @pytest.mark.parametrize(("text", "usual"), [(text, usual) for usual, row in PARTS.items() for text in row])
-def test_a_bracket_is_read_as_a_part_or_left_out_as_a_remark(text, usual):
+def test_bracket_is_part_of_order_or_skipped_remark(text, usual):
     (line,) = order_lines(text)
     assert not line.problem
     assert [order.order for order in line.orders] == [read_order(usual).order]
@@ -52,13 +52,13 @@ def test_a_bracket_is_read_as_a_part_or_left_out_as_a_remark(text, usual):
         *("A BEL R RUH (disband)", "F NTH S A BEL (attack on Holland)", "A BEL - HOL (via convoy"),
     ],
 )
-def test_a_bracket_that_may_change_the_order_makes_the_line_unread(text):
+def test_bracket_that_may_change_order_skips_line(text):
     (line,) = order_lines(text)
     assert line.problem
     assert not line.orders
 
 
-def test_each_order_of_a_line_keeps_its_own_bracket():
+def test_each_order_of_line_keeps_its_bracket():
     (line,) = order_lines("A BEL - HOL (via convoy), F NTH C A BEL - HOL")
     assert [order.order for order in line.orders] == [
         read_order("A BEL - HOL VIA").order,

@@ -1,4 +1,4 @@
-"""Orders of a power as text, line by line: entries in the game, and answers."""
+"""Orders of a power as text, line by line: accepted orders and answers."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ FRANCE = POWERS.index("FRANCE")
 
 
 def hand_in(lines, *, phase, units=None, dislodged=None, owner=None, origin=None):
-    """The orders that came of France's lines, by place, and what was wrong with each line."""
+    """Return the orders from France's lines, by place, and each line's problem."""
     orders = np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
     standing, away = unit_row(units or {}), unit_row(dislodged or {})
     rows = {"units": standing, "dislodged": away, "owner": owner_row(owner), "origin": origin}
@@ -28,7 +28,7 @@ def hand_in(lines, *, phase, units=None, dislodged=None, owner=None, origin=None
     return given, [line.problem for line in answers]
 
 
-def test_a_mistake_in_one_line_spoils_no_other():
+def test_invalid_line_does_not_affect_others():
     lines = ["A PAR - BUR", "A MUN H", "A MAR", "PAR S A MAR", "", "F BRE - ENG"]
     given, problems = hand_in(lines, phase=codes.SPRING, units={"France": "A PAR, A MAR, F BRE", "Germany": "A MUN"})
     assert given == {"PAR": "A PAR - BUR", "BRE": "F BRE - ENG"}
@@ -42,7 +42,7 @@ def test_a_mistake_in_one_line_spoils_no_other():
     ]
 
 
-def test_who_retreats_is_the_dislodged_unit():
+def test_dislodged_unit_retreats():
     standing = {"France": "A PAR", "Germany": "A BUR"}
     lines = ["A PAR R PIC", "A BUR R GAS"]
     given, problems = hand_in(lines, phase=codes.FALL_RETREATS, units=standing, dislodged={"France": "A BUR"})
@@ -50,7 +50,7 @@ def test_who_retreats_is_the_dislodged_unit():
     assert problems == ["FRANCE cannot order a unit in PAR: none of its units stands there", ""]
 
 
-def test_builds_follow_the_written_order_up_to_the_number_due():
+def test_builds_follow_written_order_up_to_number_due():
     lines = ["WAIVE", "F BRE B", "A PAR B", "A MAR B"]
     given, problems = hand_in(lines, phase=codes.WINTER, units={"France": "A BUR"})
     assert given == {"BRE": "F BRE B", "PAR": "A PAR B"}
@@ -69,14 +69,14 @@ def test_builds_follow_the_written_order_up_to_the_number_due():
         ("A MAR - BUR", "order 'A MAR - BUR': winter has builds and disbands alone, as in A PAR B or A PAR D"),
     ],
 )
-def test_a_line_that_builds_nothing_takes_no_build_away(line, problem):
+def test_line_without_effect_uses_no_build(line, problem):
     given, problems = hand_in([line, "F BRE B"], phase=codes.WINTER, units={"France": "A MAR, A BUR"})
     assert given == {"BRE": "F BRE B"}
     assert problems == [problem, ""]
 
 
-def test_where_nothing_is_due_in_winter():
-    """Five centres, five units: a move is no disband, and there was none before the first."""
+def test_winter_without_adjustments():
+    """With five centres and units, a move is not a disband, and no disband is due."""
     rows = {"units": {"France": "A PAR, A MAR, F BRE"}, "owner": {"France": "PAR, MAR, BRE"}}
     lines = ["A PAR - BUR", "A PAR D", "A PAR B"]
     given, problems = hand_in(lines, phase=codes.WINTER, **rows)
@@ -88,7 +88,7 @@ def test_where_nothing_is_due_in_winter():
     ]
 
 
-def test_a_fleet_build_asks_for_the_coast():
+def test_fleet_build_asks_for_coast():
     orders = np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
     rows = {"units": unit_row({}), "dislodged": unit_row({}), "owner": owner_row(None)}
     power = POWERS.index("RUSSIA")
@@ -102,7 +102,7 @@ def test_a_fleet_build_asks_for_the_coast():
 
 
 @pytest.mark.parametrize("line", ["A PAR H", "A PAR - BUR", "A MUN D", "A PAR B"])
-def test_a_line_that_disbands_nothing_takes_no_disband_away(line):
+def test_line_without_effect_uses_no_disband(line):
     units = {"France": "A PAR, A MAR, F BRE, A GAS", "Germany": "A MUN"}
     given, problems = hand_in([line, "A MAR D", "A GAS D"], phase=codes.WINTER, units=units)
     assert given == {"MAR": "A MAR D"}
@@ -110,7 +110,7 @@ def test_a_line_that_disbands_nothing_takes_no_disband_away(line):
     assert problems[1:] == ["", "FRANCE has no further disband to make"]
 
 
-def test_lines_beyond_the_most_are_not_read(monkeypatch):
+def test_lines_beyond_limit_are_not_read(monkeypatch):
     monkeypatch.setattr(orders_of_powers, "MOST_LINES", 2)
     units = {"France": "A BUR, A MAR, A PAR"}
     given, problems = hand_in(["A PAR H", "A MAR H", "A BUR H"], phase=codes.SPRING, units=units)
@@ -121,7 +121,7 @@ def test_lines_beyond_the_most_are_not_read(monkeypatch):
 @pytest.mark.parametrize(
     "line", ["F MAO - IRI", "F MAO R IRI", "Fleet Mid-Atlantic Ocean moves to Irish Sea", "mao -> iri", "F MAO R - IRI"]
 )
-def test_a_move_in_a_retreat_phase_is_the_retreat(line):
+def test_move_in_retreat_phase_is_retreat(line):
     """DATC 6.H writes retreats as moves."""
     given, problems = hand_in([line], phase=codes.FALL_RETREATS, dislodged={"France": "F MAO"})
     assert (given, problems) == ({"MAO": "F MAO R IRI"}, [""])
@@ -142,8 +142,8 @@ ONLY = {
         (codes.WINTER, ["A PAR H", "A PAR - BUR", "A PAR R BUR"]),
     ],
 )
-def test_an_order_of_another_phase_is_named(phase, lines):
-    """The unit would hold, or in a retreat phase be disbanded, without a word."""
+def test_order_of_other_phase_is_named(phase, lines):
+    """The unit would otherwise silently hold, or be disbanded in a retreat phase."""
     units = {"dislodged": {"France": "A PAR"}} if phase == codes.SPRING_RETREATS else {"units": {"France": "A PAR"}}
     for line in lines:
         given, problems = hand_in([line], phase=phase, **units)
@@ -168,7 +168,7 @@ def test_only_builds_can_be_waived(phase):
         ("F MAO R NTH", False),  # out of reach
     ],
 )
-def test_an_illegal_retreat_is_refused_and_leaves_the_unit_to_the_next_line(line, legal):
+def test_illegal_retreat_is_rejected_and_next_line_counts(line, legal):
     origin = np.full(codes.NUM_PROVINCES, codes.NOTHING, dtype=np.uint8)
     origin[BOARD.provinces.index("MAO")] = BOARD.provinces.index("ENG")
     origin[BOARD.provinces.index("GAS")] = codes.CONTESTED
@@ -182,8 +182,8 @@ def test_an_illegal_retreat_is_refused_and_leaves_the_unit_to_the_next_line(line
     assert (given == {"MAO": "F MAO R WES"}) is not legal
 
 
-def test_retreats_and_builds_are_refused_where_the_kernel_lists_none():
-    """In 60 random games, every retreat to every location and every build in every home centre."""
+def test_unlisted_retreats_and_builds_are_rejected():
+    """In 60 random games: every retreat to every location and every build in every home."""
     batch = DiplomacyBatch(60, threads=1, last_year=1906)
     tried = {True: 0, False: 0}
     while not batch.done.all():
@@ -211,7 +211,7 @@ def orders_at(province, row):
 
 
 def agrees(order, province, row, legal):
-    """Whether the order as text has a problem just where its list does not hold it."""
+    """Return whether an order's text is rejected exactly if its list does not contain it."""
     unit = int(row["dislodged"][province])
     power = int(BOARD.home[province]) if not unit else (unit - 1) % codes.NUM_POWERS
     orders = np.zeros(codes.NUM_PROVINCES, dtype=np.int32)

@@ -1,4 +1,4 @@
-"""What powers may order in positions written as text and in games of bots, for tests of prompts and answers."""
+"""Legal orders of positions written as text and of bot games, for tests of prompts and answers."""
 
 import numpy as np
 
@@ -25,7 +25,7 @@ def scene(units, *, owner=None, phase=codes.SPRING, year=1901, dislodged=None, c
 
 
 def ask(row, power):
-    """The choices of a power, named or numbered."""
+    """Return the choices of a power, given by name or number."""
     batch = DiplomacyBatch(1, threads=1, last_year=1950)
     for name in STATE:
         getattr(batch, name)[0] = getattr(batch, name).new_tensor(row[name])
@@ -35,7 +35,7 @@ def ask(row, power):
 
 
 def random_decisions(games=3, last_year=1905, bot="dumbbot", seed=0):
-    """Every decision of games between bots: rows, choices and the bots' orders [75]."""
+    """Return every decision of bot games: rows, choices and the bots' orders [75]."""
     batch = DiplomacyBatch(games, threads=1, last_year=last_year)
     batch.players.fill_(codes.BOTS.index(bot))
     phase = 0
@@ -52,7 +52,7 @@ def random_decisions(games=3, last_year=1905, bot="dumbbot", seed=0):
 
 
 def draw(asked, rng):
-    """A random complete answer."""
+    """Return a random complete answer."""
     chosen, last = [], -1
     for line in range(asked.lines):
         menu = asked.menu(line, last)

@@ -1,4 +1,4 @@
-"""Prompts say what they are meant to, word for word, and depend on nothing but the position and the rules.
+"""Prompts match expected texts and depend on the position and rules only.
 
 Windows hold what the board says lies around a unit, checked by hand on a few places.
 """
@@ -26,7 +26,7 @@ FRANCE, GERMANY, ITALY = (POWERS.index(name) for name in ("FRANCE", "GERMANY", "
 
 
 def body(row, power, rules=COMPACT):
-    """A prompt without what all prompts begin with."""
+    """Return a prompt without its common beginning."""
     prefix, text = static_prefix(rules), render(row, POWERS.index(power), ask(row, power), rules, last_year=1910)
     assert text.startswith(prefix)
     return text[len(prefix) :]
@@ -45,12 +45,12 @@ nobody 12 BEL BUL DEN GRE HOL NWY POR RUM SER SPA SWE TUN
 """
 
 
-def test_a_compact_prompt():
+def test_compact_prompt():
     assert body(MOVES, "FRANCE") == BOARD + "FRANCE : F BRE A PAR\n<orders>\n"
     assert static_prefix(COMPACT) == "Diplomacy\n"
 
 
-def test_a_retreat():
+def test_retreat_prompt():
     row = scene(
         {"germany": "A BUR", "italy": "A MAR"},
         phase=codes.FALL_RETREATS,
@@ -68,7 +68,7 @@ def test_a_retreat():
     ]
 
 
-def test_winter():
+def test_winter_prompt():
     row = scene({"france": "A BUR", "germany": "A MUN, A BER, F KIE, F DEN"}, phase=codes.WINTER)
     assert body(row, "FRANCE").splitlines()[-2] == "FRANCE builds 2 : BRE MAR PAR"
     assert body(row, "GERMANY").splitlines()[-2] == "GERMANY disbands 1 : A BER F DEN F KIE A MUN"
@@ -82,13 +82,13 @@ A PAR 7 BRE FRANCE F FRANCE BUR A GERMANY GAS PIC by BUR
 """
 
 
-def test_windows_and_counts_stand_behind_each_unit():
+def test_windows_and_counts_follow_each_unit():
     rules = replace(COMPACT, show_map_windows=True, show_action_counts=True)
     counts = [len(options) for options in ask(MOVES, "FRANCE").options]
     assert body(MOVES, "FRANCE", rules) == BOARD + WINDOWS.replace("13", str(counts[0])).replace("7", str(counts[1]))
 
 
-def test_counts_of_full_prompts_name_the_kinds_of_orders():
+def test_full_prompt_counts_name_order_kinds():
     rules = replace(FULL, show_action_counts=True)
     fleet, army = (len(options) for options in ask(MOVES, "FRANCE").options)
     assert body(MOVES, "FRANCE", rules).splitlines()[-3:-1] == [
@@ -102,14 +102,14 @@ def test_counts_of_full_prompts_name_the_kinds_of_orders():
     assert "A BER [1: disband]" in body(winter, "GERMANY", rules)
 
 
-def test_without_the_board_there_is_what_one_owns():
+def test_prompt_without_board_lists_own_possessions():
     rules = replace(COMPACT, show_board_context=False)
     assert body(MOVES, "FRANCE", rules) == (
         "spring 1903 of 1910\nFRANCE 3 BRE MAR PAR : F BRE A PAR\nFRANCE : F BRE A PAR\n<orders>\n"
     )
 
 
-def test_valid_moves_are_all_of_them():
+def test_valid_moves_are_complete():
     lines = body(MOVES, "FRANCE", replace(COMPACT, show_valid_moves=True)).splitlines()
     for line, options in zip(lines[-3:-1], ask(MOVES, "FRANCE").options, strict=True):
         assert line.split(" = ")[1].split(", ") == [option.text for option in options]
@@ -125,7 +125,7 @@ A PAR: BRE (FRANCE, F FRANCE), BUR (A GERMANY), GAS, PIC; threatened from BUR
 """
 
 
-def test_a_full_prompt_has_instructions_and_sentences():
+def test_full_prompt_has_instructions_and_sentences():
     rules = replace(FULL, show_map_windows=True)
     text = body(MOVES, "FRANCE", rules)
     assert text.startswith("S1903M: spring 1903\nAUSTRIA: 3 centres BUD TRI VIE; 0 units\n")
@@ -137,7 +137,7 @@ def test_a_full_prompt_has_instructions_and_sentences():
     )
 
 
-def test_full_prompts_ask_for_what_is_due():
+def test_full_prompts_ask_for_due_orders():
     winter = scene({"france": "A BUR", "germany": "A MUN, A BER, F KIE, F DEN"}, phase=codes.WINTER)
     assert body(winter, "FRANCE", FULL).endswith("You are FRANCE. 2 to build, of these:\nBRE\nMAR\nPAR\n<orders>\n")
     assert "You are GERMANY. 1 to disband, of these:\nA BER\n" in body(winter, "GERMANY", FULL)
@@ -150,7 +150,7 @@ SWITCHES = ("show_valid_moves", "show_board_context", "show_map_windows", "show_
 
 @pytest.mark.parametrize("compact", [True, False])
 @pytest.mark.parametrize("switch", SWITCHES)
-def test_every_switch_changes_the_prompt(switch, compact):
+def test_every_switch_changes_prompt(switch, compact):
     rules = PromptRules(compact=compact)
     turned = replace(rules, **{switch: not getattr(rules, switch)})
     assert body(MOVES, "FRANCE", turned) != body(MOVES, "FRANCE", rules)
@@ -159,7 +159,7 @@ def test_every_switch_changes_the_prompt(switch, compact):
 ALL_RULES = [replace(rules, **{switch: not getattr(rules, switch)}) for rules in (COMPACT, FULL) for switch in SWITCHES]
 
 
-def test_prompts_of_games_share_the_prefix_and_a_positions_prompts_the_board():
+def test_prompts_share_game_prefix_and_position_board():
     for row, choices, _ in random_decisions(games=1):
         for rules in (COMPACT, FULL, *ALL_RULES):
             shared = static_prefix(rules) + board_text(row, rules, last_year=1905)
@@ -169,13 +169,13 @@ def test_prompts_of_games_share_the_prefix_and_a_positions_prompts_the_board():
             assert render(row, choices.power, choices, rules, last_year=1905) == text
 
 
-def test_a_prompt_for_a_power_without_orders_is_refused():
+def test_prompt_for_power_without_orders_is_rejected():
     row = scene({"france": "A PAR"}, phase=codes.FALL_RETREATS)
     with pytest.raises(ValueError, match="FRANCE has nothing to order"):
         render(row, 2, ask(row, "FRANCE"), COMPACT, last_year=1910)
 
 
-def test_rules_are_those_of_the_configuration():
+def test_rules_match_configuration():
     model = LanguageModelConfig(compact=False, show_board_context=False, show_map_windows=True)
     assert PromptRules.of(model) == PromptRules(compact=False, show_board_context=False, show_map_windows=True)
 
@@ -187,24 +187,24 @@ def around(row, power=FRANCE):
     }
 
 
-def test_an_army_sees_land_and_a_fleet_its_coast():
+def test_army_sees_land_and_fleet_its_coast():
     row = scene({"france": "A SPA, F POR"})
     assert around(row) == {"POR": (["MAO", "SPA/NC", "SPA/SC"], []), "SPA": (["GAS", "MAR", "POR"], [])}
 
 
-def test_a_fleet_on_a_coast_sees_what_touches_that_coast():
+def test_fleet_on_coast_sees_neighbours_of_that_coast():
     assert around(scene({"france": "F SPA/NC"}))["SPA"][0] == ["GAS", "MAO", "POR"]
     assert around(scene({"france": "F SPA/SC"}))["SPA"][0] == ["LYO", "MAO", "MAR", "POR", "WES"]
 
 
-def test_units_of_others_that_can_come_are_threats():
+def test_foreign_units_in_reach_are_threats():
     row = scene({"france": "A MAR, A GAS", "italy": "A PIE, F LYO, F TUN, A BUR", "germany": "F SPA/NC"})
     assert around(row)["MAR"][1] == ["BUR", "LYO", "PIE"]  # the fleet on Spain's north coast cannot
     assert around(row)["GAS"][1] == ["BUR", "SPA"]
     assert around(row, ITALY)["BUR"][1] == ["GAS", "MAR"]
 
 
-def test_a_neighbour_tells_its_owner_and_unit():
+def test_neighbour_states_owner_and_unit():
     row = scene({"france": "A PAR", "germany": "A BUR"}, owner={"italy": "BRE"})
     (window,) = windows(row, FRANCE)
     found = {name: facts for name, *facts in window.neighbours}
@@ -213,12 +213,12 @@ def test_a_neighbour_tells_its_owner_and_unit():
     assert window_words(window, compact=False) == "BRE (ITALY), BUR (A GERMANY), GAS, PIC; threatened from BUR"
 
 
-def test_a_map_window_lists_neutral_centres_as_nobody():
+def test_map_window_lists_neutral_centres_as_nobody():
     (window,) = windows(scene({"germany": "F DEN"}), GERMANY)
     assert window_words(window, compact=True) == "BAL HEL KIE GERMANY NTH SKA SWE nobody"
 
 
-def test_in_retreats_the_dislodged_look_around():
+def test_dislodged_units_have_windows_in_retreats():
     row = scene({"france": "A PAR", "germany": "A BUR"}, phase=codes.SPRING_RETREATS, dislodged={"FRANCE A BUR": "MUN"})
     (window,) = windows(row, FRANCE)
     assert window_words(window, compact=True) == "BEL nobody GAS MAR FRANCE MUN GERMANY PAR FRANCE A FRANCE PIC RUH"

@@ -1,4 +1,4 @@
-"""Impossible games are refused in saved games, ours and the package's, with the field named."""
+"""Impossible saved games, ours and the package's, are rejected with the field named."""
 
 import copy
 import json
@@ -25,7 +25,7 @@ QUIET = {"units": {}, "centres": {}}
 
 
 def phase(name, **more):
-    """One in which as little is said as can be."""
+    """Return a phase with as little content as possible."""
     return {"name": name, "state": RETREAT if name.endswith("R") and not more.get("done") else QUIET, **more}
 
 
@@ -46,7 +46,7 @@ def ours(*phases):
         "S1901R",
     ],
 )
-def test_phases_follow_each_other_and_empty_ones_are_left_out(names):
+def test_phases_are_consecutive_and_empty_ones_are_skipped(names):
     assert len(read_game(ours(*map(phase, names.split())))) == len(names.split())
 
 
@@ -65,33 +65,33 @@ def test_phases_follow_each_other_and_empty_ones_are_left_out(names):
         ("W1901A S1901M", 1),
     ],
 )
-def test_phases_out_of_order_are_refused_by_the_first_that_is(names, wrong):
+def test_out_of_order_phase_is_rejected_by_name(names, wrong):
     last, first = names.split()[wrong], names.split()[wrong - 1]
     with pytest.raises(InputError, match=rf"^phases\[{wrong}\]\.name: {last} cannot follow {first}$"):
         read_game(ours(*map(phase, names.split())))
 
 
 @pytest.mark.parametrize("names", ["S1910M S1910M", "F1910M F1910M", "F1910M S1910M", "W1910A S1910M", "W1910A W1910A"])
-def test_the_end_has_the_clock_of_the_last_phase_or_of_the_spring_that_is_not_to_be(names):
+def test_end_has_clock_of_last_phase_or_next_spring(names):
     played, end = names.split()
     assert int(read_game(ours(phase(played), phase(end, done=True)))[-1].position["done"]) == 1
 
 
 @pytest.mark.parametrize("names", ["F1910M S1911M", "S1910M F1910M", "F1910M W1910A", "S1910R S1910M"])
-def test_a_game_does_not_end_later(names):
+def test_game_does_not_end_later(names):
     played, end = names.split()
     with pytest.raises(InputError, match=rf"^phases\[1\]\.name: {end} \(over\) cannot follow {played}$"):
         read_game(ours(phase(played), phase(end, done=True)))
 
 
 @pytest.mark.parametrize("after", [phase("S1911M"), phase("S1910M", done=True), phase("F1910M")])
-def test_nothing_follows_the_end(after):
+def test_nothing_follows_end(after):
     with pytest.raises(InputError, match=r"^phases\[2\]: follows phases\[1\], with which the game was over$"):
         read_game(ours(phase("F1910M"), phase("S1910M", done=True), after))
 
 
-def test_a_record_that_was_set_back_is_not_written():
-    """A game set to another position in the middle is two games."""
+def test_rewound_record_is_not_written():
+    """A game set to another position midway is two games."""
     batch = DiplomacyBatch(1, threads=1)
     history = GameHistory(batch)
     history.process()
@@ -104,7 +104,7 @@ def test_a_record_that_was_set_back_is_not_written():
 # ---- what a position says
 
 
-def test_who_has_the_centres_that_win_has_won():
+def test_power_with_winning_centres_is_winner():
     state = {"units": {}, "centres": {"ITALY": CENTRES[:17]}}
     assert len(read_game(ours({"name": "S1905M", "state": state}))) == 1
     state["centres"]["ITALY"] = CENTRES[:18]
@@ -115,7 +115,7 @@ def test_who_has_the_centres_that_win_has_won():
             read_game(ours({"name": "S1905M", "state": state, **more}))
 
 
-def test_retreats_without_a_dislodged_unit_or_after_the_end_are_refused():
+def test_retreats_without_dislodgement_or_after_end_are_rejected():
     with pytest.raises(InputError, match=r"^phases\[0\]\.name: fall retreats, and no unit has to retreat$"):
         read_game(ours({"name": "F1905R", "state": QUIET}))
     with pytest.raises(InputError, match=r"^phases\[0\]\.name: the game is over, and no unit has to retreat any more"):
@@ -138,8 +138,8 @@ def marked(name, units, origin):
         ("S1902M", {"FRANCE": ["A PAR"]}, {"PAR": "contested"}),
     ],
 )
-def test_marks_that_a_movement_can_have_left(name, units, origin):
-    """In spring its unit may have been disbanded since then, and another one built where moves had bounced."""
+def test_possible_retreat_marks_are_accepted(name, units, origin):
+    """By spring its unit may have been disbanded, and another built where moves had bounced."""
     assert write_game(read_game(marked(name, units, origin)))["phases"][0]["state"]["origin"] == origin
 
 
@@ -160,13 +160,13 @@ def test_marks_that_a_movement_can_have_left(name, units, origin):
         ("S1902M", {}, {"NTH": "convoy"}, "NTH: a unit cannot have come by convoy"),
     ],
 )
-def test_marks_that_no_movement_can_have_left(name, units, origin, message):
+def test_impossible_retreat_marks_are_rejected(name, units, origin, message):
     with pytest.raises(InputError, match=rf"^phases\[0\]\.state\.origin: {message}$"):
         read_game(marked(name, units, origin))
 
 
-def test_no_mark_of_a_movement_that_took_place_is_refused():
-    """Crowds with convoys, bounces and many dislodged: whatever the adjudicator leaves is possible."""
+def test_marks_left_by_adjudicator_are_accepted():
+    """Crowds with convoys, bounces and many dislodged: every adjudicated result is possible."""
     units, orders = crowds(400, 5)
     batch = DiplomacyBatch(400, threads=1)
     batch.load(position(units, np.full((400, 34), -1), year=1901, phase=codes.SPRING))
@@ -195,7 +195,7 @@ def test_no_mark_of_a_movement_that_took_place_is_refused():
         ("F1901R", {"PAR": ["done"]}, "PAR: nothing in PAR could be ordered in this phase"),
     ],
 )
-def test_results_without_an_order(name, results, message):
+def test_results_without_order_are_rejected(name, results, message):
     state = {"units": {"FRANCE": ["A PAR", "A MAR"]}, "centres": {"FRANCE": ["PAR", "MAR"]}}
     orders = {"FRANCE": ["A PAR D" if name.endswith("A") else "A PAR H"]}
     if name.endswith("R"):
@@ -248,13 +248,13 @@ def no_longer_dislodged(phases):
         (lambda phases: phases[0]["results"].update({"F BAL": ["dislodged"]}), r"results\.F BAL: nothing in BAL"),
     ],
 )
-def test_what_no_game_of_the_package_can_be(change, message):
+def test_impossible_package_games_are_rejected(change, message):
     assert read_game(package(lambda phases: None))
     with pytest.raises(InputError, match=message):
         read_game(package(change))
 
 
-def test_words_of_the_package_about_orders_that_it_did_not_take():
-    """Void without an order, and a unit that had nowhere to retreat, "disband" in the next phase: no result of ours."""
+def test_package_results_of_untaken_orders_are_dropped():
+    """Void without an order, and "disband" in the phase after a unit without retreats, are not results here."""
     data = package(lambda phases: phases[1]["results"].update({"A BOH": ["disband"], "F BAL": ["void", "void"]}))
     assert np.array_equal(read_game(data)[1].results, read_game(PACKAGE)[1].results)

@@ -1,4 +1,4 @@
-"""Saved games as the package `diplomacy` writes them: nothing is lost in reading, and they come out as it says.
+"""Games saved by the `diplomacy` package are read without loss and replay with the stored results.
 
 `package_game.json` is a file by hand; these are played. Where our rules differ from the package's, the reason is one of
 `benchmarks/diplomacy_peers/readings.py`, which has to lead to exactly what the file says.
@@ -30,33 +30,33 @@ from tests.envs.diplomacy.package_player import played, saved
 
 BOARD = standard_board()
 GAMES = {"convoys": 10, "moves": 7}
-"""Styles of orders and seeds, found to have all that `test_the_games_hold_what_is_rare` asks for."""
+"""Styles of orders and seeds, found to have all that `test_sample_games_cover_rare_cases` asks for."""
 
 
 @pytest.fixture(scope="module")
 def games():
-    """Games as written by the package and as read."""
+    """Return games as written by the package and as read."""
     written = [played(style, seed=seed, phases=101) for style, seed in GAMES.items()]
     return [(data, read_game(data)) for data in written]
 
 
 def both(games):
-    """Every phase as the package wrote it and as it was read, the last ones of the games too."""
+    """Return every phase as written by the package and as read, including the last ones."""
     for data, game in games:
         assert len(data["phases"]) == len(game)
         yield from zip(data["phases"], game, strict=True)
 
 
 def each(held):
-    """(power, member) for all that powers have in a value of the package, where null is nothing."""
+    """Return (power, member) for all entries of a package value; null is empty."""
     return [(power, member) for power in POWERS for member in held.get(power) or ()]
 
 
 # ---- reading
 
 
-def test_the_games_hold_what_is_rare(games):
-    """Else the tests below would prove little."""
+def test_sample_games_cover_rare_cases(games):
+    """Otherwise the tests below would prove little."""
     seen = Counter()
     for data, _ in games:
         for phase in data["phases"]:
@@ -76,7 +76,7 @@ def test_the_games_hold_what_is_rare(games):
     assert [data["phases"][-1]["name"] == "COMPLETED" for data, _ in games] == [False, True]
 
 
-def test_positions_are_those_of_the_file(games):
+def test_positions_match_file(games):
     for phase, record in both(games):
         state, over = write_game([record])["phases"][0], phase["name"] == "COMPLETED"
         assert over == bool(record.position["done"])
@@ -87,7 +87,7 @@ def test_positions_are_those_of_the_file(games):
         assert sorted(each(ours["centres"])) == sorted(each(theirs["centers"]))
 
 
-def test_orders_are_those_of_the_file(games):
+def test_orders_match_file(games):
     for phase, record in both(games):
         ours = each(write_game([record])["phases"][0].get("orders", {}))
         counted = [(power, order) for power, order in each(phase["orders"]) if not is_left_out(phase, order)]
@@ -95,11 +95,11 @@ def test_orders_are_those_of_the_file(games):
 
 
 def is_left_out(phase, order):
-    """Waives, and in adjustments orders of which the file has nothing but "void": what it did not carry out."""
+    """Return whether an order is skipped: waives, and adjustments that are only "void" in the file."""
     return order == "WAIVE" or (phase["name"][-1] == "A" and {*phase["results"].get(order[:-2], ())} == {"void"})
 
 
-def test_the_last_phase_is_where_the_game_stands(games):
+def test_last_phase_is_current_position(games):
     (data, open_game), (finished, over) = games
     for game in (open_game, over):
         assert game[-1].orders is None
@@ -110,7 +110,7 @@ def test_the_last_phase_is_where_the_game_stands(games):
     assert finished["phases"][-1]["state"]["note"] == f"Victory by: {winner[:3]}"
 
 
-def test_orders_that_wait_to_be_carried_out_are_left_out():
+def test_pending_orders_are_skipped():
     from diplomacy import Game
 
     game = Game()
@@ -119,7 +119,7 @@ def test_orders_that_wait_to_be_carried_out_are_left_out():
     assert record.orders is None
 
 
-def test_a_draw_is_agreed_on_before_anything_is_carried_out():
+def test_draw_ends_game_before_pending_orders():
     from diplomacy import Game
 
     game = Game()
@@ -133,7 +133,7 @@ def test_a_draw_is_agreed_on_before_anything_is_carried_out():
     assert len(phases_of([first, fall, end])) == 3
 
 
-def test_two_that_retreat_to_one_place_are_both_gone():
+def test_two_retreats_to_one_place_remove_both():
     powers = {
         "FRANCE": ["A BUR"],
         "ITALY": ["A PIC"],
@@ -158,7 +158,7 @@ def test_two_that_retreat_to_one_place_are_both_gone():
 
 @pytest.fixture(scope="module")
 def match():
-    """Our adjudicator, and who finds reasons where the package comes to something else."""
+    """Run our adjudicator, and find reasons where the package differs."""
     made = Match(1, DRAWN, seed=1)
     made.batch.last_year = made.judge.batch.last_year = 1990
     yield made
@@ -166,7 +166,7 @@ def match():
 
 
 def carry_out(match, record):
-    """Let our adjudicator do what a record says."""
+    """Adjudicate a record."""
     match.batch.set_position(0, record.position)
     match.batch.orders[0] = torch.from_numpy(record.orders)
     match.before = {name: rows.copy() for name, rows in match.games.rows.items()}
@@ -175,7 +175,7 @@ def carry_out(match, record):
 
 
 def view(phase, after):
-    """Return the package's result, from its record of a phase and of the next one."""
+    """Return the package's result, from its record of a phase and the next one."""
     state, over = after["state"], after["name"] == "COMPLETED"
     owners = {unit: power for power, unit in each(phase["state"]["units"])}
     units = each(state["units"])
@@ -199,7 +199,7 @@ carries bounces by land and cuts supports, support against the own power's unit 
 carries the attacker is not cut, a fleet is told that its convoy did not hold, and one fails that would have bounced."""
 
 
-def test_what_comes_of_every_phase_is_what_the_file_says_or_has_a_known_reason(games, match):
+def test_every_phase_matches_file_or_has_known_reason(games, match):
     agreed = differed = 0
     for data, game in games:
         for (phase, after), record in zip(pairwise(data["phases"]), game, strict=False):
@@ -214,8 +214,8 @@ def test_what_comes_of_every_phase_is_what_the_file_says_or_has_a_known_reason(g
     assert 0 < differed < 20
 
 
-def test_games_without_results_come_to_those_that_the_package_gave(games):
-    """Removed from the files, they are adjudicated, or unknown where the file goes on by other rules."""
+def test_missing_results_match_package_or_are_unknown(games):
+    """Results removed from the files are adjudicated, or unknown where the file follows other rules."""
     compared = 0
     for data, game in games:
         bare = read_game({**data, "phases": [{**phase, "results": {}} for phase in data["phases"]]})
@@ -234,7 +234,7 @@ def check_results(match, record):
 
 
 def agree(record, found):
-    """Results of ours are those that were read, or one of `WORDS`."""
+    """Check that our results equal those read, or are one of `WORDS`."""
     assert np.array_equal(found >= codes.DISLODGED_FLAG, record.results >= codes.DISLODGED_FLAG)
     kinds = {getattr(codes, name): pairs for name, pairs in WORDS.items()}
     for province in np.flatnonzero(found != record.results).tolist():
@@ -242,8 +242,8 @@ def agree(record, found):
         assert words in kinds[int(record.orders[province]) & codes.KIND_MASK], BOARD.provinces[province]
 
 
-def test_units_may_retreat_to_where_the_package_lets_them(games, match):
-    """Occupied places are the exception, which it lists for a unit dislodged by a convoyed army."""
+def test_package_retreat_options_are_accepted(games, match):
+    """The exception is occupied places, which it lists for a unit dislodged by a convoyed army."""
     compared = 0
     for phase, record in both(games):
         state = phase["state"]
@@ -268,7 +268,7 @@ BOARD = standard_board()
 PACKAGE = json.loads(Path(__file__).with_name("package_game.json").read_text(encoding="utf-8"))
 
 
-def test_a_game_of_the_package_is_read_and_plays_as_it_says():
+def test_package_game_is_read_and_replays_identically():
     game = read_game(copy.deepcopy(PACKAGE))
     assert [(int(r.position["year"]), int(r.position["phase"]), int(r.position["done"])) for r in game] == [
         *((1905, phase, 0) for phase in (codes.SPRING, codes.SPRING_RETREATS, codes.FALL, codes.WINTER)),
@@ -298,14 +298,14 @@ def test_a_game_of_the_package_is_read_and_plays_as_it_says():
     batch.close()
 
 
-def test_a_solo_in_the_package_has_a_winner():
+def test_package_solo_has_winner():
     data = copy.deepcopy(PACKAGE)
     centres = [BOARD.provinces[province] for province in BOARD.centres]
     data["phases"][-1]["state"]["centers"] = {"TURKEY": centres[:18], "FRANCE": centres[18:]}
     assert int(read_game(data)[-1].position["winner"]) == POWERS.index("TURKEY")
 
 
-def test_retreats_of_the_package_say_what_was_contested():
+def test_package_retreats_state_contested_places():
     """Two units dislodged: the attacker of Munich came from Burgundy, as the moves say; other closed places count as
     contested."""
     data = copy.deepcopy(PACKAGE)

@@ -1,4 +1,4 @@
-"""Results that a file lacks are adjudicated or unknown, void orders are left out, and differences are told."""
+"""Missing results are adjudicated or unknown, void orders dropped, and differences reported."""
 
 import copy
 
@@ -20,7 +20,7 @@ def phase(name, units, orders=None, results=None, **state):
 
 
 def standoff(results, after=("A PAR", "A MUN")):
-    """Paris and Munich both move to Burgundy: by the rules both bounce."""
+    """Return Paris and Munich both moving to Burgundy: both bounce."""
     france, germany = ([unit] for unit in after)
     units = {"FRANCE": ["A PAR"], "GERMANY": ["A MUN"]}
     orders = {"FRANCE": ["A PAR - BUR"], "GERMANY": ["A MUN - BUR"]}
@@ -33,13 +33,13 @@ def told(game, number=0):
 
 
 @pytest.mark.parametrize("results", [{}, None, {"A PAR": ["bounce"]}, {"A MUN": ["bounce"]}])
-def test_a_result_that_a_file_lacks_is_adjudicated(results):
+def test_missing_result_is_adjudicated(results):
     game = read_game(standoff(results))
     assert told(game) == {"MUN": ["bounced"], "PAR": ["bounced"]}
     assert not summary(game)
 
 
-def test_a_dislodgement_missing_from_a_file_is_reported():
+def test_missing_dislodgement_is_reported():
     units = {"FRANCE": ["A BUR", "A RUH"], "GERMANY": ["A MUN"]}
     orders = {"FRANCE": ["A BUR - MUN", "A RUH S A BUR - MUN"]}
     after = {"FRANCE": ["A MUN", "A RUH"], "GERMANY": ["*A MUN"]}
@@ -56,7 +56,7 @@ def test_a_dislodgement_missing_from_a_file_is_reported():
     assert told(read_game(ours)) == expected
 
 
-def test_where_the_file_goes_on_otherwise_its_missing_results_stay_unknown(tmp_path):
+def test_missing_results_stay_unknown_if_file_diverges(tmp_path):
     game = read_game(standoff({}, after=("A BUR", "A MUN")))
     assert told(game) == {"MUN": ["unknown"], "PAR": ["unknown"]}
     assert summary(game) == [
@@ -72,7 +72,7 @@ def test_where_the_file_goes_on_otherwise_its_missing_results_stay_unknown(tmp_p
     assert told(load(tmp_path / "game.json")) == told(game)
 
 
-def test_a_result_that_contradicts_the_adjudicator_is_preserved_and_reported():
+def test_contradicting_result_is_kept_and_reported():
     game = read_game(standoff({"A PAR": [], "A MUN": ["bounce"]}))
     assert told(game) == {"MUN": ["bounced"], "PAR": ["done"]}
     assert summary(game) == ["phases[0]: A PAR - BUR: the file says done; the adjudicator says bounced"]
@@ -95,14 +95,14 @@ BUILT = {"GERMANY": ["F DEN", "A HOL", "F KIE"]}
         (["F KIE B", "WAIVE"], {"F KIE": ["void"]}, {"GERMANY": ["F DEN", "A HOL"]}),
     ],
 )
-def test_builds_that_a_file_voids_are_left_out(orders, results, after):
-    """Three centres and two units: one build, the one that the file made."""
+def test_void_builds_are_dropped(orders, results, after):
+    """With three centres and two units, only the build that the file made remains."""
     state = {"centers": {"GERMANY": ["BER", "KIE", "DEN"]}}
     winter = phase("W1901A", {"GERMANY": ["F DEN", "A HOL"]}, {"GERMANY": orders}, results, **state)
     check(read_game({"phases": [winter, phase("S1902M", after, **state)]}), after)
 
 
-def test_disbands_that_a_file_voids_are_left_out():
+def test_void_disbands_are_dropped():
     state = {"centers": {"GERMANY": ["BER", "KIE"]}}
     units, after = {"GERMANY": ["A BER", "A KIE", "A MUN"]}, {"GERMANY": ["A BER", "A MUN"]}
     orders, results = {"GERMANY": ["A KIE D", "A BER D"]}, {"A KIE": [""], "A BER": ["void"]}
@@ -111,7 +111,7 @@ def test_disbands_that_a_file_voids_are_left_out():
         check(read_game({"phases": [winter, phase("S1902M", after, **state)]}), after)
 
 
-def test_retreats_that_a_file_voids_are_left_out():
+def test_void_retreats_are_dropped():
     units = {"FRANCE": ["A MUN"], "GERMANY": ["*A MUN"]}
     retreats = {"retreats": {"GERMANY": {"A MUN": ["BOH", "TYR"]}}}
     after = {"FRANCE": ["A MUN"]}
@@ -120,7 +120,7 @@ def test_retreats_that_a_file_voids_are_left_out():
 
 
 def check(game, after):
-    """The game goes on as the file says, without a note."""
+    """Check that the game continues as in the file, without a note."""
     batch = DiplomacyBatch(1, threads=1)
     batch.set_position(0, game[0].position)
     batch.orders[0] = torch.from_numpy(game[0].orders)
@@ -133,7 +133,7 @@ def check(game, after):
     assert not summary(game)
 
 
-def test_a_file_that_is_too_large_is_refused_unread(tmp_path):
+def test_oversized_file_is_rejected_unread(tmp_path):
     path = tmp_path / "game.json"
     with path.open("wb") as file:
         file.truncate(LARGEST + 1)
@@ -141,7 +141,7 @@ def test_a_file_that_is_too_large_is_refused_unread(tmp_path):
         load(path)
 
 
-def test_an_order_that_is_too_long_is_refused_by_its_beginning():
+def test_overlong_order_is_rejected_with_its_prefix():
     data = standoff({})
     data["phases"][0]["orders"]["FRANCE"] = ["A PAR - " + "B" * 1_000_000]
     with pytest.raises(InputError, match=r"orders\.FRANCE\[0\]: order 'A PAR - B+'\.\.\.: is 1000008 characters long"):

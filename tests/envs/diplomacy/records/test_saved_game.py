@@ -1,4 +1,4 @@
-"""Saved games: read back exactly as they were, and refused whole, with the field named, where they make no sense."""
+"""Saved games round-trip exactly; inconsistent ones are rejected with the field named."""
 
 import copy
 import json
@@ -35,7 +35,7 @@ PACKAGE = json.loads(Path(__file__).with_name("package_game.json").read_text(enc
 
 
 def same(one, other):
-    """Return whether two games are the same in every array."""
+    """Return whether two games are equal in every array."""
     assert len(one) == len(other)
     for here, there in zip(one, other, strict=True):
         assert {name: values.tolist() for name, values in here.position.items()} == {
@@ -51,7 +51,7 @@ def same(one, other):
 
 @pytest.fixture(scope="module")
 def played():
-    """Twenty random games to the end of 1906, one of them forked from another on the way."""
+    """Return twenty random games to the end of 1906, one of them forked from another."""
     batch = DiplomacyBatch(20, threads=1, last_year=1906)
     history = GameHistory(batch)
     for step in range(45):
@@ -64,7 +64,7 @@ def played():
     batch.close()
 
 
-def test_random_games_are_read_back_exactly(played, tmp_path):
+def test_random_games_round_trip_exactly(played, tmp_path):
     seen = set()
     for number in range(3, 20, 5):
         game = played.game(number)
@@ -76,7 +76,7 @@ def test_random_games_are_read_back_exactly(played, tmp_path):
     assert seen == {0, 1, 2, 3, 4}
 
 
-def test_a_read_game_plays_on_as_it_did(played):
+def test_loaded_game_plays_on_identically(played):
     game = read_game(write_game(played.game(3)))
     batch = DiplomacyBatch(2, threads=1, last_year=1906)
     for record, after in pairwise(game):
@@ -88,13 +88,13 @@ def test_a_read_game_plays_on_as_it_did(played):
     batch.close()
 
 
-def test_a_fork_has_the_past_of_its_origin(played):
+def test_fork_has_history_of_its_origin(played):
     one, other = played.game(0), played.game(5)
     assert same(one[:7], other[:7])
     assert not torch.equal(one[8].position["units"], other[8].position["units"])
 
 
-def test_recorded_arrays_are_phase_by_phase(played):
+def test_recorded_arrays_are_indexed_by_phase(played):
     arrays = played.arrays()
     assert arrays["units"].shape == (len(played), 20, 75)
     assert arrays["owner"].shape == (len(played), 20, 34)
@@ -105,8 +105,8 @@ def test_recorded_arrays_are_phase_by_phase(played):
     assert GameHistory(played.batch).arrays() == {}
 
 
-def test_every_result_and_order_has_words():
-    """Every result of an order to hold, and those that a unit without an order can have."""
+def test_every_result_and_order_has_text():
+    """Every result of a hold order, and those possible without an order."""
     vienna, holds = BOARD.provinces.index("VIE"), codes.pack(codes.HOLD)
     for order, result in [*((holds, result) for result in (*range(1, 7), *range(8, 15))), (0, 0), (0, 8)]:
         orders, results = np.zeros(75, dtype=np.int32), np.zeros(75, dtype=np.uint8)
@@ -116,7 +116,7 @@ def test_every_result_and_order_has_words():
 
 
 def in_phase(year, phase, **values):
-    """The opening's units and owners in another phase."""
+    """Return the opening's units and owners in another phase."""
     changed = {"year": year, "phase": phase, **values}
     return {**opening(), **{name: torch.tensor([value], dtype=STATE[name][1]) for name, value in changed.items()}}
 
@@ -132,7 +132,7 @@ def in_phase(year, phase, **values):
         (codes.pack(codes.BUILD, BOARD.provinces.index("PAR"), 3), "PAR", "this order cannot be written"),
     ],
 )
-def test_orders_without_words_are_refused_by_their_phase_before_anything_is_written(order, where, message, tmp_path):
+def test_orders_without_text_are_rejected_by_phase_before_writing(order, where, message, tmp_path):
     orders, results, path = np.zeros(75, dtype=np.int32), np.zeros(75, dtype=np.uint8), tmp_path / "game.json"
     first, last = PhaseRecord(opening(), orders, results), PhaseRecord(in_phase(1902, codes.SPRING))
     save(path, [first, PhaseRecord(in_phase(1901, codes.FALL), orders, results), last])
@@ -145,8 +145,8 @@ def test_orders_without_words_are_refused_by_their_phase_before_anything_is_writ
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_an_order_of_the_wrong_season_has_words():
-    """A unit told in spring to be built, and in winter to move: void, and yet orders."""
+def test_order_of_wrong_season_has_text():
+    """A build ordered in spring and a move in winter are void, but still orders."""
     paris, words = BOARD.provinces.index("PAR"), ("A PAR B", "A PAR - BUR")
     for phase, text in zip((codes.SPRING, codes.WINTER), words, strict=True):
         orders, results = np.zeros(75, dtype=np.int32), np.zeros(75, dtype=np.uint8)
@@ -156,7 +156,7 @@ def test_an_order_of_the_wrong_season_has_words():
         assert same(read_game(write_game(game)), game)
 
 
-def test_the_page_shows_a_game_that_is_read_and_names_every_field_and_result():
+def test_page_shows_example_and_names_every_field_and_result():
     (example,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
     game = read_game(json.loads(example))
     assert write_game(game)["phases"][0]["results"] == json.loads(example)["phases"][0]["results"]
@@ -173,7 +173,7 @@ def test_the_page_shows_a_game_that_is_read_and_names_every_field_and_result():
     assert names >= {"units", "dislodged", "origin", "centres"}
 
 
-def test_python_on_the_page(tmp_path, monkeypatch):
+def test_python_on_page_runs(tmp_path, monkeypatch):
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     monkeypatch.chdir(tmp_path)
     names = {}
@@ -267,7 +267,7 @@ UNITS = (*FIRST, "state", "units")
         ((*FIRST, "winner"), "SWEDEN", r"phases\[0\]\.winner: unknown power 'SWEDEN'"),
     ],
 )  # fmt: skip
-def test_what_makes_no_sense_is_refused_by_its_path(path, value, message):
+def test_inconsistent_game_is_rejected_by_path(path, value, message):
     data = ours()
     assert len(read_game(data)) == 2
     spot = data
@@ -299,7 +299,7 @@ def test_what_makes_no_sense_is_refused_by_its_path(path, value, message):
         (("phases", 0, "results", "A MUN", 0), "lost", r"phases\[0\]\.results\.A MUN\[0\]: unknown result 'lost'"),
     ],
 )  # fmt: skip
-def test_what_makes_no_sense_in_a_game_of_the_package(path, value, message):
+def test_inconsistent_package_game_is_rejected(path, value, message):
     data = copy.deepcopy(PACKAGE)
     spot = data
     for step in path[:-1]:
@@ -321,7 +321,7 @@ def test_what_makes_no_sense_in_a_game_of_the_package(path, value, message):
         ("\\xff", "no JSON"),
     ],
 )
-def test_invalid_saved_games_are_refused(text, message, tmp_path):
+def test_invalid_saved_games_are_rejected(text, message, tmp_path):
     path = tmp_path / "game.json"
     path.write_text(text)
     with pytest.raises(InputError, match=rf"game\.json: {message}"):
@@ -329,7 +329,7 @@ def test_invalid_saved_games_are_refused(text, message, tmp_path):
 
 
 @pytest.mark.parametrize("kind", [str, Path])
-def test_a_folder_that_is_missing_is_named(played, tmp_path, kind):
+def test_missing_folder_is_named(played, tmp_path, kind):
     folder = tmp_path / "games"
     path = kind(folder / "one.json")
     for attempt in (lambda: save(path, played.game(1)), lambda: load(path), lambda: load_players(path)):
@@ -338,12 +338,12 @@ def test_a_folder_that_is_missing_is_named(played, tmp_path, kind):
     assert not folder.exists()
 
 
-def test_an_unwritable_path_is_refused_in_one_line(played, tmp_path):
+def test_unwritable_path_is_rejected_in_one_line(played, tmp_path):
     with pytest.raises(InputError, match=rf"{tmp_path}: cannot be written \(Is a directory\); give another place"):
         save(tmp_path, played.game(1))
 
 
-def test_games_on_lines_are_read_back_one_by_one(played, tmp_path):
+def test_json_lines_games_are_read_one_by_one(played, tmp_path):
     place = tmp_path / "games.jsonl"
     save_lines(place, [played.game(3), played.game(8)])
     with place.open("a", encoding="utf-8") as file:
@@ -354,7 +354,7 @@ def test_games_on_lines_are_read_back_one_by_one(played, tmp_path):
     assert same(package, read_game(PACKAGE))
 
 
-def test_the_error_names_the_line_that_is_not_a_game(played, tmp_path):
+def test_error_names_line_that_is_not_a_game(played, tmp_path):
     place = tmp_path / "games.jsonl"
     save_lines(place, [played.game(3)])
     good = place.read_text(encoding="utf-8")
@@ -376,7 +376,7 @@ def test_the_error_names_the_line_that_is_not_a_game(played, tmp_path):
 
 
 @pytest.mark.parametrize("key", ["centres", "centers"])
-def test_a_power_with_null_for_its_centres_is_refused(key):
+def test_power_with_null_centres_is_rejected(key):
     state = {"units": {"FRANCE": ["A PAR"]}, key: {"FRANCE": None}}
     game = {"phases": [{"name": "S1901M", "state": state}]}
     if key == "centres":

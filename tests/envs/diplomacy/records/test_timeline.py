@@ -37,7 +37,7 @@ def notes(phases, number=0):
 # ---- recording
 
 
-def test_a_recording_is_plain_data_from_the_opening_to_the_end(random_game):
+def test_recording_is_plain_data_from_opening_to_end(random_game):
     assert json.loads(json.dumps(random_game)) == random_game
     names = [phase["name"] for phase in random_game]
     assert names[0] == "S1901M"
@@ -47,7 +47,7 @@ def test_a_recording_is_plain_data_from_the_opening_to_the_end(random_game):
     assert sum(random_game[-1]["orders"]) == 0
 
 
-def test_a_recording_is_the_game_that_was_played(random_game):
+def test_recording_matches_played_game(random_game):
     batch = DiplomacyBatch(2, threads=1, last_year=1904)
     for phase, after in pairwise(random_game):
         assert batch.units[1].tolist() == phase["units"]
@@ -59,7 +59,7 @@ def test_a_recording_is_the_game_that_was_played(random_game):
     batch.close()
 
 
-def test_only_the_current_phase_lacks_orders_and_results():
+def test_only_current_phase_lacks_orders_and_results():
     orders, results = np.zeros(75, dtype=np.int32), np.zeros(75, dtype=np.uint8)
     whole, orderless, silent = (
         PhaseRecord(opening(), orders, results),
@@ -86,7 +86,7 @@ def test_centres_are_counted_after_every_year(random_game):
 # ---- outcomes of orders
 
 
-def test_what_fails_says_why():
+def test_failed_orders_state_reason():
     units = {
         "Austria": "A VIE, A TRI, A BUD",
         "Italy": "A VEN, A TYR, F ADR",
@@ -115,7 +115,7 @@ def test_what_fails_says_why():
     }
 
 
-def test_a_dislodged_unit_appears_in_movement_and_retreat_phase():
+def test_dislodged_unit_appears_in_movement_and_retreat_phase():
     units = {"France": "A MAR, A BUR", "Germany": "A MUN, A RUH"}
     attack = {"Germany": "A MUN - BUR, A RUH S A MUN - BUR", "France": "A MAR H, A BUR H"}
     phases = play(units, attack, {}, {})
@@ -125,7 +125,7 @@ def test_a_dislodged_unit_appears_in_movement_and_retreat_phase():
         assert notes(play(units, attack, {"France": retreat}, {}), 1) == {"A BUR R PAR": ""}
 
 
-def test_a_unit_without_a_retreat_is_listed_as_removed():
+def test_unit_without_retreat_is_listed_as_removed():
     units = {"Italy": "A NAP, F ION", "Austria": "A APU, A ROM, F TYS"}
     orders = {"Austria": "A APU - NAP, A ROM S A APU - NAP, F TYS - ION", "Italy": "A NAP H"}
     told = notes(play(units, orders))
@@ -139,7 +139,7 @@ def test_two_retreats_to_one_place():
     assert set(notes(phases, 1).values()) == {"another went there too, disbanded"}
 
 
-def test_winter_tells_builds_disbands_and_civil_disorder():
+def test_winter_lists_builds_disbands_and_civil_disorder():
     units = {"France": "A GAS", "Russia": "A MOS, A SEV, A WAR, F BAL, F BOT"}
     orders = {"France": "A PAR B, F BRE B, A BRE B", "Russia": ""}
     phases = play(units, orders, owner={"France": "PAR, BRE, MAR"}, phase=codes.WINTER)
@@ -148,7 +148,7 @@ def test_winter_tells_builds_disbands_and_civil_disorder():
     assert [note for text, note in told.items() if text.endswith(" D")] == ["civil disorder"]
 
 
-def test_a_convoy_knows_its_seas():
+def test_convoy_lists_its_seas():
     units = {"England": "A LON, F NTH, F NWG, F ENG", "France": "A PIC"}
     orders = {
         "England": "A LON - STP, F NTH C A LON - STP, F NWG C A LON - STP, F ENG C A PIC - WAL",
@@ -169,7 +169,7 @@ NO_ORDERS = (12, codes.pack(codes.MOVE, 100), codes.pack(codes.CONVOY, 3, 81), c
 
 
 @pytest.mark.parametrize("order", NO_ORDERS)
-def test_an_integer_outside_the_orders_is_listed_as_a_void_hold(order):
+def test_integer_outside_orders_is_void_hold(order):
     batch = WatchedBatch(1, threads=1, last_year=1901)
     batch.orders.fill_(order)
     batch.process()
@@ -183,14 +183,14 @@ def test_an_integer_outside_the_orders_is_listed_as_a_void_hold(order):
 
 
 @pytest.mark.parametrize("order", NO_ORDERS)
-def test_an_integer_outside_the_orders_is_omitted_in_winter(order):
+def test_integer_outside_orders_is_omitted_in_winter(order):
     winter = play({"France": "A BUR"}, {"France": "A PAR B"}, phase=codes.WINTER)
     for name in ("BUR", "GAS", "LON"):
         winter[0]["orders"][find_location(name)], winter[0]["results"][find_location(name)] = order, codes.VOID
     assert notes(winter) == {"A PAR B": ""}
 
 
-def test_a_build_outside_of_home_centres_counts_for_the_unit_there():
+def test_build_outside_home_is_counted_for_unit_there():
     winter = play({"France": "A BUR"}, {}, phase=codes.WINTER)
     for name in ("BUR", "GAS"):
         place = find_location(name)
@@ -202,7 +202,7 @@ def test_a_build_outside_of_home_centres_counts_for_the_unit_there():
 # ---- the log
 
 
-def test_the_log_has_every_order_and_the_centres(random_game):
+def test_log_has_every_order_and_centres(random_game):
     text = game_log(random_game, players=['"bot"\n'] * 7)
     assert text.startswith('[Austria "\\"bot\\""]\n')
     for phase, after in pairwise(random_game):
@@ -212,7 +212,7 @@ def test_the_log_has_every_order_and_the_centres(random_game):
     assert re.findall(r"Centres after (\d+)", text) == ["1901", "1902", "1903", "1904"]
 
 
-def test_the_log_says_where_a_game_begins_that_begins_elsewhere(random_game):
+def test_log_states_custom_start(random_game):
     assert "Start" not in game_log(random_game)
     units = {"France": "A BUR, F SPA/SC", "Germany": "A MUN, A RUH"}
     phases = play(units, {"Germany": "A MUN - BUR, A RUH S A MUN - BUR"}, owner={"Germany": "MAR"})
@@ -226,18 +226,18 @@ def test_the_log_says_where_a_game_begins_that_begins_elsewhere(random_game):
     assert told.endswith("\n\nS1901R  Spring 1901, retreats\n  is next\n")
 
 
-def test_the_centres_of_a_game_that_begins_in_winter_are_those_of_its_year():
+def test_game_starting_in_winter_has_centres_of_its_year():
     phases = play({"France": "A GAS"}, {"France": "A PAR B"}, phase=codes.WINTER)
     assert list(counts_by_year(phases)) == [1901]
 
 
-def test_a_saved_winner_is_believed():
-    """The same when the others have no units left."""
+def test_saved_winner_is_kept():
+    """It is also kept if the others have no units left."""
     last = {**opening(), "done": torch.ones(1), "winner": torch.full((1,), 2)}
     assert result(phases_of([PhaseRecord(last)])) == "France wins with 3 centres"
 
 
-def test_the_timeline_ends_with_a_solo():
+def test_timeline_ends_with_solo():
     board = "ANK, BEL, BER, BRE, BUD, BUL, CON, DEN, EDI, GRE, HOL, KIE, LON, LVP, MAR, MOS"
     units = {"France": "A BUR, A RUM", "Italy": "A ROM"}
     phases = play(units, {"France": "A RUM H"}, owner={"France": board}, phase=codes.FALL)
@@ -247,7 +247,7 @@ def test_the_timeline_ends_with_a_solo():
     assert '[Result "France wins with 18 centres"]' in game_log(phases)
 
 
-def test_a_draw_names_who_is_left(random_game):
+def test_draw_names_survivors(random_game):
     assert winner(random_game) == -1
     assert result(random_game) == "draw of all seven"
     units = {"France": "A PAR", "Italy": "A ROM"}
@@ -257,8 +257,8 @@ def test_a_draw_names_who_is_left(random_game):
     assert result(phases) == "draw of 2: France, Italy"
 
 
-def test_a_convoy_of_an_army_that_stayed_is_not_listed_as_successful():
-    """The other fleet of the chain is dislodged; where another route is left the army sails, and both have convoyed."""
+def test_convoy_of_stationary_army_is_not_successful():
+    """The chain's other fleet is dislodged; by another route the army sails, and both have convoyed."""
     units = {"England": "A LON, F NTH, F NWG", "Russia": "F BAR, F NWY"}
     for goal, note in (("CLY", "the army did not sail"), ("EDI", "")):
         chain = f"A LON - {goal} VIA, F NTH C A LON - {goal}, F NWG C A LON - {goal}"

@@ -1,4 +1,4 @@
-"""Saved games adjudicated again: the first difference is named, and `via` says how moves VIA are read."""
+"""Saved games adjudicated again: the first difference is named, and `via` selects how VIA moves are read."""
 
 import copy
 import json
@@ -13,7 +13,7 @@ from tests.envs.diplomacy.records.test_recorded_results import phase, standoff
 
 
 def crossing(order, fleets, after):
-    """Brest to Picardy VIA, with or without the fleet's convoy."""
+    """Return Brest to Picardy VIA, with or without the fleet's convoy."""
     first = phase("S1901M", {"FRANCE": ["A BRE", "F ENG"]}, {"FRANCE": [order, fleets]}, {})
     return {"phases": [first, phase("F1901M", {"FRANCE": [after, "F ENG"]})]}
 
@@ -28,7 +28,7 @@ def crossing(order, fleets, after):
         ("A BRE - PIC", "F ENG H", "A PIC", "A PIC"),
     ],
 )
-def test_a_move_via_without_a_convoy_stays_or_goes_by_land(order, fleets, sea, land):
+def test_via_move_without_convoy_holds_or_goes_by_land(order, fleets, sea, land):
     for via, after in (("sea", sea), ("land", land)):
         read_game(crossing(order, fleets, after), verify=True, via=via)
         other = {"A BRE": "A PIC", "A PIC": "A BRE"}[after]
@@ -36,12 +36,12 @@ def test_a_move_via_without_a_convoy_stays_or_goes_by_land(order, fleets, sea, l
             read_game(crossing(order, fleets, other), verify=True, via=via)
 
 
-def test_another_reading_is_refused():
+def test_other_via_reading_is_rejected():
     with pytest.raises(InputError, match=r"unknown via 'air'.*sea, land"):
         read_game(crossing("A BRE - PIC", "F ENG H", "A PIC"), via="air")
 
 
-def test_the_first_difference_of_each_phase_is_named():
+def test_first_difference_of_each_phase_is_named():
     games = [
         read_game(standoff({})),
         read_game(standoff({"A PAR": []})),
@@ -53,8 +53,8 @@ def test_the_first_difference_of_each_phase_is_named():
     ]
 
 
-def test_a_phase_of_retreats_without_a_retreat_is_none():
-    """Some sites have one for every dislodged unit; here a unit without a retreat is disbanded at once."""
+def test_retreat_phase_without_retreats_is_skipped():
+    """Some sites list a phase for every dislodged unit; here one without retreats is disbanded at once."""
     units = {"ITALY": ["A ROM", "A APU"], "AUSTRIA": ["A NAP"]}
     orders = {"ITALY": ["A ROM - NAP", "A APU S A ROM - NAP"], "AUSTRIA": ["A NAP H"]}
     fleets = {"TURKEY": ["F ION", "F TYS"]}
@@ -70,8 +70,8 @@ def test_a_phase_of_retreats_without_a_retreat_is_none():
     assert (difference.place, difference.expected) == ("NAP", "to retreat: AUSTRIA A NAP")
 
 
-def test_moves_before_tell_the_origin_of_an_attack_from_a_contested_place():
-    """Two convoyed lists say nothing of CON; the fleet's move says that it is where the attack came from."""
+def test_previous_moves_give_attack_origin_from_contested_place():
+    """Two convoyed lists leave CON open; the fleet's move shows that the attack came from there."""
     units = {"TURKEY": ["A SMY", "A ANK"], "ITALY": ["F CON", "F EAS"], "RUSSIA": ["A SEV", "F BLA", "A ARM"]}
     orders = {
         "ITALY": ["F CON - SMY", "F EAS S F CON - SMY"],
@@ -85,7 +85,7 @@ def test_moves_before_tell_the_origin_of_an_attack_from_a_contested_place():
     read_game({"phases": [moves, away, last]}, verify=True)
 
 
-def test_the_command_counts_and_names_differences(tmp_path, capsys):
+def test_command_counts_and_names_differences(tmp_path, capsys):
     path = tmp_path / "games.jsonl"
     path.write_text(
         "".join(json.dumps(game) + "\n" for game in (standoff({}), standoff({"A PAR": []}))), encoding="utf-8"
@@ -108,7 +108,7 @@ def test_the_command_counts_and_names_differences(tmp_path, capsys):
         assert diplomacy_replay.main(words) == 2
 
 
-def test_a_file_without_phases_is_not_verified(tmp_path):
+def test_file_without_phases_is_not_verified(tmp_path):
     (tmp_path / "none.jsonl").write_text("\n")
     with pytest.raises(InputError, match="holds no phase with orders, so nothing can be verified"):
         verify_file(tmp_path / "none.jsonl")

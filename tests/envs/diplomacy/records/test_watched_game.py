@@ -1,4 +1,4 @@
-"""Recording of one game of a batch while other code plays it, and saving it with the players' names."""
+"""Recording one game of a batch while other code plays it, and saving it with player names."""
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ from tests.envs.diplomacy.records.test_saved_game import PACKAGE, same
 
 @pytest.fixture(scope="module")
 def game():
-    """Game 2 of four to the end of 1903, after another one that must be forgotten."""
+    """Return game 2 of four to the end of 1903, after another one that must be dropped."""
     batch = WatchedBatch(4, watched=2, threads=1, last_year=1903)
     for _ in range(2):
         batch.reset()
@@ -23,7 +23,7 @@ def game():
     batch.close()
 
 
-def test_a_watched_game_has_the_past_that_a_history_has(game):
+def test_watched_game_has_same_history(game):
     batch = DiplomacyBatch(4, threads=1, last_year=1903)
     history = GameHistory(batch)
     for _ in range(len(game) + 3):
@@ -34,8 +34,8 @@ def test_a_watched_game_has_the_past_that_a_history_has(game):
     batch.close()
 
 
-def test_a_game_that_waits_for_others_is_not_kept():
-    """Games set aside by `done` while others retreat, as the learner's table does."""
+def test_waiting_game_is_not_recorded():
+    """`done` sets games aside while others retreat, as in the learner's table."""
     batch = WatchedBatch(1, threads=1)
     batch.done.fill_(1)
     batch.process()
@@ -59,7 +59,7 @@ def test_a_game_that_waits_for_others_is_not_kept():
         (lambda batch: batch.copy([1], [1]), False),
     ],
 )
-def test_what_was_kept_is_of_one_game(change, forgets):
+def test_recording_belongs_to_one_game(change, forgets):
     """A game that is set from outside has not come to where it is by what was played before; it can be saved all the
     same, which two games after one another cannot."""
     batch = WatchedBatch(3, watched=1, threads=1)
@@ -74,12 +74,12 @@ def test_what_was_kept_is_of_one_game(change, forgets):
     batch.close()
 
 
-def test_only_a_game_of_the_batch_can_be_watched():
+def test_only_game_of_batch_can_be_watched():
     with pytest.raises(InputError, match=r"game=4: must be a whole number in \[0, 3\]"):
         WatchedBatch(4, watched=4, threads=1)
 
 
-def test_players_are_saved_with_the_game_if_known(game, tmp_path):
+def test_known_players_are_saved_with_game(game, tmp_path):
     path = tmp_path / "game.json"
     names = ("dumbbot", "", 'a "b" \n', "dumbbot", "", "", "x")
     save(path, game, players=names)

@@ -1,4 +1,4 @@
-"""Examples computed by the original's own functions, rounded there; powers in alphabetical order, Austria to Turkey."""
+"""Examples computed and rounded by the original functions; powers alphabetical, Austria to Turkey."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ PLACES, LEGACY = GRPOConfig(), GRPOConfig(use_position_scoring=False, win_bonus=
 
 
 def made_up(*counts):
-    """A unit for each centre, as many as possible at home and the others anywhere else."""
+    """Return a unit for each centre, at home where possible and elsewhere otherwise."""
     owner = torch.tensor([[power for power, count in enumerate(counts) for _ in range(count)]], dtype=torch.int8)
     units = torch.zeros((1, 75), dtype=torch.uint8)
     home = torch.tensor(BOARD.home)
@@ -53,15 +53,15 @@ def strategic_without_threats(counts):
         (scoring.strategic_standing, [1.8443, 2.1443, 2.1443, 2.1443, 1.8443, 4.5, 2.1443]),
     ],
 )
-def test_the_opening(score, expected):
+def test_opening_standing(score, expected):
     """Trieste and Venice threaten each other."""
     start = opening()
     assert score(start["units"], start["owner"])[0].tolist() == pytest.approx(expected, abs=5e-5)
 
 
 @pytest.mark.parametrize("strategic", [False, True])
-def test_the_first_moves(strategic):
-    """France 3 units abroad in 3 new provinces; Germany 2 and 2, and Munich threatened; a bounce changes nothing."""
+def test_first_moves(strategic):
+    """France: 3 units abroad in 3 new provinces. Germany: 2 and 2, Munich threatened. A bounce changes nothing."""
     batch = DiplomacyBatch(1, last_year=1910, threads=1)
     before, influence = batch.snapshot(), scoring.first_influence(batch.units)
     sheet = {
@@ -78,7 +78,7 @@ def test_the_first_moves(strategic):
     assert found == pytest.approx([0, 0, 0.9, 0.3, 0, 0, 0], abs=1e-9)
 
 
-def test_the_gap():
+def test_gap():
     expected = [0, 0, -0.0556, -0.1111, -0.1667, -0.2778, -0.3889]
     assert leader_gap(made_up(*MIDDLE)["owner"])[0].tolist() == pytest.approx(expected, abs=5e-5)
 
@@ -87,7 +87,7 @@ def test_the_gap():
     ("counts", "expected"),
     [(MIDDLE, [0] + [0.5598] * 6), (TIED, [0, 0] + [0.628] * 5), ((34, 0, 0, 0, 0, 0, 0), [0] * 7)],
 )
-def test_the_balance_bonus(counts, expected):
+def test_balance_bonus(counts, expected):
     owner = torch.tensor([[power for power, count in enumerate(counts) for _ in range(count)]])
     assert balance_bonus(owner)[0].tolist() == pytest.approx(expected, abs=5e-5)
 
@@ -99,7 +99,7 @@ def test_the_balance_bonus(counts, expected):
         (SOLO, [13.0, 0.2753, -0.6247, -2.4247, -3.2247, -4.9, -4.9]),
     ],
 )
-def test_the_strategic_score(counts, expected):
+def test_strategic_score(counts, expected):
     assert strategic_without_threats(counts) == pytest.approx(expected, abs=5e-5)
 
 
@@ -113,11 +113,11 @@ def test_the_strategic_score(counts, expected):
         (TIED, LEGACY, [16.3, 16.3, 14.0, 11.7, 9.4, 7.1, 4.9]),
     ],
 )
-def test_final_scores(counts, rules, expected):
+def test_recorded_final_scores(counts, rules, expected):
     assert final_scores(made_up(*counts), rules)[0].tolist() == pytest.approx(expected, abs=1e-9)
 
 
-def test_the_final_score_of_the_opening():
+def test_final_score_of_opening():
     assert final_scores(opening(), PLACES)[0].tolist() == pytest.approx([32.1] * 5 + [59.3, 32.1])
 
 
@@ -135,13 +135,13 @@ def test_expected_ranks(ratings, expected):
 
 
 def placed(place):
-    """Owners [1, 34] with the first power in this place."""
+    """Return owners [1, 34] with the first power in this place."""
     centres = [7 - abs(place - 1), *(n for n in range(7, 0, -1) if n != 8 - place)]
     return torch.tensor([[power for power, count in enumerate(centres) for _ in range(count)]])
 
 
 @pytest.mark.parametrize(("place", "expected"), [(1, 11.4415), (7, 5.4415)])
-def test_a_conditioned_reward(place, expected):
+def test_conditioned_reward(place, expected):
     found = 10 + elo_reward(placed(place), torch.tensor([[1200.0] + [1000.0] * 6]), 0.5)[0, 0].item()
     assert found == pytest.approx(expected, abs=5e-5)
 

@@ -1,4 +1,4 @@
-"""Rewards against sums done by hand."""
+"""Rewards against hand calculations."""
 
 import numpy as np
 import pytest
@@ -56,7 +56,7 @@ def test_strategic_standing_by_hand():
     np.testing.assert_allclose(found[1], 0.5 - 0.3 * 4)  # without a centre there is no part in the balance
 
 
-def test_balance_is_never_below_zero():
+def test_balance_is_never_negative():
     uneven = torch.tensor([[0] * 30 + [1, 2, 3, 4]])
     assert scoring.balance(uneven).tolist() == [0.0]
     assert scoring.balance(torch.full((1, 34), -1)).tolist() == [1.0]
@@ -69,7 +69,7 @@ def test_balance_is_never_below_zero():
         *(("F ADR", "VIE", 0), ("A PAR", "MAR", 0), ("F NTH", "HOL", 1)),
     ],
 )
-def test_a_centre_is_threatened_from_beside_whether_or_not_the_unit_could_enter(unit, there, expected):
+def test_adjacent_unit_threatens_centre_even_if_it_cannot_enter(unit, there, expected):
     units, owner = units_of(italy=unit), owners(france=there)
     assert scoring.tactical(units, owner)[0, 2] == pytest.approx(-0.3 * expected)
 
@@ -95,8 +95,8 @@ def state(units, owner, done=0, phase=codes.SPRING):
     return {"units": units, "owner": owner, "done": done, "phase": phase}
 
 
-def test_a_rebuilt_unit_adds_no_influence_until_it_moves():
-    """A German army passed through Paris; France builds there in winter, holds, leaves, and another army comes back."""
+def test_rebuilt_unit_adds_influence_only_after_moving():
+    """A German army passed through Paris; France builds there, holds and leaves, and another army returns."""
     positions = [units_of(france=army, germany="A GAS") for army in ("A MAR", "A PAR", "A PAR", "A BUR", "A PAR")]
     phases = [codes.WINTER, codes.SPRING, codes.FALL, codes.SPRING]
     paris, influence = BOARD.provinces.index("PAR"), scoring.first_influence(positions[0])
@@ -114,7 +114,7 @@ def test_a_rebuilt_unit_adds_no_influence_until_it_moves():
 QUIET = torch.zeros((1, 75), dtype=torch.uint8)
 
 
-def test_the_scorer_adds_terms_and_pays_final_scores_once():
+def test_scorer_adds_terms_and_pays_final_scores_once():
     units, owner = units_of(france="A PAR"), owners(france="PAR")
     more = owners(france="PAR BRE")
     scorer = Scorer(reward_weights({"dense": 0.5, "sum_of_squares": 10.0}))
@@ -124,7 +124,7 @@ def test_the_scorer_adds_terms_and_pays_final_scores_once():
     assert not scorer.score(state(units, more, 1), state(units, more, 1), QUIET).any()
 
 
-def test_a_game_that_is_over_earns_nothing_beside_one_that_goes_on():
+def test_finished_game_earns_nothing_beside_running_one():
     before = units_of(france="A BUR, A RUH", germany="A MUN")
     after = units_of(france="A MUN, A RUH")
     results = QUIET.clone()
@@ -142,7 +142,7 @@ def test_a_game_that_is_over_earns_nothing_beside_one_that_goes_on():
     assert found.dtype == torch.float64
 
 
-def test_games_scored_together_are_scored_like_each_alone():
+def test_batch_scores_equal_single_scores():
     batch = DiplomacyBatch(7, last_year=1902, threads=1)
     weights = reward_weights({"dense": 1.0, "strategic": 0.5, "sum_of_squares": 10.0})
     together, alone = Scorer(weights), [Scorer(weights) for _ in range(7)]
@@ -160,7 +160,7 @@ def test_games_scored_together_are_scored_like_each_alone():
     batch.close()
 
 
-def test_step_rewards_of_either_kind_by_hand():
+def test_step_rewards_of_both_kinds_by_hand():
     before, after = units_of(france="A PAR"), units_of(france="A PAR, F BRE")
     owner, more = owners(france="PAR BRE", italy="ROM"), owners(france="PAR BRE", italy="ROM NAP VEN")
     games = state(before, owner), state(after, more)
@@ -176,7 +176,7 @@ def test_step_rewards_of_either_kind_by_hand():
     assert strategic.tolist() == pytest.approx([others, others, france, others, italy, others, others])
 
 
-def test_reward_terms_are_checked():
+def test_reward_terms_are_validated():
     assert reward_weights("solo") == {"solo": 1.0}
     with pytest.raises(UnknownNameError, match=r"unknown reward 'sum_of_square'.*did you mean 'sum_of_squares'"):
         reward_weights("sum_of_square")

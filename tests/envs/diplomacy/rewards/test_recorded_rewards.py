@@ -1,4 +1,4 @@
-"""Rewards against rows recorded from the original's functions, outside this repository.
+"""Rewards against rows recorded from the original functions.
 
 The positions are from random games of the package `diplomacy`; each row also has the rewards of the phase that follows.
 Two things differ by intent. The neighbour lists of the original are in mixed case, so that it misses coastal pairs that
@@ -49,12 +49,12 @@ def rows():
 
 @pytest.fixture(scope="module")
 def steps(rows):
-    """(row, next row of the same game) for every phase between two."""
+    """Return (row, next row of the same game) for every phase between two."""
     pairs = pairwise(rows)
     return [(one, two) for one, two in pairs if one["game"] == two["game"] and one["step"] is not None]
 
 
-def test_there_are_hundreds_of_all_kinds(rows, steps):
+def test_records_cover_all_kinds(rows, steps):
     assert len(rows) >= 250
     assert len(steps) >= 200
     assert {row["phase"] for row in rows} == {"M", "R", "A"}
@@ -62,15 +62,15 @@ def test_there_are_hundreds_of_all_kinds(rows, steps):
 
 
 @pytest.mark.parametrize("name", ["dense", "strategic"])
-def test_step_scores(rows, name):
+def test_recorded_step_scores(rows, name):
     score = {"dense": scoring.standing, "strategic": scoring.strategic_standing}[name]
     now = state(rows)
     torch.testing.assert_close(score(now["units"], now["owner"]), column(rows, name), rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize(("name", "rules"), [("final", GRPOConfig()), ("legacy", LEGACY)])
-def test_final_scores(rows, name, rules):
-    """Where a power has nothing but dislodged units, it is alive here, since it may retreat, and was not there."""
+def test_recorded_final_scores(rows, name, rules):
+    """A power with dislodged units only is alive here, since it may retreat; the original counts it as eliminated."""
     now = state(rows)
     found, there = final_scores(now, rules), column(rows, name)
     now["dislodged"] = torch.zeros_like(now["dislodged"])
@@ -78,14 +78,14 @@ def test_final_scores(rows, name, rules):
     assert (found >= there - 1e-4).all()
 
 
-def test_gap_and_balance(rows):
+def test_recorded_gap_and_balance(rows):
     owner = state(rows)["owner"]
     torch.testing.assert_close(leader_gap(owner), column(rows, "gap"), rtol=0, atol=1e-4)
     torch.testing.assert_close(balance_bonus(owner), column(rows, "balance"), rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["step", "strategic_step"])
-def test_step_rewards_and_influence(steps, name):
+def test_recorded_step_rewards_and_influence(steps, name):
     before, after = (state(list(part)) for part in zip(*steps, strict=True))
     influence = board([one for one, _ in steps], "influence", torch.int64)
     quiet = torch.zeros_like(before["units"])
@@ -95,8 +95,8 @@ def test_step_rewards_and_influence(steps, name):
     assert torch.equal(held, board([two for _, two in steps], "influence", torch.int64))
 
 
-def test_dislodged_units_count_once_as_the_package_says_who_lost_them(steps):
-    """Movement only; each unit lost is one dislodged by another power."""
+def test_dislodged_units_are_counted_once_by_power_that_lost_them(steps):
+    """Movement only: each lost unit was dislodged by another power."""
     fallen = [(one, two) for one, two in steps if any(one["lost"])]
     before, after = (state(list(part)) for part in zip(*fallen, strict=True))
     influence = board([two for _, two in fallen], "influence", torch.int64)

@@ -1,4 +1,4 @@
-"""Rewards of a language model's decisions, and scores of a position at the end, against sums done by hand."""
+"""Rewards of language-model decisions and final scores, against hand calculations."""
 
 import pytest
 import torch
@@ -32,18 +32,18 @@ EQUAL = torch.full((1, 7), 1000.0)
 
 
 def earned(*phases):
-    """Step rewards [T, 1, 7], the first power's being as given, the second's twice that."""
+    """Return step rewards [T, 1, 7] with the given values for the first power, doubled for the second."""
     steps = torch.zeros(len(phases), 1, 7, dtype=torch.float64)
     steps[:, 0, 0], steps[:, 0, 1] = torch.tensor(phases), 2 * torch.tensor(phases)
     return steps
 
 
-def test_more_than_three_centres_behind_the_leader_cost():
+def test_trailing_leader_by_over_three_centres_costs():
     assert leader_gap(OWNER)[0].tolist() == pytest.approx(GAPS)
     assert (leader_gap(OWNER) <= 0).all()
 
 
-def test_balance_is_for_those_who_do_not_lead():
+def test_balance_is_paid_to_non_leaders():
     assert balance_bonus(OWNER)[0].tolist() == pytest.approx([0.0] + [BALANCE] * 6)
     tied = torch.tensor([[0] * 5 + [1] * 5 + [2] * 2 + [-1] * 22])
     assert balance_bonus(tied)[0].tolist() == pytest.approx([0, 0] + [1 - 2**0.5 / 4] * 5)
@@ -52,7 +52,7 @@ def test_balance_is_for_those_who_do_not_lead():
 @pytest.mark.parametrize(
     ("gamma", "expected"), [(0.0, [1.0, 2.0, 4.0]), (0.5, [1 + 1 + 1, 2 + 2, 4]), (1.0, [7.0, 6.0, 4.0])]
 )
-def test_later_steps_count_less_with_every_phase(gamma, expected):
+def test_later_steps_are_discounted_by_phase(gamma, expected):
     steps = earned(1.0, 2.0, 4.0)
     assert discounted(steps, gamma)[:, 0, 0].tolist() == pytest.approx(expected)
     assert steps[:, 0, 0].tolist() == [1.0, 2.0, 4.0]
@@ -68,7 +68,7 @@ def test_dense_rewards_by_hand():
     assert sample_rewards(steps, END, GRPOConfig())[0, 0, 0] == pytest.approx(late[0] + 0.8 * 1.0)
 
 
-def test_sparse_rewards_are_the_same_for_every_decision_whatever_its_step():
+def test_sparse_rewards_are_equal_for_every_decision():
     rules = GRPOConfig(use_trajectory_level_rewards=True)
     found = sample_rewards(earned(1.0, -2.0, 5.0), END, rules)
     assert found.shape == (3, 1, 7)
@@ -85,7 +85,7 @@ def test_expected_places_by_hand():
     assert expected_ranks(torch.tensor([[900.0, 1234, 1000, 555, 1001, 2000, 1e9]])).sum() == pytest.approx(28.0)
 
 
-def test_elo_conditioning_pays_for_places_better_than_expected():
+def test_elo_conditioning_pays_for_better_than_expected_places():
     ratings = torch.tensor([[1400.0, 1000, 1000, 1000, 1000, 1000, 1000]])
     places = [1, 2, 3, 4, 5, 5, 5]
     expected = [7 - 60 / 11] + [4.5 - 1 / 11] * 6
@@ -99,7 +99,7 @@ def test_elo_conditioning_pays_for_places_better_than_expected():
         assert [phase[0].tolist() for phase in change] == [pytest.approx([part / 4 for part in worth])] * 2
 
 
-def test_stronger_opponents_make_the_same_place_worth_more():
+def test_stronger_opponents_raise_value_of_same_place():
     stronger, weaker = EQUAL.clone(), EQUAL.clone()
     stronger[0, 1:], weaker[0, 1:] = 1200.0, 800.0
     found = [float(elo_reward(OWNER, ratings, 0.5)[0, 0]) for ratings in (weaker, EQUAL, stronger)]
@@ -115,13 +115,13 @@ def test_stronger_opponents_make_the_same_place_worth_more():
         (torch.full((1, 7), float("nan")), "ratings: not all are finite; give Elo points"),
     ],
 )
-def test_ratings_that_cannot_be_used_are_refused(ratings, message):
+def test_unusable_ratings_are_rejected(ratings, message):
     with pytest.raises(InputError, match=message):
         sample_rewards(earned(1.0), END, GRPOConfig(use_elo_conditioned_rewards=True), ratings=ratings)
 
 
-def test_discounting_by_own_decisions_leaves_the_other_phases_out():
-    """Of three phases the second is not the first power's: 1 + 0.5 * 4, and 4."""
+def test_own_decision_discount_skips_other_phases():
+    """The second of three phases is not the first power's: 1 + 0.5 * 4, and 4."""
     steps = earned(1.0, 2.0, 4.0)
     decided = torch.ones(3, 1, 7, dtype=torch.bool)
     decided[1, 0, 0] = False
@@ -134,7 +134,7 @@ def test_discounting_by_own_decisions_leaves_the_other_phases_out():
     assert whole[:, 0, 0].tolist() == [1 + 1 + 1, 2 + 2, 4]
 
 
-def test_weights_of_scores_are_options():
+def test_score_weights_are_options():
     rules = GRPOConfig(
         step_reward_weight=0.2, final_reward_weight=0.8, leader_gap_penalty_weight=0.0, balance_bonus_weight=0.0
     )
@@ -144,7 +144,7 @@ def test_weights_of_scores_are_options():
 
 
 def held(*counts):
-    """Return owners [1, 34] with so many centres each; the others are unowned."""
+    """Return owners [1, 34] with this many centres each; the rest are unowned."""
     powers = [power for power, count in enumerate(counts) for _ in range(count)]
     return torch.tensor([powers + [-1] * (34 - len(powers))])
 
@@ -180,13 +180,13 @@ def test_places_and_holdings_by_hand():
     )
 
 
-def test_without_position_scoring_the_same_without_places_and_a_smaller_loss():
+def test_without_position_scoring_places_do_not_count():
     found = by_power(final_scores(MIDDLE, GRPOConfig(use_position_scoring=False, winner_threshold_sc=3)))
     assert [found[name] for name in ("austria", "italy", "france")] == pytest.approx([7.3, 7.0, 2.5])
     assert [found[name] for name in ("england", "germany", "russia", "turkey")] == pytest.approx([0.8, 0.5, -1, -1])
 
 
-def test_ties_share_the_better_place():
+def test_ties_share_better_place():
     assert ranks(held(5, 5, 3, 3, 3, 1, 0)).tolist() == [[1, 1, 3, 3, 3, 6, 7]]
     assert ranks(held(1, 2, 3, 4, 5, 6, 7)).tolist() == [[7, 6, 5, 4, 3, 2, 1]]
     found = final_scores(ended(held(5, 5, 3, 3, 3, 1, 0)), GRPOConfig())[0]
@@ -196,7 +196,7 @@ def test_ties_share_the_better_place():
 
 
 @pytest.mark.parametrize(("centres", "bonus"), [(17, 0.0), (18, 20.0), (20, 20.0)])
-def test_with_position_scoring_it_takes_a_solo_to_win(centres, bonus):
+def test_position_scoring_requires_solo_to_win(centres, bonus):
     rules = GRPOConfig(win_bonus=20.0, winner_threshold_sc=5)
     found = final_scores(ended(held(2, centres, 10)), rules)[0]
     assert found[:3].tolist() == pytest.approx([4.5 + 15, 2 * centres + 0.5 + 50 + bonus, 20.5 + 25])
@@ -206,7 +206,7 @@ def test_with_position_scoring_it_takes_a_solo_to_win(centres, bonus):
     ("counts", "winner"),
     [((3, 7, 6), 1), ((3, 6, 5), None), ((7, 3, 7), None), ((0, 0, 0, 0, 0, 0, 8), 6), ((20, 3), 0)],
 )
-def test_without_it_a_sole_leader_with_enough_centres_wins(counts, winner):
+def test_sole_leader_with_enough_centres_wins_otherwise(counts, winner):
     assert sole_leader(held(*counts), 7).tolist() == [[power == winner for power in range(7)]]
     rules = GRPOConfig(use_position_scoring=False, winner_threshold_sc=7)
     found = final_scores(ended(held(*counts)), rules)[0]

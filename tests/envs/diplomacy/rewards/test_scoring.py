@@ -34,7 +34,7 @@ def test_three_scores_by_hand(make):
     assert squares[2].tolist() == [0] * 7
 
 
-def test_a_solo_takes_all_of_what_is_paid_but_for_the_share_of_centres():
+def test_solo_takes_all_except_centre_share():
     owner = torch.tensor([WON, DRAWN])
     for name, score in FINAL.items():
         won, drawn = score(owner)
@@ -46,11 +46,11 @@ def test_a_solo_takes_all_of_what_is_paid_but_for_the_share_of_centres():
     assert centre_share(owner)[0].tolist() == pytest.approx([18 / 34, 0, 0, 16 / 34, 0, 0, 0])
 
 
-def test_a_board_without_owners_scores_without_dividing_by_zero():
+def test_board_without_owners_does_not_divide_by_zero():
     assert not any(score(torch.tensor([UNOWNED])).any() for score in FINAL.values())
 
 
-def test_a_unit_that_has_to_retreat_keeps_its_power_alive():
+def test_retreating_unit_keeps_power_alive():
     state = opening()
     for name in ("units", "dislodged"):
         state[name][:] = 0

@@ -1,4 +1,4 @@
-"""Labelled positions: what is played and what is written, resumption, and files that are not whole."""
+"""Labelled positions: games, labels, resuming, and damaged files."""
 
 import json
 from dataclasses import replace
@@ -24,7 +24,7 @@ SETTINGS = LabelSettings("holds", games=14, seed=5, last_year=1901)
 
 
 class Holds:
-    """Orders every unit to hold, and counts its calls."""
+    """Order every unit to hold, and count calls."""
 
     bot = "dumbbot"
     calls = 0
@@ -48,7 +48,7 @@ def made(folder, settings=SETTINGS):
     return list(write_labels(folder, settings, lambda missing: holding(missing, settings), about={"a": 1}))
 
 
-def test_one_power_of_each_game_is_labelled_in_every_movement_phase(tmp_path):
+def test_one_power_per_game_is_labelled_each_movement_phase(tmp_path):
     parts = made(tmp_path / "data")
     assert [number for number, _ in parts] == [0, 1]
     rows = read_labels([tmp_path / "data"])
@@ -65,8 +65,8 @@ def test_one_power_of_each_game_is_labelled_in_every_movement_phase(tmp_path):
     assert ((rows["share"] >= 0) & (rows["share"] < 0.5)).all()
 
 
-def test_the_bot_as_teacher_and_as_player():
-    """Labels of the bot are its orders; with slips alone the teacher's labels come with the bot's positions."""
+def test_bot_as_teacher_and_player():
+    """A bot's labels are its orders; with slips only, the teacher labels the bot's positions."""
     bot = Labeller(SETTINGS, None).part(0)
     assert (bot["orders"][bot["orders"] > 0] & codes.KIND_MASK != codes.HOLD).any()
     slipping = Labeller(replace(SETTINGS, slips=1.0), Holds()).part(0)
@@ -74,7 +74,7 @@ def test_the_bot_as_teacher_and_as_player():
     assert set(slipping["orders"].unique().tolist()) == {0, codes.HOLD}
 
 
-def test_another_player_plays_and_the_teacher_comments():
+def test_teacher_labels_games_of_other_player():
     class Moves(Holds):
         def write(self, batch, seats):
             self.calls += 1
@@ -97,7 +97,7 @@ def test_opponents_have_the_other_powers_in_turn():
     assert others.calls >= 2
 
 
-def test_an_interrupted_call_is_continued(tmp_path):
+def test_interrupted_call_resumes(tmp_path):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     made(whole)
     first = write_labels(cut, SETTINGS, lambda missing: holding(missing[::-1]), about={})
@@ -112,7 +112,7 @@ def test_an_interrupted_call_is_continued(tmp_path):
     assert len(both["game"].unique()) == 28
 
 
-def test_other_settings_and_damage_are_refused(tmp_path):
+def test_other_settings_and_damage_are_rejected(tmp_path):
     folder = tmp_path / "data"
     made(folder)
     with pytest.raises(InputError, match=r"data: was made with slips=0.0, not 0.5"):

@@ -1,4 +1,4 @@
-"""What a search believes of the others: by hand, from games of known players, and from the start in a new game."""
+"""Beliefs of the search about other players: by hand, from games of known players, and in new games."""
 
 import math
 
@@ -20,7 +20,7 @@ from sparring.envs.diplomacy.training.opponents import open_player
 FRANCE, ITALY = POWERS.index("FRANCE"), POWERS.index("ITALY")
 
 
-def test_beliefs_are_the_posterior_of_a_hand_calculation():
+def test_beliefs_match_hand_posterior():
     """Two candidates, priors 1/2 each; orders with probabilities 0.9 and 0.1 in one movement, 0.4 and 0.4 in the next.
 
     With temperature T the odds are (0.9 * 0.4 / (0.1 * 0.4)) ** (1 / T) = 9 ** (1 / T); of share 0.95 (floor 0.05).
@@ -38,7 +38,7 @@ def test_beliefs_are_the_posterior_of_a_hand_calculation():
     assert believed.shares(game)[0, FRANCE].tolist() == [0.5, 0.5]
 
 
-def test_no_candidate_is_ever_certain():
+def test_candidates_are_never_certain():
     believed = Beliefs(1, 4)
     believed.learn(torch.tensor([0]), torch.tensor([0.0, -1e6, -1e6, -1e6], dtype=torch.float64).expand(1, 7, 4))
     shares = believed.shares(torch.tensor([0]))[0]
@@ -46,15 +46,15 @@ def test_no_candidate_is_ever_certain():
     assert shares.sum(1).tolist() == pytest.approx([1.0] * 7)
 
 
-def test_a_candidate_has_its_share_of_the_samples():
+def test_candidate_has_its_share_of_samples():
     shares = torch.tensor([0.25, 0.5, 0.25], dtype=torch.float64).expand(1, 7, 3)
     chosen = picked(shares, 8, torch.rand(1, 7, 9, generator=torch.Generator().manual_seed(1)))
     assert [sorted(power) for power in chosen[0].T.tolist()] == [[0, 0, 1, 1, 1, 1, 2, 2]] * 7
     assert len({tuple(power) for power in chosen[0].T.tolist()}) > 1  # powers do not go together
 
 
-def test_the_share_of_an_order_is_that_of_exact_chances(monkeypatch):
-    """Chaos moves each unit with equal chances: A VEN of 1901 has five moves, F NAP three, and a hold is an error."""
+def test_order_share_matches_exact_probabilities(monkeypatch):
+    """Chaos moves each unit uniformly: A VEN of 1901 has five moves, F NAP three, and a hold is an error."""
     monkeypatch.setattr(candidates, "DRAWS", 1000)
     search = SearchOrders(SearchSettings(positions=500, opponents="chaos+random", seed=0))
     batch = DiplomacyBatch(1, last_year=1910, threads=1)
@@ -76,7 +76,7 @@ NAMES = ["dumbbot", "chaos", "released/diplomacy_student", "dumbbot", "search:po
 
 
 def play(ids, seed=3):
-    """Play games to 1902 of a search as Italy among known players; return their batch, and the search."""
+    """Play to 1902 with a search as Italy among known players; return the batch and the search."""
     batch, players = DiplomacyBatch(len(ids), last_year=1902, threads=1), [open_player(name) for name in NAMES]
     batch.game_id.copy_(torch.tensor(ids))
     play_to_end(batch, list(zip(players, torch.eye(7).bool().split(1), strict=True)), seed=seed)
@@ -90,7 +90,7 @@ def played():
     batch.close()
 
 
-def test_powers_are_taken_for_what_they_are(played):
+def test_powers_are_identified_correctly(played):
     batch, search = played
     present = [search.beliefs(batch, game) for game in range(2)]
     for game in present:
@@ -100,8 +100,8 @@ def test_powers_are_taken_for_what_they_are(played):
         assert described(game, {4})[1].startswith("ENGLAND: ")
 
 
-def test_a_game_is_the_same_alone_and_again_from_the_seed_of_its_bots(played):
-    """The search has no seed in its name: that of the games decides it."""
+def test_game_depends_only_on_seed_of_its_bots(played):
+    """The search's name has no seed, so the games' seed decides."""
     batch, search = played
     alone, again = play([1])
     assert again.seed == search.seed
@@ -110,7 +110,7 @@ def test_a_game_is_the_same_alone_and_again_from_the_seed_of_its_bots(played):
     alone.close()
 
 
-def test_samples_of_every_candidate_depend_on_their_ids_alone(played):
+def test_samples_of_candidates_depend_on_their_ids_only(played):
     batch, search = played
     batch.reset()
     drawing, ids = search._opened(batch).candidates, torch.arange(8).view(2, 4) * 100
@@ -123,7 +123,7 @@ def test_samples_of_every_candidate_depend_on_their_ids_alone(played):
         assert (both > 0).sum(2).tolist() == [[22] * 4] * 2
 
 
-def test_another_game_begins_without_knowledge(played):
+def test_new_game_starts_without_knowledge(played):
     batch, search = played
     before = search.beliefs(batch, 0)
     batch.reset()
@@ -133,7 +133,7 @@ def test_another_game_begins_without_knowledge(played):
     assert [power["dumbbot"] for power in after] == pytest.approx([beliefs.FIRST] * 7)
 
 
-def test_a_search_without_a_seed_has_a_secret_one_that_can_be_told_afterwards():
+def test_unseeded_search_has_secret_seed_revealed_later():
     first, second = (SearchOrders(SearchSettings(positions=200, opponents="chaos")) for _ in range(2))
     assert first.seed != second.seed
     first.reseed(7)
@@ -146,8 +146,8 @@ def test_a_search_without_a_seed_has_a_secret_one_that_can_be_told_afterwards():
     assert with_seed("released/diplomacy_search", 5) == "search:seconds=0.35,opponents=dumbbot,near=0,seed=5"
 
 
-def test_an_attack_that_knows_the_seed_foresees_every_order():
-    """The model in the attack orders what six searches of that seed order, in every movement of a year."""
+def test_attack_with_known_seed_predicts_every_order():
+    """The attack's model orders what six searches of that seed order, in every movement of a year."""
     target = "search:positions=100,opponents=dumbbot,seed=4"
     attack, batch = open_player(f"exploit:{target}"), DiplomacyBatch(1, last_year=1901, threads=1)
     (model,) = attack._writers.values()
@@ -182,7 +182,7 @@ def test_an_attack_that_knows_the_seed_foresees_every_order():
         ("exploit:search:positions=1", r"positions=1 must be in \[100"),
     ],
 )
-def test_candidates_that_do_not_exist_are_named(name, message):
+def test_unknown_candidates_are_named(name, message):
     with pytest.raises(InputError, match=message):
         open_player(name)
 

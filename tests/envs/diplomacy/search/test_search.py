@@ -1,4 +1,4 @@
-"""The search finds known best moves, keeps its budget, repeats by seed, and misses nothing that two units can do."""
+"""The search finds known best moves, keeps its budget, and is reproducible."""
 
 from itertools import product
 
@@ -32,7 +32,7 @@ def batch():
 
 
 def place(batch, units, centres, *, phase):
-    """Set every game to a position; centres of powers that are not named have no owner."""
+    """Set every game to a position; centres of unnamed powers are unowned."""
     owner = np.full((1, codes.NUM_CENTRES), -1)
     for power, names in centres.items():
         owner[0, [standard_board().centre_of[find_location(name)] for name in names.split()]] = POWERS.index(power)
@@ -52,7 +52,7 @@ def packed(*texts):
     return {read_order(text).province: read_order(text).order for text in texts}
 
 
-def test_an_attack_is_supported(batch):
+def test_attack_is_supported(batch):
     place(
         batch,
         {"FRANCE": "A BUR, A RUH", "GERMANY": "A MUN"},
@@ -64,8 +64,8 @@ def test_an_attack_is_supported(batch):
     assert orders in (one, other)
 
 
-def test_an_army_is_carried_to_a_second_centre(batch):
-    """In spring the fleet carries the army over, and takes a centre of its own in fall."""
+def test_army_is_convoyed_to_second_centre(batch):
+    """In spring the fleet convoys the army, and in fall takes its own centre."""
     place(batch, {"ENGLAND": "A YOR, F NTH"}, {"ENGLAND": "LON LVP EDI"}, phase=codes.SPRING)
     orders = orders_of(searched(batch, "ENGLAND", positions=8000)[0])
     nth, yor = find_location("NTH"), find_location("YOR")
@@ -76,7 +76,7 @@ def test_an_army_is_carried_to_a_second_centre(batch):
 
 
 def test_threatened_centres_are_defended():
-    """In the last fall, when centres are all that counts: better than holds and than DumbBot, in fresh draws."""
+    """In the last fall only centres count: better than holds and DumbBot, in fresh draws."""
     last = DiplomacyBatch(1, last_year=1905, threads=1)
     units = {"FRANCE": "A PAR, A GAS", "GERMANY": "A BUR, A PIC"}
     place(last, units, {"FRANCE": "PAR BRE MAR SPA POR", "GERMANY": "MUN BER KIE"}, phase=codes.FALL)
@@ -88,7 +88,7 @@ def test_threatened_centres_are_defended():
 
 
 def centres_after(batch, orders):
-    """Return France's mean centres after a fall with `orders` int32 [75], or None for DumbBot's, over 400 draws."""
+    """Return France's mean centres after a fall with `orders` int32 [75], or DumbBot's for None, over 400 draws."""
     games = DiplomacyBatch(400, last_year=1910, threads=1)
     games.load({name: values[:1] for name, values in batch.state.items()})
     games.players.fill_(DUMBBOT)
@@ -103,7 +103,7 @@ def centres_after(batch, orders):
 
 
 def two_unit_powers(batch):
-    """Return a state of movement phases of DumbBots in which a power has two units, with the power of each."""
+    """Return DumbBot movement states where a power has two units, and that power."""
     games = DiplomacyBatch(64, last_year=1910, threads=1)
     games.players.fill_(DUMBBOT)
     rows, powers = [], []
@@ -120,8 +120,8 @@ def two_unit_powers(batch):
     return {name: torch.stack([row[name] for row in rows]) for name in rows[0]}, torch.tensor(powers)
 
 
-def test_two_units_find_the_best_of_all_order_sets(batch):
-    """By one phase, the ascent's orders are as good as the best of all pairs that help no other power."""
+def test_two_units_find_best_joint_order(batch):
+    """For one phase, the ascent's orders equal the best of all pairs that help no other power."""
     state, powers = two_unit_powers(batch)
     view = DiplomacyBatch(len(powers), last_year=1910, threads=1)
     view.load(state)
@@ -147,7 +147,7 @@ def test_two_units_find_the_best_of_all_order_sets(batch):
 
 
 def search_tolerance():
-    """Gains below `LEAST_GAIN` end the ascent."""
+    """Stop the ascent at gains below `LEAST_GAIN`."""
     return 0.0101
 
 
@@ -157,7 +157,7 @@ def helps_others(order, owners, power):
     return helped is not None and owners[standard_board().province_of[helped]] != power
 
 
-def test_a_budget_of_positions_is_reproducible_and_not_exceeded(batch):
+def test_position_budget_is_reproducible_and_respected(batch):
     batch.reset()
     batch.players.fill_(DUMBBOT)
     for _ in range(3):
@@ -192,7 +192,7 @@ def test_the_best_orders_stay_without_a_draw(batch):
     assert kept == {0.0: True, 0.001: False}
 
 
-def test_the_player_orders_moves_only(batch):
+def test_player_orders_moves_only(batch):
     batch.reset()
     player, seats = SearchOrders(SearchSettings(positions=500, opponents="chaos")), torch.zeros(4, 7, dtype=torch.bool)
     seats[:3, POWERS.index("ITALY")] = True
@@ -210,7 +210,7 @@ def test_the_player_orders_moves_only(batch):
     batch.reset()
 
 
-def test_moves_to_the_nearest_centre_that_is_not_held_cost_before_the_last_year(batch):
+def test_distance_to_nearest_unowned_centre_costs_before_last_year(batch):
     moves, centre_of = moves_to_centres(), standard_board().centre_of
 
     def away(kind, start, goal):
@@ -227,13 +227,13 @@ def test_moves_to_the_nearest_centre_that_is_not_held_cost_before_the_last_year(
         assert values.tolist() == [value]  # Belgium is two moves away
 
 
-def test_unions_join_changes_of_different_units():
+def test_unions_combine_changes_of_different_units():
     changes = [((1, 10), (2, 20)), ((2, 21),), ((3, 30),), ((4, 40),)]
     assert unions(changes, 9) == [((1, 10), (2, 20), (3, 30)), ((1, 10), (2, 20), (3, 30), (4, 40))]
     assert len(unions(changes, 1)) == 1
 
 
-def test_a_fork_takes_rows_and_ends_the_others(batch):
+def test_fork_takes_rows_and_ends_others(batch):
     batch.reset()
     batch.draw_orders(3)
     batch.process()
@@ -245,7 +245,7 @@ def test_a_fork_takes_rows_and_ends_the_others(batch):
     batch.reset()
 
 
-def test_a_name_says_the_settings():
+def test_name_states_settings():
     assert read_settings("search") == SearchSettings(seconds=0.1)
     assert read_settings("search:positions=4000,seed=3") == SearchSettings(positions=4000, seed=3)
     assert read_settings("search:opponents=chaos,seconds=2").opponents == "chaos"
@@ -276,8 +276,8 @@ MODELS = ["opponents=level1+dumbbot", "opponents=chaos+defensive", "form=regret"
 
 
 @pytest.mark.parametrize("options", MODELS)
-def test_models_and_forms_repeat_and_keep_their_budget(batch, options):
-    """Three games side by side give what each gives alone, within the positions that were asked for."""
+def test_models_and_forms_repeat_within_budget(batch, options):
+    """Three games in parallel equal single ones, within the position budget."""
     batch.reset()
     settings = read_settings(f"search:positions=1500,seed=0,{options}")
     players = [SearchOrders(settings) for _ in range(3)]
@@ -297,7 +297,7 @@ def test_models_and_forms_repeat_and_keep_their_budget(batch, options):
 
 
 class Fixed:
-    """A player that gives the same orders in every position, and counts how often it is asked."""
+    """A player with fixed orders that counts its calls."""
 
     bot = ""
 
@@ -311,8 +311,8 @@ class Fixed:
             batch.orders[:, place] = order
 
 
-def test_a_model_says_what_the_others_do(batch):
-    """Munich is left by the model, and defended by a support in the other: only the first attack is worth a try."""
+def test_model_predicts_orders_of_others(batch):
+    """One model leaves Munich, the other supports it: only the first attack is worthwhile."""
     units = {"FRANCE": "A RUH", "GERMANY": "A MUN, A BER"}
     place(batch, units, {"FRANCE": "PAR MAR BEL HOL KIE", "GERMANY": "MUN BER"}, phase=codes.FALL)
     leaves, stays = Fixed("A MUN - TYR", "A BER - PRU"), Fixed("A MUN H", "A BER S A MUN")
@@ -332,8 +332,8 @@ def test_a_model_says_what_the_others_do(batch):
     assert found["stays"] != attack
 
 
-def test_models_are_met_as_often_as_they_are_believed_in(batch):
-    """Of eight samples England is taken for one model in six and for the other in two; France always for the other."""
+def test_models_are_sampled_by_belief(batch):
+    """Of eight samples, six use one model for England and two the other; France always has the other."""
     batch.reset()
     names = {"a": Fixed("F LON H", "F BRE H"), "b": Fixed("F LON - ENG", "F BRE - ENG")}
     search = OrderSearch(SearchSettings(positions=4000, opponents="a+b", seed=0), last_year=1910)
@@ -355,8 +355,8 @@ def test_models_are_met_as_often_as_they_are_believed_in(batch):
         assert sorted(map(expected.index, orders)) == [0] * holding + [1] * (8 - holding)
 
 
-def test_regrets_find_the_better_of_two_candidates():
-    """Against a fixed value of 1 for the first candidate and 0 for the second, nearly all draws are of the first."""
+def test_regret_matching_finds_better_candidate():
+    """With fixed values of 1 and 0 for the candidates, nearly all draws are of the first."""
     row = np.zeros(75, np.int32)
     table = Table([distinct([(0.0, row), (1.0, row + 1), (0.5, row)]) for _ in range(7)], (1, 2))
     assert [len(rows) for rows in table.rows] == [2] * 7

@@ -1,4 +1,4 @@
-"""Seven players in one game of Diplomacy: who gives which orders."""
+"""Seven players in one game of Diplomacy: which player gives which orders."""
 
 from itertools import pairwise
 
@@ -25,7 +25,7 @@ MOVEMENT = (codes.SPRING, codes.FALL)
 
 
 def policy(seed, *, gain=300.0, bot="defensive"):
-    """An untrained network, with this gain far from holding; with a gain of 1 its choices are nearly uniform."""
+    """Return an untrained network; this gain keeps it far from holding, a gain of 1 is nearly uniform."""
     network = OrderNetwork(NetworkConfig(hidden=8, blocks=1), seed=seed)
     with torch.no_grad():
         network.actor.ask.weight.mul_(gain)
@@ -33,7 +33,7 @@ def policy(seed, *, gain=300.0, bot="defensive"):
 
 
 def played(seats):
-    """The phases of a game of seven players."""
+    """Return the phases of a game of seven players."""
     batch = WatchedBatch(1, threads=1, last_year=1908)
     play_to_end(batch, in_order(seats), seed=9)
     batch.close()
@@ -44,8 +44,8 @@ def phase_of(record):
     return int(record.position["phase"])
 
 
-def test_a_policy_orders_what_it_orders_in_training():
-    """Game 2 of the learner's has it play France; the same seed, power and game give the same orders here."""
+def test_policy_orders_as_in_training():
+    """The learner plays France in game 2; equal seed, power and game give equal orders here."""
     player, seed = policy(8, bot="dumbbot"), 5
     learner = WatchedBatch(7, watched=FRANCE, threads=1, last_year=1901)
     env = LearnerEnv(MovementBatch(learner, seed=seed, autoreset=False), bots=codes.BOTS, seed=0)
@@ -65,7 +65,7 @@ def test_a_policy_orders_what_it_orders_in_training():
 
 @pytest.fixture(scope="module")
 def game():
-    """Two policies and five bots, some of whose powers have to retreat and to disband."""
+    """Return a game of two policies and five bots with retreats and disbands."""
     seats = ["chaos", "random", policy(2), policy(3), "dumbbot", "random", "coordinated"]
     return seats, played(seats)
 
@@ -90,7 +90,7 @@ def test_every_seat_orders_its_own_units(game):
     batch.close()
 
 
-def test_the_same_seed_plays_the_same_game(game):
+def test_same_seed_plays_same_game(game):
     seats, records = game
     again = played(seats)
     assert len(again) == len(records)
@@ -98,8 +98,8 @@ def test_the_same_seed_plays_the_same_game(game):
 
 
 @pytest.mark.parametrize("alone", [True, False], ids=["against six bots", "in any seats"])
-def test_an_evaluated_policy_does_not_sample(alone):
-    """The same games whatever the state of torch's generator, from which sampling without a generator draws."""
+def test_evaluated_policy_does_not_sample(alone):
+    """Games do not depend on torch's global generator, which unseeded sampling would use."""
     ends = []
     for state in (0, 1):
         torch.manual_seed(state)
@@ -113,7 +113,7 @@ def test_an_evaluated_policy_does_not_sample(alone):
     assert all(torch.equal(values, ends[1][name]) for name, values in ends[0].items())
 
 
-def test_sampled_orders_would_differ():
+def test_sampled_orders_differ():
     torch.manual_seed(0)
     batch = DiplomacyBatch(2, threads=1, last_year=1902)
     batch.reset()
@@ -123,8 +123,8 @@ def test_sampled_orders_would_differ():
     assert not torch.equal(first, again)
 
 
-def test_a_policy_of_all_phases_orders_in_all_of_them():
-    """Its bot decides nothing: in every phase in which its power has to order, it writes the orders itself."""
+def test_all_phase_policy_orders_in_every_phase():
+    """Its bot decides nothing: the policy writes all orders of its power."""
     network = OrderNetwork(NetworkConfig(hidden=8, blocks=1, all_phases=True), seed=2)
     with torch.no_grad():
         network.actor.ask.weight.mul_(300.0)

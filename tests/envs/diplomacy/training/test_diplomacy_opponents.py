@@ -1,4 +1,4 @@
-"""Opponents in Diplomacy: `act(view) -> orders` in the PettingZoo environment, in evaluation and in training."""
+"""Opponents with `act(view) -> orders` in the PettingZoo environment, evaluation and training."""
 
 import json
 import re
@@ -39,8 +39,8 @@ def defaults(env):
     return {agent: np.zeros(17, np.int64) for agent in env.agents}
 
 
-def test_an_opponent_sees_its_power_and_its_orders_are_carried_out():
-    """Germany's opening by text: the same board as when an agent gives these orders."""
+def test_opponent_sees_its_power_and_its_orders_are_played():
+    """Germany's opening as text gives the same board as an agent's orders."""
     alone = parallel_env(opponents={"GERMANY": powers.opening})
     assert "GERMANY" not in alone.possible_agents
     both = parallel_env()
@@ -58,8 +58,8 @@ def test_an_opponent_sees_its_power_and_its_orders_are_carried_out():
     assert "You are GERMANY." in view.text
 
 
-def test_an_agent_plays_a_whole_game_against_a_bot_and_python_objects():
-    """All six others hold or follow a bot; the bot's draws follow the seed."""
+def test_agent_plays_whole_game_against_bot_and_objects():
+    """The six others hold or are a bot, whose draws follow the seed."""
     rest = dict.fromkeys(OTHERS[:3], "dumbbot") | dict.fromkeys(OTHERS[3:], powers.Holder)
     boards = []
     for seed in (3, 3, 4):
@@ -81,7 +81,7 @@ def test_an_agent_plays_a_whole_game_against_a_bot_and_python_objects():
         (dict.fromkeys(POWERS, "dumbbot"), "every power has one; leave at least one to an agent"),
     ],
 )
-def test_wrong_opponents_are_one_line(opponents, message):
+def test_wrong_opponents_give_one_line_error(opponents, message):
     with pytest.raises(InputError, match=message):
         parallel_env(opponents=opponents)
 
@@ -93,15 +93,15 @@ def test_wrong_opponents_are_one_line(opponents, message):
         (powers.one_text, r"opponent one_text: act did not return a list of orders for GERMANY"),
     ],
 )
-def test_an_order_that_is_not_legal_names_opponent_power_and_phase(act, message):
+def test_illegal_order_names_opponent_power_and_phase(act, message):
     env = parallel_env(opponents={"GERMANY": act})
     env.reset()
     with pytest.raises(InputError, match=message):
         env.step(defaults(env))
 
 
-def test_evaluation_takes_a_reference(tmp_path, capsys):
-    """Planted: a power that only holds never wins alone and never has more than its three or four centres."""
+def test_evaluation_accepts_reference(tmp_path, capsys):
+    """A holding power never wins alone, and never exceeds its three or four centres."""
     options = ["--games", "7", "--last-year", "1902", "--device", "cpu", "--threads", "1", "--out", str(tmp_path)]
     reference = "tests.agents.opponents.powers:Holder"
     assert main(["--env", "diplomacy", "--ckpt", reference, "--opponents", "defensive", *options]) == 0
@@ -123,8 +123,8 @@ def test_evaluation_takes_a_reference(tmp_path, capsys):
 REFERENCE = "tests.agents.opponents.powers:Holder"
 
 
-def test_a_writer_orders_all_its_powers_in_the_games_of_a_learner():
-    """One step of all powers that hold but the learner's: the board of the rules with the learner's orders alone."""
+def test_opponent_orders_all_its_powers_in_learner_games():
+    """After one step in which all other powers hold, the board equals the rules applied to the learner's orders."""
     batch = DiplomacyBatch(7, last_year=1902, threads=1)
     games = MovementBatch(batch, seed=0, writers=[open_player(powers.Holder)])
     env = LearnerEnv(games, bots=(*codes.BOTS, "Holder"), seed=0)
@@ -153,7 +153,7 @@ def rows_of_run(folder):
     return [row for row in rows if "event" not in row]
 
 
-def test_training_against_a_python_object_and_a_policy_resumes_bit_for_bit(tmp_path):
+def test_training_against_object_and_policy_resumes_bit_for_bit(tmp_path):
     first = train(run_options(tmp_path, "name=first", "max_updates=1", "evaluation.every=0"))
     mixed = f"phases.0.stages.0.bots=[random,'{REFERENCE}','{first}']"
     train(run_options(tmp_path, "name=whole", "max_updates=2", mixed, "env.num_envs=21", "evaluation.every=2"))
@@ -172,7 +172,7 @@ def test_training_against_a_python_object_and_a_policy_resumes_bit_for_bit(tmp_p
     assert not [key for key in rows_of_run(tmp_path / "first")[0] if "opponent_share" in key]
 
 
-def test_wrong_opponents_of_a_run_are_one_line(tmp_path):
+def test_wrong_run_opponents_give_one_line_error(tmp_path):
     with pytest.raises(ConfigError, match=r"against=dumbot: choose from .*did you mean 'dumbbot'"):
         run_options(tmp_path, "against=dumbot")
     with pytest.raises(InputError, match="no checkpoint"):
@@ -181,8 +181,8 @@ def test_wrong_opponents_of_a_run_are_one_line(tmp_path):
         train(run_options(tmp_path, "against='tests.agents.opponents.powers:impossible'", "name=wrong"))
 
 
-def test_a_policy_of_all_phases_in_a_file(tmp_path):
-    """The page without a server refuses it with a line that names the option; `sparring.load` plays it."""
+def test_all_phase_policy_in_file(tmp_path):
+    """The serverless page rejects it in one line that names the option; `sparring.load` plays it."""
     network = OrderNetwork(NetworkConfig(hidden=8, blocks=1, all_phases=True), seed=1)
     file = tmp_path / "every.pt"
     save_checkpoint(file, network, contract=movement_contract(1910, all_phases=True), training={})

@@ -1,4 +1,4 @@
-"""Diplomacy as a task: choices that are always legal, densities that add up, a run that resumes bit for bit."""
+"""Diplomacy as a task: legal choices, consistent densities, and bit-for-bit resuming."""
 
 import json
 
@@ -58,12 +58,12 @@ def table(batch):
 
 
 def scores(batch):
-    """The learner's share of the score [28]."""
+    """Return the learner's share of the score [28]."""
     return sum_of_squares(batch.owner)[torch.arange(28), POWER]
 
 
 class Watch:
-    """In place of a batch's `process`: keeps units, orders and results of the first phase after `clear`."""
+    """Replace a batch's `process`: record units, orders and results of the first phase after `clear`."""
 
     def __init__(self, batch):
         self.batch, self.process = batch, batch.process
@@ -79,7 +79,7 @@ class Watch:
             self.kept = units.long(), orders, self.batch.results.clone() % codes.DISLODGED_FLAG
 
 
-def test_what_it_chooses_is_legal_and_what_it_supports_fits(table, batch, network, monkeypatch):
+def test_choices_are_legal_and_supports_match(table, batch, network, monkeypatch):
     generator = torch.Generator().manual_seed(0)
     watch, given = Watch(batch), 0
     monkeypatch.setattr(batch, "process", watch)
@@ -95,7 +95,7 @@ def test_what_it_chooses_is_legal_and_what_it_supports_fits(table, batch, networ
     assert given > 0
 
 
-def test_densities_are_those_of_independent_choices(table, network):
+def test_densities_match_independent_choices(table, network):
     generator = torch.Generator().manual_seed(0)
     actions, log_prob = network.act(table.obs, generator=generator)
     again, entropy = network.evaluate(table.obs, actions)
@@ -109,13 +109,13 @@ def test_densities_are_those_of_independent_choices(table, network):
     assert ((entropy > 0) & (entropy <= units * np.log(CHOICES))).all()
 
 
-def test_the_likeliest_choice_is_the_deterministic_one(table, network):
+def test_likeliest_choice_is_deterministic_choice(table, network):
     actions, _ = network.act(table.obs, deterministic=True)
     log_probs, _ = network.log_probs(table.obs, actions.long())
     assert torch.equal(actions.long(), log_probs.argmax(-1))
 
 
-def test_rewards_are_shares_of_the_score_and_every_power_is_played(table, batch, network):
+def test_rewards_are_score_shares_and_every_power_is_played(table, batch, network):
     start = scores(batch).clone()
     rewards, over = torch.zeros(28), torch.zeros(28, dtype=torch.bool)
     while not over.any():
@@ -128,7 +128,7 @@ def test_rewards_are_shares_of_the_score_and_every_power_is_played(table, batch,
     assert torch.equal(obs, table.obs)
 
 
-def test_observations_are_of_the_games_as_they_stand_and_final_ones_of_those_that_ended(network):
+def test_observations_are_current_and_final_ones_of_ended_games(network):
     batch = DiplomacyBatch(14, last_year=1902, threads=1)
     games = learner_env(batch)
     opening = games.obs.clone()
@@ -148,7 +148,7 @@ LEAGUE = (
 )
 
 
-def test_self_play_is_against_the_pool_and_resumes_bit_for_bit(tmp_path):
+def test_self_play_meets_pool_and_resumes_bit_for_bit(tmp_path):
     whole = train(load([*SMALL, *LEAGUE, "max_updates=4", f"checkpoint_dir={tmp_path / 'whole'}"]))
     parts = [*SMALL, *LEAGUE, f"checkpoint_dir={tmp_path / 'parts'}"]
     train(load([*parts, "max_updates=3"]))
@@ -168,8 +168,8 @@ def test_self_play_is_against_the_pool_and_resumes_bit_for_bit(tmp_path):
 EVERY = [*SMALL, *LEAGUE, "env.last_year=1902", "self_play.slots=1", "network.all_phases=true"]
 
 
-def test_a_run_that_decides_in_all_phases_resumes_bit_for_bit(tmp_path):
-    """Its snapshots decide in all phases too; the games of an update end in the middle of years."""
+def test_all_phase_run_resumes_bit_for_bit(tmp_path):
+    """Its snapshots decide in all phases too, and updates end in the middle of years."""
     whole = train(load([*EVERY, "max_updates=3", f"checkpoint_dir={tmp_path / 'whole'}"]))
     parts = [*EVERY, f"checkpoint_dir={tmp_path / 'parts'}"]
     train(load([*parts, "max_updates=2"]))
@@ -184,8 +184,8 @@ def test_a_run_that_decides_in_all_phases_resumes_bit_for_bit(tmp_path):
         train(load([*SMALL, f"init_from={whole}", "max_updates=1", f"checkpoint_dir={tmp_path / 'other'}"]))
 
 
-def test_every_step_of_all_phases_is_a_decision_and_rewards_add_up(batch):
-    """The games come to be in different phases; the bots play all powers but the learner's."""
+def test_all_phase_steps_are_decisions_and_rewards_add_up(batch):
+    """Games reach different phases; bots play all other powers."""
     policy = OrderNetwork(NetworkConfig(hidden=16, blocks=2, all_phases=True), seed=1)
     env = LearnerEnv(MovementBatch(batch, seed=3, all_phases=True), bots=codes.BOTS, seed=0)
     generator, start = torch.Generator().manual_seed(0), scores(batch).clone()
@@ -206,7 +206,7 @@ def test_every_step_of_all_phases_is_a_decision_and_rewards_add_up(batch):
     assert (batch.players[own] == codes.ACTIONS).all()
 
 
-def test_games_in_all_phases_do_not_depend_on_their_neighbours():
+def test_all_phase_games_do_not_depend_on_batch():
     policy = OrderNetwork(NetworkConfig(hidden=8, blocks=1, all_phases=True), seed=2)
     owners = []
     for games in (7, 14):
@@ -227,7 +227,7 @@ def task(tmp_path):
     task.env.close()
 
 
-def test_a_slot_plays_the_weights_that_are_loaded_and_restarts_its_games(task):
+def test_slot_plays_loaded_weights_and_restarts_games(task):
     plan = Schedule(task.config.phases).plan(0, {})
     learner = build_network(task._shape, seed=5)
     task.prepare(plan, learner)
@@ -240,8 +240,8 @@ def test_a_slot_plays_the_weights_that_are_loaded_and_restarts_its_games(task):
     assert ((task.games.length == 0).numpy() == (against == 0)).all()
 
 
-def test_progress_lines_use_the_terms_of_diplomacy(tmp_path, capsys):
-    """No physics, and what the shares are shares of; the line about a check agrees with the numbers it logs."""
+def test_progress_lines_use_diplomacy_terms(tmp_path, capsys):
+    """No physics terms, explicit shares, and a check line that matches its logged numbers."""
     options = ["evaluation.games=7", "evaluation.every=2", "max_updates=8", "logger.progress=true"]
     path = train(load([*SMALL, *options, f"checkpoint_dir={tmp_path}"]))
     out, bar = capsys.readouterr()
@@ -262,7 +262,7 @@ def read(folder):
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
-def test_games_against_bots_are_reproducible_and_go_on_to_their_end(network):
+def test_games_against_bots_are_reproducible_and_finish(network):
     owners = []
     for games in (14, 28):
         batch = DiplomacyBatch(games, last_year=1903, threads=1)
@@ -294,18 +294,18 @@ def test_games_against_bots_are_reproducible_and_go_on_to_their_end(network):
          r"phases\.0\.events\.0\.log_std=-1\.0: is an option of sparring/Dogfight-v1"),
     ],
 )  # fmt: skip
-def test_options_of_other_games_are_refused(options, message):
+def test_options_of_other_games_are_rejected(options, message):
     with pytest.raises(ConfigError, match=message):
         load(["+run=diplomacy_ppo", *options])
 
 
-def test_a_network_of_another_version_is_refused(network):
+def test_network_of_other_version_is_rejected(network):
     assert build_network(network.shape).shape == network.shape
     with pytest.raises(ValueError, match="observations of 5 numbers"):
         build_network(network.shape | {"obs_dim": 5})
 
 
-def test_no_step_follows_a_close():
+def test_step_after_close_is_rejected():
     games = MovementBatch(DiplomacyBatch(1, threads=1), seed=3)
     games.close()
     with pytest.raises(RuntimeError, match="the games are closed: make a new batch to play on"):

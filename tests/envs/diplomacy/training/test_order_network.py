@@ -1,4 +1,4 @@
-"""The order network with units in turn: what a unit knows, and that both ways of computing it agree.
+"""The order network with sequential units: visible information, and agreement of both computations.
 
 In all phases: sets of adjustments have the probabilities of the formula, by enumeration.
 """
@@ -46,7 +46,7 @@ def network(**options):
 
 
 @pytest.mark.parametrize("deterministic", [True, False])
-def test_orders_drawn_in_turn_have_the_probability_that_is_computed_at_once(obs, deterministic):
+def test_sequential_order_probability_matches_parallel(obs, deterministic):
     policy = network(in_turn=True)
     choices, log_prob = policy.act(obs, deterministic=deterministic, generator=torch.Generator().manual_seed(0))
     again, entropy = policy.evaluate(obs, choices)
@@ -54,7 +54,7 @@ def test_orders_drawn_in_turn_have_the_probability_that_is_computed_at_once(obs,
     assert (entropy > 0).all()
 
 
-def test_a_unit_sees_the_orders_before_its_own_and_no_others(obs):
+def test_unit_sees_only_preceding_orders(obs):
     policy = network(in_turn=True)
     choices = policy.act(obs, deterministic=True)[0].long()
     before, _ = policy.log_probs(obs, choices)
@@ -71,8 +71,8 @@ def test_a_unit_sees_the_orders_before_its_own_and_no_others(obs):
     assert torch.equal(apart, network().log_probs(obs, changed)[0])
 
 
-def test_the_events_of_orders():
-    """Units in 2 and 5: a move 2 - 7 with the support of 5, then two that stay, one in support of the other."""
+def test_order_events_by_hand():
+    """Units in 2 and 5: a move 2 - 7 supported by 5, then two that stay, one supporting the other."""
     places = torch.tensor([[2, 5], [2, 5]])
     targets = torch.zeros(2, 2, 2 * SIDES, dtype=torch.long)
     targets[0, 0, 3], targets[0, 1, SIDES + 4], targets[1, 1, SIDES + 1] = 7, 7, 2
@@ -88,7 +88,7 @@ def test_the_events_of_orders():
     assert not events_of(choices, places, targets, torch.zeros(2, 2, dtype=torch.bool)).any()
 
 
-def test_weights_of_a_network_without_turns_are_what_they_were(obs):
+def test_network_without_turns_keeps_weights(obs):
     plain, turning = (OrderNetwork(NetworkConfig(hidden=8, blocks=2, in_turn=on), seed=3) for on in (False, True))
     assert all(torch.equal(turning.state_dict()[name], weight) for name, weight in plain.state_dict().items())
     assert "in_turn" not in plain.shape
@@ -101,7 +101,7 @@ ENTRIES = 5
 
 
 def winter(*, due, exact, scores):
-    """One power in winter with `ENTRIES` entries of 1 to 3 choices besides 0, or of 1; and log-probabilities."""
+    """Return one power in winter with `ENTRIES` entries of 1 to 3 choices besides 0, or of 1; and log-probabilities."""
     present = torch.arange(7).unsqueeze(0) < ENTRIES
     legal = torch.zeros(1, 7, CHOICES, dtype=torch.bool)
     legal[..., 0] = True
@@ -113,7 +113,7 @@ def winter(*, due, exact, scores):
 
 
 def sets_of(units, *, due, exact):
-    """All legal adjustments int64 [n, 7]."""
+    """Return all legal adjustments int64 [n, 7]."""
     options = [range(int(number)) for number in units.legal[0].sum(-1)]
     fits = (lambda acts: acts == due) if exact else (lambda acts: acts <= due)
     return torch.tensor([chosen for chosen in product(*options) if fits(sum(choice > 0 for choice in chosen))])
@@ -122,7 +122,7 @@ def sets_of(units, *, due, exact):
 @pytest.mark.parametrize(
     ("due", "exact"), [(0, False), (1, False), (3, False), (5, False), (1, True), (3, True), (5, True)]
 )
-def test_probabilities_of_all_sets_of_adjustments_are_those_of_the_formula(due, exact):
+def test_adjustment_set_probabilities_match_formula(due, exact):
     scores = 2.0 * torch.randn(1, 7, CHOICES, generator=torch.Generator().manual_seed(due))
     units, log_probs = winter(due=due, exact=exact, scores=scores)
     sets = sets_of(units, due=due, exact=exact)
@@ -139,7 +139,7 @@ def test_probabilities_of_all_sets_of_adjustments_are_those_of_the_formula(due, 
 
 
 @pytest.mark.parametrize(("due", "exact"), [(2, False), (2, True)])
-def test_adjustments_are_drawn_with_their_probabilities(due, exact):
+def test_adjustments_are_drawn_by_probability(due, exact):
     draws, generator = 20_000, torch.Generator().manual_seed(0)
     units, log_probs = winter(due=due, exact=exact, scores=torch.randn(1, 7, CHOICES, generator=generator))
     sets = sets_of(units, due=due, exact=exact)
@@ -156,8 +156,8 @@ def test_adjustments_are_drawn_with_their_probabilities(due, exact):
 
 @pytest.mark.parametrize("in_turn", [False, True])
 @pytest.mark.parametrize("deterministic", [True, False])
-def test_what_is_played_in_each_phase_has_the_probability_that_is_computed_at_once(deterministic, in_turn):
-    """Winter with builds and disbands, and a spring: the opening with other clocks and owners."""
+def test_played_phase_probability_matches_parallel(deterministic, in_turn):
+    """Covers winters with builds and disbands, and a spring: the opening with other clocks and owners."""
     policy = network(in_turn=in_turn, all_phases=True)
     state = {name: values.repeat(21, *[1] * (values.dim() - 1)) for name, values in opening().items()}
     state["phase"][7:] = codes.WINTER
@@ -177,7 +177,7 @@ def test_what_is_played_in_each_phase_has_the_probability_that_is_computed_at_on
     assert all(weight.grad.isfinite().all() for weight in policy.actor.parameters())
 
 
-def test_a_policy_of_all_phases_has_a_shape_of_its_own():
+def test_all_phase_policy_has_own_shape():
     plain, every = (OrderNetwork(NetworkConfig(hidden=8, blocks=1, all_phases=on), seed=3) for on in (False, True))
     assert "all_phases" not in plain.shape
     assert (plain.shape["obs_dim"], every.shape["obs_dim"]) == (75 * 62, 75 * 74)

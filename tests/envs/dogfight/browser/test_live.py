@@ -1,4 +1,4 @@
-"""The server for playing: matches in the process, access, the page in a browser, replays, and errors."""
+"""The play server: matches in the process, access, the page in a browser, replays, and errors."""
 
 import asyncio
 import json
@@ -46,7 +46,7 @@ def fly(match, action, ticks=game.MAX_TICKS):
     return frames
 
 
-def test_a_match_against_a_policy_is_that_of_the_batch():
+def test_match_against_policy_follows_batch():
     """The policy decides every ten ticks; the person's action counts in each."""
     entrant = opponent()
     match = LiveMatch(entrant, regime="tank_fight", seed=3)
@@ -66,7 +66,7 @@ def test_a_match_against_a_policy_is_that_of_the_batch():
         one.close()
 
 
-def test_a_recurrent_policy_remembers_the_match(make_checkpoint):
+def test_recurrent_policy_remembers_match(make_checkpoint):
     entrant = opponent(str(make_checkpoint(memory="gru", hidden=8)))
     network, match = entrant.contestant.network, LiveMatch(entrant, regime="none", seed=3)
     remembered = torch.zeros(1, network.memory_size)
@@ -79,7 +79,7 @@ def test_a_recurrent_policy_remembers_the_match(make_checkpoint):
 
 
 @pytest.mark.parametrize("rules", ["classic", "challenge"])
-def test_a_match_against_a_bot_ends_and_becomes_a_replay(rules):
+def test_match_against_bot_ends_and_becomes_replay(rules):
     match = LiveMatch(opponent("ace"), regime="default", seed=1, rules=rules)
     frames = fly(match, [0.2, 0.7, 0.0])
     recording = match.recording()
@@ -93,7 +93,7 @@ def test_a_match_against_a_bot_ends_and_becomes_a_replay(rules):
     match.close()
 
 
-def test_the_value_is_the_critics():
+def test_shown_value_is_critic_value():
     entrant = opponent()
     match = LiveMatch(entrant, regime="default", seed=0)
     batch = DogfightBatch(1, threads=1, seed=0)
@@ -143,13 +143,13 @@ def talk(messages, tmp_path, seconds=0.0):
         ({"kind": "save"}, "after the end"),
     ],
 )
-def test_a_wrong_message_is_answered_with_a_note(message, words, tmp_path):
+def test_wrong_message_is_answered_with_note(message, words, tmp_path):
     (answer,) = talk([message], tmp_path)
     assert answer["kind"] == "note"
     assert words in answer["text"]
 
 
-def test_a_match_begins_paused_and_runs_at_its_pace(tmp_path):
+def test_match_starts_paused_and_runs_in_real_time(tmp_path):
     still = talk([{"kind": "begin", "opponent": "ace"}], tmp_path, seconds=0.2)
     assert [message["kind"] for message in still] == ["note", "match", "frame", "note"]
     told = talk(
@@ -170,7 +170,7 @@ def test_a_match_begins_paused_and_runs_at_its_pace(tmp_path):
 
 @contextmanager
 def serving(tmp_path, *arguments):
-    """Run the command on a free port; yield its address with the token, and the process. It prints nothing more."""
+    """Run the command on a free port; yield its address with token, and the process, which prints nothing more."""
     command = [sys.executable, str(ROOT / "eval" / "play.py"), "--port", "0", "--no-browser", "--quiet"]
     out = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     process = subprocess.Popen([*command, "--replays", str(tmp_path / "replays"), *arguments], cwd=tmp_path, **out)
@@ -189,7 +189,7 @@ class NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def ask(url, **headers):
-    """The status and headers of a GET without cookies of its own."""
+    """Return status and headers of a GET without own cookies."""
     try:
         with urllib.request.build_opener(NoRedirect).open(urllib.request.Request(url, headers=headers)) as answer:
             return answer.status, answer.headers
@@ -197,7 +197,7 @@ def ask(url, **headers):
         return error.code, error.headers
 
 
-def test_only_the_browser_with_the_token_gets_in(tmp_path):
+def test_only_browser_with_token_gets_access(tmp_path):
     with serving(tmp_path, "--opponent", "ace") as (address, process):
         base, host = address.split("?")[0], re.search(r"127\.0\.0\.1:\d+", address)[0]
         assert ask(base)[0] == 403
@@ -236,7 +236,7 @@ def test_only_the_browser_with_the_token_gets_in(tmp_path):
 
 @contextmanager
 def serving_here(monkeypatch, seconds):
-    """Serve no game in a thread; yield the address."""
+    """Serve without a game in a thread; yield the address."""
     monkeypatch.setattr("sparring.configs.core.serving.REQUEST_SECONDS", seconds)
     with listen(0) as listening:
         running = server.make_server(None, Gate(listening.getsockname()[1]))
@@ -256,13 +256,13 @@ HOST_LINE = b"GET / HTTP/1.1\r\nHost: example.org\r\n"
     "sent",
     [b"", b"GET /", HOST_LINE, HOST_LINE + b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\n"],
 )
-def test_a_connection_with_an_incomplete_request_is_closed(monkeypatch, sent):
+def test_connection_with_incomplete_request_is_closed(monkeypatch, sent):
     with serving_here(monkeypatch, 0.2) as address, socket.create_connection(address, timeout=60) as client:
         client.sendall(sent)
         assert client.recv(100) == b""
 
 
-def test_an_answered_connection_is_closed_in_the_middle_of_its_next_request(monkeypatch):
+def test_connection_is_closed_during_incomplete_second_request(monkeypatch):
     with serving_here(monkeypatch, 0.2) as address, socket.create_connection(address, timeout=60) as client:
         client.sendall(HOST_LINE + b"\r\n")
         answer = client.recv(1000)
@@ -272,12 +272,12 @@ def test_an_answered_connection_is_closed_in_the_middle_of_its_next_request(monk
             assert not more.startswith(b"HTTP/1.1")
 
 
-def test_the_server_listens_on_loopback_only():
+def test_server_listens_on_loopback_only():
     with listen(0) as one:
         assert one.getsockname()[0] == "127.0.0.1"
 
 
-def test_the_cookie_of_one_server_opens_no_other():
+def test_cookie_of_one_server_is_invalid_on_other():
     one, other = Gate(1), Gate(1)
     key = one.exchange(one.token)
     assert one.knows({one.cookie: key})
@@ -289,7 +289,7 @@ def test_the_cookie_of_one_server_opens_no_other():
 
 
 @needs_chromium
-def test_a_match_is_played_and_saved(tmp_path):
+def test_match_is_played_and_saved(tmp_path):
     # The fourth match from this seed ends after 294 ticks without steering; most others take their 90 seconds.
     with serving(tmp_path, "--seed", "31") as (address, _), browser(tmp_path / "profile") as page:
         page.open(address)
@@ -333,21 +333,21 @@ def test_a_match_is_played_and_saved(tmp_path):
 # ---- errors
 
 
-def test_a_port_in_use_is_one_line(capsys):
+def test_port_in_use_gives_one_line_error(capsys):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert play.main(["--port", str(port), "--quiet"]) == 2
     assert f"eval/play.py: --port {port}: Address already in use; give another, or 0" in capsys.readouterr().err
 
 
-def test_a_missing_extra_is_one_line(monkeypatch, error_line):
+def test_missing_extra_gives_one_line_error(monkeypatch, error_line):
     monkeypatch.setattr(server, "PACKAGES", ("no_such_package",))
     assert "no_such_package is not installed for" in (line := error_line(play.main, ["--quiet"]))
     assert line.endswith("; run `sparring install play`\n")
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_play"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, check_row):
+def test_invalid_arguments_print_expected_messages(row, check_row):
     check_row(play.main, row)
 
 
@@ -363,5 +363,5 @@ def test_wrong_words_have_the_message_of_the_table(row, check_row):
         (["--env", "diplomacy"], "diplomacy"),
     ],
 )
-def test_the_game_is_that_of_the_opponent(arguments, env):
+def test_game_follows_opponent(arguments, env):
     assert parse_known(play.PlayChoice, arguments).game is load(play.COMMANDS[env])

@@ -1,4 +1,4 @@
-"""The page without a server: its simulator against the Warp kernel, its network against torch, and a match on it."""
+"""The serverless page: simulator against the Warp kernel, network against torch, and a match."""
 
 import json
 import re
@@ -44,7 +44,7 @@ def arrays(policy):
 
 
 def played(policy, regime, seed):
-    """A match of the policy against itself with noise, as the kernel plays it: start, actions, states, observations."""
+    """Return a kernel match of the policy against itself with noise: start, actions, states, observations."""
     batch = DogfightBatch(1, trace=1, threads=1, action_repeat=1, seed=seed)
     batch.set_ranges(game.ranges(regime))
     batch.reset(seed)
@@ -70,7 +70,7 @@ def played(policy, regime, seed):
 
 
 def as_data(start, actions):
-    """The start and the actions for the page, by its names."""
+    """Return the start and actions in the page's format."""
     fighters = [
         {key: float(f[name]) for key, name in FIGHTER.items()} | {key: int(f[key]) for key in COUNTS}
         for f in start["fighters"]
@@ -103,7 +103,7 @@ REGIMES = ["default", "tank_fight", "knife_fight", "full"]
 
 @pytest.fixture(scope="module")
 def both(released, page, tmp_path_factory):
-    """Per regime the kernel's match, and what the page made of the same start and actions."""
+    """Return per regime the kernel's match, and the page's result for the same start and actions."""
     matches = [played(released, regime, seed) for seed, regime in enumerate(REGIMES)]
     data = [as_data(*match[:2]) | {"observations": match[3][::7].reshape(-1, 59).tolist()} for match in matches]
     file = tmp_path_factory.mktemp("page") / "page.html"
@@ -112,8 +112,8 @@ def both(released, page, tmp_path_factory):
 
 
 @needs_chromium
-def test_the_simulator_agrees_with_the_kernel_for_600_ticks(both):
-    """Positions within 5 mm, speeds within 1 mm/s, headings within 1e-5 and every count exact."""
+def test_page_simulator_matches_kernel_for_600_ticks(both):
+    """Positions agree within 5 mm, speeds within 1 mm/s, headings within 1e-5, and counts exactly."""
     assert max(len(states) for (_, _, states, _), _ in both) == TICKS
     for (_, _, states, _), told in both:
         rows = np.array(told["rows"])
@@ -129,8 +129,8 @@ def test_the_simulator_agrees_with_the_kernel_for_600_ticks(both):
                 assert off[index] <= tolerance, name
 
 
-def test_the_matches_contain_what_the_rules_know(released):
-    """Shots, hits, stalls and soft walls all occur in the compared matches."""
+def test_compared_matches_cover_all_rules(released):
+    """Shots, hits, stalls and soft walls all occur."""
     found = set()
     for seed, regime in enumerate(REGIMES):
         states = played(released, regime, seed)[2]
@@ -145,13 +145,13 @@ def test_the_matches_contain_what_the_rules_know(released):
 
 
 @needs_chromium
-def test_observations_of_the_page_are_those_of_the_kernel(both):
+def test_page_observations_match_kernel(both):
     for (_, _, _, seen), told in both:
         assert np.abs(np.array(told["seen"]) - seen).max() < 2e-5
 
 
 @needs_chromium
-def test_the_network_agrees_with_torch(both, released):
+def test_page_network_matches_torch(both, released):
     with torch.no_grad():
         for (_, _, _, seen), told in both:
             obs = torch.from_numpy(seen[::7].reshape(-1, 59))
@@ -172,8 +172,8 @@ document.body.append(out);
 
 @needs_chromium
 @pytest.mark.parametrize(("activation", "blocks", "obs_dim"), [("tanh", 0, 46), ("relu", 2, 59), ("tanh", 1, 59)])
-def test_every_network_agrees_with_torch(activation, blocks, obs_dim, released, tmp_path):
-    """Both activations, residual blocks with their norms, and policies that do not observe the physics."""
+def test_every_network_matches_torch(activation, blocks, obs_dim, released, tmp_path):
+    """Both activations, residual blocks with norms, and policies without observed physics."""
     shape = NetworkConfig(hidden=24, blocks=blocks, activation=activation)
     network = ActorCritic(obs_dim, 2, 1, shape, seed=5)
     with torch.no_grad():
@@ -194,15 +194,15 @@ def test_every_network_agrees_with_torch(activation, blocks, obs_dim, released, 
 # ---- the page in a browser
 
 
-def test_the_page_carries_everything_and_asks_for_nothing(page):
+def test_page_is_self_contained(page):
     assert not re.search(r"https?://|//cdn|@import|\burl\(", page)
     assert "connect-src 'none'" in page
     assert len(page.encode()) < 200_000
     assert "{{" not in page
 
 
-def test_the_tracked_page_is_the_one_of_the_command(tmp_path, printed):
-    """After a change of its parts: python eval/play.py --static docs/fly.html."""
+def test_tracked_page_matches_command_output(tmp_path, printed):
+    """After changing its parts, run: python eval/play.py --static docs/fly.html."""
     assert "Wrote" in printed(play.main, ["--static", str(tmp_path / "page.html")])
     assert (tmp_path / "page.html").read_text() == (ROOT / "docs" / "fly.html").read_text()
 
@@ -224,7 +224,7 @@ YAW = "Math.atan2(play.state().last.fighters[0].sin, play.state().last.fighters[
 
 
 @needs_chromium
-def test_a_match_is_flown_by_keys(opened):
+def test_match_is_flown_by_keyboard(opened):
     assert opened.value("[play.state().paused, play.state().last.tick]") == [True, 0]
     opened.key(" ")
     opened.until("play.state().last.tick > 0")
@@ -253,7 +253,7 @@ def test_a_match_is_flown_by_keys(opened):
 
 
 @needs_chromium
-def test_a_turn_to_the_left_is_counter_clockwise(opened):
+def test_left_turn_is_counter_clockwise(opened):
     before = opened.value(YAW)
     opened.key("a", "keyDown")
     opened.mouse("#play")
@@ -263,7 +263,7 @@ def test_a_turn_to_the_left_is_counter_clockwise(opened):
 
 
 @needs_chromium
-def test_a_gamepad_flies(opened):
+def test_gamepad_flies(opened):
     pressed = "[{value: 1}, ...Array(6).fill({value: 0}), {value: 1}, {value: 0}, {value: START}]"
     pad = f"{{ connected: true, axes: [0.5, 0], buttons: {pressed} }}"
     for start in (0, 1):
@@ -275,7 +275,7 @@ def test_a_gamepad_flies(opened):
 
 
 @needs_chromium
-def test_a_match_ends_and_starts_again(opened):
+def test_match_ends_and_restarts(opened):
     opened.choose("#regime", "glass_cannon")
     assert opened.value("play.state().match.maxHp") == 3
     opened.choose("#speed", "0.25")
@@ -291,7 +291,7 @@ def test_a_match_ends_and_starts_again(opened):
 
 
 @needs_chromium
-def test_the_policy_flies_both_aircraft_on_request(tab):
+def test_policy_flies_both_aircraft_on_request(tab):
     tab.open(f"file://{ROOT / 'docs' / 'fly.html'}#watch")
     tab.until("play.state().last.tick > 30")
     assert tab.value("document.querySelector('#board .seat0 .name').textContent") == "strong 1"
@@ -304,7 +304,7 @@ def test_the_policy_flies_both_aircraft_on_request(tab):
 
 @pytest.fixture
 def phone(tab):
-    """The page on a touch screen 400 pixels wide."""
+    """Open the page on a touch screen 400 pixels wide."""
     tab.call("Emulation.setTouchEmulationEnabled", enabled=True, maxTouchPoints=2)
     tab.open(f"file://{ROOT / 'docs' / 'fly.html'}", width=400, height=800, mobile=True)
     tab.console.clear()
@@ -313,7 +313,7 @@ def phone(tab):
 
 
 @needs_chromium
-def test_it_fits_a_phone(phone):
+def test_page_fits_phone(phone):
     assert phone.value("document.documentElement.scrollWidth") <= 400
     assert phone.value("document.documentElement.scrollHeight") <= 800
     assert phone.value("document.querySelector('canvas').clientHeight") >= 400  # 228 in the shape of the arena
@@ -325,8 +325,8 @@ def test_it_fits_a_phone(phone):
 
 
 @needs_chromium
-def test_two_thumbs_fly_on_a_phone(phone):
-    """A tap begins; one thumb on the stick turns and sets the throttle while the other fires, each until it leaves."""
+def test_two_thumbs_fly_on_phone(phone):
+    """A tap starts; one thumb steers and sets the throttle while the other fires, each until released."""
     assert phone.value("document.querySelector('#banner span').textContent").startswith("Tap to begin")
     x, y = phone.value(f"({STILL})(document.querySelector('#stick'))")
     fire_x, fire_y = phone.value(f"({STILL})(document.querySelector('#trigger'))")
@@ -352,14 +352,14 @@ def test_two_thumbs_fly_on_a_phone(phone):
 # ---- errors
 
 
-def test_a_policy_of_challenge_rules_is_refused(released):
+def test_challenge_policy_is_rejected(released):
     other = Policy(released.network, released.contract | {"rules": "challenge", "mirror": False}, name="mine")
     with pytest.raises(InputError, match="mine: plays challenge rules"):
         static_page(arrays(other))
 
 
 @pytest.mark.parametrize("name", ["dogfight_strnog", "X", "search:seconds=1"])
-def test_an_unknown_opponent_of_a_page_lists_policies_and_no_bots(name):
+def test_unknown_page_opponent_lists_policies_only(name):
     with pytest.raises(InputError, match="released/dogfight_strong_dr") as refused:
         page_of(name)
     assert "brawler" not in str(refused.value)
@@ -373,6 +373,6 @@ def test_an_unknown_opponent_of_a_page_lists_policies_and_no_bots(name):
         ("released/air_combat_f16", "was trained in sparring/AirCombat-v1; this command takes only sparring/Dogfight-"),
     ],
 )
-def test_a_bot_and_a_policy_of_another_game_are_no_page(name, words):
+def test_bot_and_policy_of_other_game_are_rejected_for_page(name, words):
     with pytest.raises(InputError, match=words):
         page_of(name)

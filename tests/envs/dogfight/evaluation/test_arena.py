@@ -1,4 +1,4 @@
-"""Cells of an evaluation: seats, seeds, regimes, recordings, and games that do not count."""
+"""Evaluation cells: seats, seeds, regimes, recordings, and void games."""
 
 from dataclasses import replace
 
@@ -43,14 +43,14 @@ def test_each_seat_is_played_equally_often():
     assert record.wins > record.losses
 
 
-def test_own_and_opposing_hit_points_are_recorded_separately():
+def test_own_and_opposing_hp_are_recorded_separately():
     idle = Duelist("do_nothing", "do_nothing")  # It never shoots, so only its own hp falls.
     record = play_cell((BRAWLER, idle), "none", replace(PLAN, games=2))
     assert record.own_hp == 5 > record.their_hp
 
 
-def test_a_player_against_itself_is_even():
-    """Swapping the seats of one and the same match turns every win into a loss."""
+def test_player_against_itself_is_even():
+    """Swapping the seats of one match turns every win into a loss."""
     record = play_cell((ACE, ACE), "none", PLAN)
     assert record.wins == record.losses > 0
     assert record.by_seat[0] == record.by_seat[1][::-1]
@@ -58,13 +58,13 @@ def test_a_player_against_itself_is_even():
 
 
 @pytest.mark.parametrize(("regime", "hp"), [("none", 5), ("tank_fight", 8), ("glass_cannon", 3)])
-def test_the_regime_is_what_is_played(regime, hp):
+def test_requested_regime_is_played(regime, hp):
     idle = Duelist("do_nothing", "do_nothing")  # It never shoots, so both keep what the regime gives.
     record = play_cell((idle, idle), regime, replace(PLAN, games=2))
     assert (record.own_hp, record.their_hp, record.draws, record.length) == (hp, hp, 2, 90.0)
 
 
-def test_cells_come_by_regime_and_are_reproducible():
+def test_cells_are_ordered_by_regime_and_reproducible():
     plan = replace(PLAN, regimes=["glass_cannon", "knife_fight"], games=4)
     records, recordings = meet(ACE, [BRAWLER, CHASER], plan)
     cells = [(record.regime, record.opponent) for record in records]
@@ -74,7 +74,7 @@ def test_cells_come_by_regime_and_are_reproducible():
     assert meet(ACE, [BRAWLER, CHASER], replace(plan, seed=1))[0] != records
 
 
-def test_the_first_regime_is_recorded():
+def test_first_regime_is_recorded():
     plan = replace(PLAN, regimes=["glass_cannon", "none"], games=2)
     records, (recording,) = meet(ACE, [BRAWLER], plan, filmed=9)
     assert (recording.left, recording.right) == ("ace", "brawler")
@@ -82,14 +82,14 @@ def test_the_first_regime_is_recorded():
     assert records[0] == play_cell((ACE, BRAWLER), "glass_cannon", plan)  # Watching changes nothing.
 
 
-def test_a_ladder_plays_every_pair_once():
+def test_ladder_plays_every_pair_once():
     records = round_robin([ACE, BRAWLER, CHASER], replace(PLAN, games=4))
     met = [(record.player, record.opponent) for record in records]
     assert met == [("ace", "brawler"), ("ace", "chaser"), ("brawler", "chaser")]
     assert records[0].other_side() == (records[0].mirrored(),)
 
 
-def test_cells_of_several_processes_are_the_same(make_checkpoint, packed_tasks):
+def test_cells_of_several_processes_are_equal(make_checkpoint, packed_tasks):
     policy, several = load_policy(make_checkpoint(), "cpu", deterministic=False), Executor(workers=2)
     plan = SHORT
     records, films = meet(policy, [ACE, BRAWLER], plan, filmed=9)
@@ -101,8 +101,8 @@ def test_cells_of_several_processes_are_the_same(make_checkpoint, packed_tasks):
     assert packed_tasks == [(several, 2), (several, 3)]
 
 
-def test_cells_played_before_an_interruption_are_saved(make_checkpoint, tmp_path, monkeypatch):
-    """Not for other games, a changed file, another regime, or a Python object, whose code may have changed."""
+def test_cells_before_interruption_are_saved(make_checkpoint, tmp_path, monkeypatch):
+    """They are not reused for other games, a changed file, another regime, or a Python object."""
     policy, kept = load_policy(make_checkpoint(), "cpu"), tmp_path / "eval.cells.jsonl"
     code = Duelist("code", PythonPolicy(lambda obs: obs[:, :3] * 0, name="code"))
     plan, played = replace(SHORT, cells_file=kept), []
@@ -134,7 +134,7 @@ def test_cells_played_before_an_interruption_are_saved(make_checkpoint, tmp_path
     assert one.key != first
 
 
-def test_a_key_changes_with_conditions_files_and_code(tmp_path, monkeypatch):
+def test_key_changes_with_conditions_files_and_code(tmp_path, monkeypatch):
     file = tmp_path / "policy.pt"
     file.write_bytes(b"one")
     keys = [cell_key({"seed": 1}, [file]), cell_key({"seed": 1}, [file]), cell_key({"seed": 2}, [file])]
@@ -146,12 +146,12 @@ def test_a_key_changes_with_conditions_files_and_code(tmp_path, monkeypatch):
     assert len(set(keys)) == 4
 
 
-def test_an_unknown_regime_is_refused():
+def test_unknown_regime_is_rejected():
     with pytest.raises(UnknownNameError, match="knife_fight"):
         play_cell((ACE, BRAWLER), "knife_figt", PLAN)
 
 
-def test_a_policy_brings_its_conditions(make_checkpoint):
+def test_policy_determines_its_conditions(make_checkpoint):
     policy = load_policy(make_checkpoint(action_repeat=20, obs_dim=46, observe_physics=False), "cpu").contestant
     setting = make_setting(["ace", policy])
     assert (setting.rules, setting.action_repeat, setting.observe_physics) == ("classic", 20, False)
@@ -159,7 +159,7 @@ def test_a_policy_brings_its_conditions(make_checkpoint):
     assert make_setting(["ace"], rules="challenge").bot_rate == "agent"
 
 
-def test_policies_that_see_more_and_less_meet(make_checkpoint):
+def test_policies_with_and_without_physics_can_meet(make_checkpoint):
     less = load_policy(make_checkpoint("less/final.pt", obs_dim=46, observe_physics=False), "cpu")
     more = load_policy(make_checkpoint("more/final.pt", seed=2), "cpu")
     setting = make_setting([less.contestant, more.contestant], threads=1)
@@ -168,7 +168,7 @@ def test_policies_that_see_more_and_less_meet(make_checkpoint):
     assert record.games == 2
 
 
-def test_conditions_that_no_player_meets_are_refused(make_checkpoint):
+def test_conditions_unsuited_to_all_players_are_rejected(make_checkpoint):
     policy = load_policy(make_checkpoint(), "cpu").contestant
     with pytest.raises(PolicyError, match=r"pupil .*rules=classic"):
         make_setting([policy], rules="challenge")
@@ -176,7 +176,7 @@ def test_conditions_that_no_player_meets_are_refused(make_checkpoint):
         make_setting(["ace"], rules="challenge", bot_rate="tick")
 
 
-def test_games_with_broken_actions_are_void_and_no_zero(make_checkpoint):
+def test_games_with_non_finite_actions_are_void(make_checkpoint):
     entrant = load_policy(make_checkpoint(), "cpu")
     with torch.no_grad():
         entrant.contestant.network.actor[-1].bias[0] = float("nan")

@@ -1,4 +1,4 @@
-"""The planner: its plans hold against a deterministic policy and break with noise, and it says whom it cannot meet."""
+"""The planner: its plans hold against deterministic policies only, and unsupported opponents are rejected."""
 
 import pytest
 import torch
@@ -13,8 +13,8 @@ SETTING = MatchSettings(threads=1)
 
 
 @pytest.mark.parametrize("left", [True, False])
-def test_the_best_of_sixteen_beats_the_strong_policy_from_every_start_and_either_side(left):
-    """Measured apart from this code: the best of 16 samples won from 60 of 60 starts. One sample wins about half."""
+def test_best_of_sixteen_beats_strong_policy_from_every_start(left):
+    """Measured independently: the best of 16 samples won from 60 of 60 starts. One sample wins about half."""
     target = Policy.load(RELEASED / "dogfight_strong.pt")
     planned = PlannerPlayer(16, name="planner").against(target, games=8, seed=3, setting=SETTING, left=left)
     pair = (planned, target) if left else (target, planned)
@@ -25,14 +25,14 @@ def test_the_best_of_sixteen_beats_the_strong_policy_from_every_start_and_either
     assert elsewhere.count(won) < 6
 
 
-def test_a_result_counts_before_hp():
+def test_result_counts_before_hp():
     """Outcome 0 is a draw, 1 a win of seat 0, 2 of seat 1; hp by seat."""
     outcome, seat = torch.tensor([1, 1, 0, 2]), torch.tensor([0, 1, 0, 1])
     hp = torch.tensor([[3, 0], [3, 0], [2, 4], [0, 5]])
     assert _score(outcome, hp, seat).tolist() == [103, -103, -2, 105]
 
 
-def test_planned_actions_come_row_by_row_and_again_for_new_games():
+def test_planned_actions_are_indexed_by_row_and_reset_per_game():
     actions = torch.arange(6.0).view(2, 1, 3)
     opponent = PlannedActions(actions)
     found = [opponent.act(torch.zeros(1, 59)).tolist() for _ in range(3)]
@@ -41,7 +41,7 @@ def test_planned_actions_come_row_by_row_and_again_for_new_games():
     assert opponent.act(torch.zeros(1, 59)).tolist() == [[0, 1, 2]]
 
 
-def test_an_opponent_without_weights_is_refused_in_one_line(capsys):
+def test_opponent_without_weights_is_rejected_in_one_line(capsys):
     with pytest.raises(PolicyError, match="planner plans against the weights of a checkpoint, and ace is not one"):
         PlannerPlayer(4, name="planner").against("ace", games=2, seed=0, setting=SETTING)
     options = ["--games", "2", "--threads", "1", "--device", "cpu"]

@@ -1,4 +1,4 @@
-"""The released policies still do what their pages say: they beat the bots, here and now, in the simulator as it is."""
+"""The released policies beat the bots in the current simulator, as documented."""
 
 from pathlib import Path
 
@@ -26,8 +26,8 @@ LEAST = {"dogfight_mixture": 0.9}
 
 
 @pytest.mark.parametrize("name", [*FIXED, *LEAST_UNDER_FULL])
-def test_the_released_policy_beats_brawler(name):
-    """A contract, a simulator or weights that have changed lose far more games than chance does in sixty."""
+def test_released_policy_beats_brawler(name):
+    """A changed contract, simulator or weights would lose far more of sixty games than chance."""
     setting = MatchSettings(ranges=ranges("full")) if name in LEAST_UNDER_FULL else MatchSettings()
     results = play(Policy.load(RELEASED / f"{name}.pt"), "brawler", games=60, seed=20, setting=setting)
     assert results.wins >= 54, f"{results.wins} wins, {results.draws} draws, {results.losses} losses"
@@ -36,7 +36,7 @@ def test_the_released_policy_beats_brawler(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FIXED)
 @pytest.mark.parametrize("bot", BOTS)
-def test_the_released_policy_beats(name, bot):
+def test_released_policy_beats(name, bot):
     results = play(Policy.load(RELEASED / f"{name}.pt"), bot, games=400, seed=20)
     low, _ = wilson(results.wins, results.games)
     least = LEAST.get(name, 0.95)
@@ -44,7 +44,7 @@ def test_the_released_policy_beats(name, bot):
 
 
 @pytest.mark.slow
-def test_the_strong_one_beats_the_one_that_it_began_with():
+def test_strong_policy_beats_its_initial_policy():
     strong, first = (Policy.load(RELEASED / f"dogfight_{name}.pt") for name in ("strong", "bots_only"))
     results = play(strong, first, games=400, seed=20)
     low, _ = wilson(results.wins, results.games)
@@ -54,7 +54,7 @@ def test_the_strong_one_beats_the_one_that_it_began_with():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LEAST_UNDER_FULL)
 @pytest.mark.parametrize("bot", BOTS)
-def test_the_released_policy_of_random_physics_beats(name, bot):
+def test_released_randomized_policy_beats(name, bot):
     setting = MatchSettings(ranges=ranges("full"))
     # 400 games are too few here: on another CPU, whose sums round differently, all of them take another course.
     results = play(Policy.load(RELEASED / f"{name}.pt"), bot, games=1200, seed=20, setting=setting)

@@ -1,4 +1,4 @@
-"""Recording matches, the page made of them, and that page in a real browser."""
+"""Match recordings and the replay page, also in a real browser."""
 
 import base64
 import json
@@ -39,7 +39,7 @@ HOSTILE = "</script><script>document.title='broken'</script><!--<b>&\"'{{data}}\
 
 
 def rows_of(ticks):
-    """A quiet match: both fly level at 60 m/s toward each other with 5 hp."""
+    """Return an uneventful match: both fly level at 60 m/s toward each other with 5 hp."""
     rows = np.zeros((ticks, len(TRACE_FIELDS)), dtype=np.float32)
     time = np.arange(1, ticks + 1)
     rows[:, COLUMN["tick"]] = time
@@ -58,7 +58,7 @@ def recording_of(rows, **changes):
 
 
 def duel():
-    """200 ticks: seat 0 fires at 31 and hits at 61, stalls from 101 to 136, seat 1 glances off at 81, 0 dies at 200."""
+    """200 ticks: seat 0 fires at 31, hits at 61, stalls 101 to 136; seat 1 glances at 81; 0 dies at 200."""
     rows = rows_of(200)
     rows[30:120, COLUMN["cooldown_0"]] = np.arange(90, 0, -1)
     for offset, row in enumerate(range(30, 60)):
@@ -75,7 +75,7 @@ def duel():
 
 @pytest.fixture(scope="module")
 def recorded():
-    """Two matches of ace against brawler, cut at 15 s, and their results as `play` counts them."""
+    """Return two matches of ace against brawler, truncated at 15 s, and their results as `play` counts them."""
     recorder = Recorder(2)
     setting = MatchSettings(trace=2, threads=1, max_ticks=1800)
     results = play("ace", "brawler", games=4, seed=5, setting=setting, recorder=recorder)
@@ -85,7 +85,7 @@ def recorded():
 # ---- recording
 
 
-def test_a_recording_holds_every_tick_of_its_first_match(recorded):
+def test_recording_holds_every_tick_of_first_match(recorded):
     recordings, results = recorded
     assert [len(recording.rows) for recording in recordings] == results.length[:2].tolist()
     for recording, outcome, left_hp in zip(recordings, results.outcome, results.left_hp, strict=False):
@@ -95,7 +95,7 @@ def test_a_recording_holds_every_tick_of_its_first_match(recorded):
         assert recording.max_hp == 5
 
 
-def test_names_follow_the_swapped_seats():
+def test_names_follow_swapped_seats():
     recorder = Recorder(4)
     play(
         "do_nothing", "ace", games=4, seed=1, setting=MatchSettings(trace=4, threads=1, max_ticks=20), recorder=recorder
@@ -104,7 +104,7 @@ def test_names_follow_the_swapped_seats():
     assert seats == [("do_nothing", "ace")] * 2 + [("ace", "do_nothing")] * 2
 
 
-def test_max_hp_is_that_of_the_match():
+def test_max_hp_is_that_of_match():
     ranges = np.stack([np.array([80, 0.9, 0.25, 250, 20, 180, 400, 90, 60, 8, 4, 0.8, 0.785])] * 2, axis=1)
     recorder = Recorder(1)
     setting = MatchSettings(trace=1, threads=1, max_ticks=20, ranges=ranges)
@@ -112,7 +112,7 @@ def test_max_hp_is_that_of_the_match():
     assert recorder.recordings(left="ace", right="ace")[0].max_hp == 8
 
 
-def test_a_recorder_says_what_is_missing():
+def test_recorder_reports_missing_parts():
     with pytest.raises(ValueError, match="games=0"):
         Recorder(0)
     batch = SimpleNamespace(trace=torch.zeros(1, 10, len(TRACE_FIELDS)), outcome=torch.full((2,), -1), num_envs=2)
@@ -125,7 +125,7 @@ def test_a_recorder_says_what_is_missing():
 # ---- encoding
 
 
-def test_events_are_at_their_exact_ticks():
+def test_events_have_exact_ticks():
     events = [{key: event[key] for key in event} for event in encode(duel())["events"]]
     assert events == [
         {"tick": 31, "kind": "shot", "seat": 0},
@@ -136,7 +136,7 @@ def test_events_are_at_their_exact_ticks():
     ]
 
 
-def test_samples_keep_the_flight_to_the_decimetre(recorded):
+def test_samples_are_accurate_to_decimetre(recorded):
     for recording in recorded[0]:
         rows = recording.rows
         samples = np.frombuffer(base64.b64decode(encode(recording)["samples"]), dtype="<i2").reshape(-1, 2, 4)
@@ -154,7 +154,7 @@ def test_samples_keep_the_flight_to_the_decimetre(recorded):
 
 
 @pytest.mark.parametrize("rules", ["classic", "challenge"])
-def test_bullets_fly_where_the_trace_has_them(rules):
+def test_bullets_follow_trace(rules):
     recorder = Recorder(3)
     setting = MatchSettings(trace=3, threads=1, max_ticks=2400, rules=rules)
     play("ace", "dogfighter", games=6, seed=2, setting=setting, recorder=recorder)
@@ -182,7 +182,7 @@ def distance(bullet, tick, x, y):
     return np.hypot(across - 1000 * np.round(across / 1000), y0 + share * (y1 - y0) - y)
 
 
-def test_a_slot_used_again_at_once_is_two_bullets():
+def test_immediately_reused_slot_is_two_bullets():
     rows = rows_of(10)
     rows[:, COLUMN["bullet_0_life"]] = [3, 2, 1, 3, 2, 1, 0, 0, 3, 2]
     assert [bullet[:2] for bullet in encode(recording_of(rows))["bullets"]] == [[1, 3], [4, 6], [9, 10]]
@@ -191,7 +191,7 @@ def test_a_slot_used_again_at_once_is_two_bullets():
 # ---- the page
 
 
-def test_the_page_needs_no_network_and_is_small():
+def test_page_is_small_and_needs_no_network():
     rows = rows_of(10_800)
     rows[:, COLUMN["x_0"]] = np.random.default_rng(1).uniform(-500, 500, 10_800)
     text = page("a full match", [encode(recording_of(rows))])
@@ -200,7 +200,7 @@ def test_the_page_needs_no_network_and_is_small():
     assert "{{" not in text
 
 
-def test_a_name_cannot_break_out_of_the_page(tmp_path):
+def test_name_cannot_break_out_of_page(tmp_path):
     hostile = recording_of(rows_of(30), title=HOSTILE, left=HOSTILE, right="{{title}}", regime=HOSTILE)
     write_replay(tmp_path / "page.html", [hostile])
     text = (tmp_path / "page.html").read_text()
@@ -211,7 +211,7 @@ def test_a_name_cannot_break_out_of_the_page(tmp_path):
     assert json.loads(data)["games"][0]["names"] == [HOSTILE, "{{title}}"]
 
 
-def test_a_failed_write_leaves_the_earlier_page(tmp_path, monkeypatch):
+def test_failed_write_keeps_earlier_page(tmp_path, monkeypatch):
     target = tmp_path / "new" / "page.html"
     write_replay(target, [duel()])
     before = target.read_bytes()
@@ -224,7 +224,7 @@ def test_a_failed_write_leaves_the_earlier_page(tmp_path, monkeypatch):
         write_replay(target, [])
 
 
-def test_the_same_match_gives_the_same_bytes(tmp_path, recorded):
+def test_same_match_gives_same_bytes(tmp_path, recorded):
     for name in ("a", "b"):
         write_replay(tmp_path / name, recorded[0])
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
@@ -240,19 +240,19 @@ def duel_page(tmp_path):
     return file
 
 
-def test_where_a_browser_is_required_its_absence_fails():
-    """Without chromium on the PATH: the tests that need it skip, and fail where the variable says so."""
+def test_missing_browser_fails_only_where_required():
+    """Without chromium on the PATH, the tests skip, or fail where the variable requires it."""
     assert [may_skip(None, required) for required in (None, "0", "1")] == [True, True, False]
     assert not may_skip("/usr/bin/chromium", None)
     assert needs_chromium.args == (may_skip(CHROMIUM, os.environ.get(BROWSER_REQUIRED)),)
 
 
-def test_continuous_integration_requires_a_browser():
+def test_continuous_integration_requires_browser():
     assert f"export {BROWSER_REQUIRED}=1" in (ROOT / ".ci" / "run").read_text()
 
 
 @needs_chromium
-def test_the_page_shows_the_moment_its_address_names(duel_page):
+def test_page_shows_moment_in_address(duel_page):
     # Tick 62 lies between the samples at ticks 61 and 64.
     state = selftest(dom_of(duel_page, f"t={62 / 120}&selftest"))
     left, right = state["fighters"]
@@ -268,7 +268,7 @@ def test_the_page_shows_the_moment_its_address_names(duel_page):
 
 
 @needs_chromium
-def test_a_hostile_name_is_only_text(duel_page):
+def test_hostile_name_stays_text(duel_page):
     dom = dom_of(duel_page, "game=2&t=99&selftest")
     state = selftest(dom)
     assert state["names"][0] == HOSTILE
@@ -308,7 +308,7 @@ const poll = setInterval(() => {
 
 
 @needs_chromium
-def test_the_controls_do_what_they_say(duel_page):
+def test_controls_work_as_labelled(duel_page):
     duel_page.write_text(
         duel_page.read_text().replace("<body>", "<body>" + FRAMES).replace("</body>", DRIVE + "</body>")
     )
@@ -339,7 +339,7 @@ def test_the_controls_do_what_they_say(duel_page):
 
 
 @needs_chromium
-def test_the_arena_is_painted(tmp_path, duel_page):
+def test_arena_is_painted(tmp_path, duel_page):
     picture = tmp_path / "picture.png"
     browse(duel_page, "t=0.3", f"--screenshot={picture}", "--window-size=900,800")
     pixels = np.asarray(Image.open(picture).convert("RGB")).astype(int)
@@ -354,7 +354,7 @@ def test_the_arena_is_painted(tmp_path, duel_page):
 # ---- the GIF
 
 
-def test_a_gif_takes_the_place_of_a_link_and_not_of_its_target(tmp_path):
+def test_gif_replaces_link_but_not_its_target(tmp_path):
     (tmp_path / "outside").write_text("mine")
     (tmp_path / "match.gif").symlink_to(tmp_path / "outside")
     write_gif(tmp_path / "match.gif", duel(), fps=20, size=(64, 64), seconds=0.2)
@@ -362,7 +362,7 @@ def test_a_gif_takes_the_place_of_a_link_and_not_of_its_target(tmp_path):
     assert (tmp_path / "match.gif").read_bytes()[:3] == b"GIF"
 
 
-def test_a_gif_plays_the_match_in_real_time(tmp_path):
+def test_gif_plays_match_in_real_time(tmp_path):
     write_gif(tmp_path / "match.gif", duel(), fps=20, size=(300, 200))
     with Image.open(tmp_path / "match.gif") as gif:
         assert gif.size == (300, 200)
@@ -376,7 +376,7 @@ def test_a_gif_plays_the_match_in_real_time(tmp_path):
     assert (np.abs(last - (86, 180, 233)).max(axis=-1) < 24).any()
 
 
-def test_a_gif_of_the_end_only(tmp_path, capsys):
+def test_gif_can_show_end_only(tmp_path, capsys):
     write_gif(tmp_path / "whole.gif", duel(), fps=10, size=(150, 100))
     write_gif(tmp_path / "end.gif", duel(), fps=10, size=(150, 100), seconds=0.5)
     lasts, counts = [], []
@@ -392,12 +392,12 @@ def test_a_gif_of_the_end_only(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
-def test_a_gif_lasts_some_time(tmp_path, seconds):
+def test_gif_has_positive_duration(tmp_path, seconds):
     with pytest.raises(ValueError, match=f"seconds={seconds}"):
         write_gif(tmp_path / "match.gif", duel(), seconds=seconds)
 
 
 @pytest.mark.parametrize("fps", [0, 51])
-def test_a_gif_has_a_possible_rate(tmp_path, fps):
+def test_gif_has_valid_frame_rate(tmp_path, fps):
     with pytest.raises(ValueError, match=f"fps={fps}"):
         write_gif(tmp_path / "match.gif", duel(), fps=fps)

@@ -1,4 +1,4 @@
-"""The gymnasium and PettingZoo faces show the native batch's matches, one to one, from the right seat."""
+"""The Gymnasium and PettingZoo interfaces show the native batch's matches from the right seat."""
 
 import subprocess
 import sys
@@ -26,12 +26,12 @@ CIRCLE = np.array([1.0, 1.0, -1.0], dtype=np.float32)
 
 
 def script(steps, seed=0):
-    """Actions [steps, 3] within the action space."""
+    """Return actions [steps, 3] within the action space."""
     return np.random.default_rng(seed).uniform([-1, 0, -1], [1, 1, 1], (steps, 3)).astype(np.float32)
 
 
 def native(seed, bots, actions):
-    """Observations [steps + 1, 2, 59] and rewards [steps, 2] of match 0 of a native batch."""
+    """Return observations [steps + 1, 2, 59] and rewards [steps, 2] of match 0 of a native batch."""
     batch = DogfightBatch(3, threads=1)
     batch.assign(torch.tensor([bots] * 3))
     obs, rewards = [batch.reset(seed)[0].clone()], []
@@ -44,7 +44,7 @@ def native(seed, bots, actions):
 
 
 def finish(env, action, most=2000):
-    """Repeat an action until the match ends; returns the last step's results."""
+    """Repeat an action until the match ends; return the last step's results."""
     for _ in range(most):
         result = env.step(action)
         if result[2] or result[3]:
@@ -52,7 +52,7 @@ def finish(env, action, most=2000):
     raise AssertionError("the match did not end")
 
 
-def test_importing_the_games_loads_neither_the_simulator_nor_torch():
+def test_importing_games_loads_neither_simulator_nor_torch():
     code = (
         "import sparring, gymnasium, sys; gymnasium.spec('sparring/Dogfight-v1'); "
         "print({'warp', 'torch'} & set(sys.modules))"
@@ -62,7 +62,7 @@ def test_importing_the_games_loads_neither_the_simulator_nor_torch():
     assert done.stdout.strip() == "set()"
 
 
-def test_make_creates_the_environment_by_id():
+def test_make_creates_environment_by_id():
     env = gym.make("sparring:sparring/Dogfight-v1", opponent="chaser", render_mode="rgb_array")
     assert isinstance(env.unwrapped, DogfightEnv)
     assert env.render_mode == "rgb_array"
@@ -73,7 +73,7 @@ def test_make_creates_the_environment_by_id():
 
 
 @pytest.mark.parametrize("seat", [0, 1])
-def test_the_single_env_equals_the_native_match_from_its_seat(seat):
+def test_single_env_equals_native_match_from_its_seat(seat):
     actions = script(40)
     bots = [ACE, rules.ACTIONS] if seat else [rules.ACTIONS, ACE]
     obs, rewards = native(7, bots, actions)
@@ -85,7 +85,7 @@ def test_the_single_env_equals_the_native_match_from_its_seat(seat):
         assert reward == rewards[step, seat]
 
 
-def test_the_vector_env_is_the_native_match():
+def test_vector_env_equals_native_batch():
     actions = script(40)
     obs, rewards = native(7, [rules.ACTIONS, ACE], actions)
     env = DogfightVectorEnv(3, opponent="ace", seat=0, threads=1)
@@ -96,7 +96,7 @@ def test_the_vector_env_is_the_native_match():
         assert reward[0] == rewards[step, 0]
 
 
-def test_the_parallel_env_is_the_native_match_with_both_seats_open():
+def test_parallel_env_equals_native_match_with_open_seats():
     actions = np.stack([script(40, 1), script(40, 2)], axis=1)
     obs, rewards = native(7, [rules.ACTIONS, rules.ACTIONS], actions)
     env = parallel_env()
@@ -125,7 +125,7 @@ def test_opponents_cycle_and_each_meets_both_seats():
 
 
 @pytest.mark.parametrize("seat", [0, 1])
-def test_a_lost_match_says_so(seat):
+def test_lost_match_is_reported(seat):
     env = DogfightEnv(opponent="brawler", seat=seat)
     env.reset(seed=1)
     obs, reward, terminated, truncated, info = finish(env, CIRCLE)
@@ -138,7 +138,7 @@ def test_a_lost_match_says_so(seat):
     assert reward < -RewardConfig().lose
 
 
-def test_a_time_out_of_equals_is_a_draw():
+def test_equal_time_out_is_draw():
     env = DogfightEnv(opponent="do_nothing", action_repeat=540)
     env.reset(seed=1)
     obs, _, terminated, truncated, info = finish(env, np.array([0.0, 0.0, -1.0]), most=20)
@@ -147,7 +147,7 @@ def test_a_time_out_of_equals_is_a_draw():
     assert obs[TICKS_LEFT] == 0.0
 
 
-def test_each_player_gets_the_result_from_its_seat():
+def test_each_player_gets_result_from_its_seat():
     env = parallel_env(action_repeat=540)
     env.reset(seed=1)
     idle = dict.fromkeys(PLAYERS, np.array([0.0, 0.0, -1.0]))
@@ -161,7 +161,7 @@ def test_each_player_gets_the_result_from_its_seat():
         env.step(idle)
 
 
-def test_vector_infos_carry_the_end_of_each_match():
+def test_vector_infos_contain_end_of_each_match():
     env = DogfightVectorEnv(4, opponent="brawler", threads=1)
     env.reset(seed=1)
     returns, lengths, ended = np.zeros(4), np.zeros(4, dtype=int), 0
@@ -190,7 +190,7 @@ def test_vector_infos_carry_the_end_of_each_match():
     assert ended >= 8
 
 
-def test_a_cut_match_is_truncated_and_undecided():
+def test_truncated_match_is_undecided():
     env, uncut = (DogfightVectorEnv(2, opponent="ace", threads=1, max_episode_steps=limit) for limit in (5, None))
     assert np.array_equal(env.reset(seed=3)[0], uncut.reset(seed=3)[0])
     for step in range(1, 11):
@@ -210,7 +210,7 @@ def test_a_cut_match_is_truncated_and_undecided():
     assert single.step(CIRCLE)[2:] == (False, True, {})
 
 
-def test_gymnasiums_own_wrappers_fit():
+def test_gymnasium_wrappers_are_compatible():
     env = gym.wrappers.RecordEpisodeStatistics(gym.make("sparring/Dogfight-v1", max_episode_steps=3))
     env.reset(seed=1)
     *_, truncated, info = [env.step(CIRCLE) for _ in range(3)][-1]
@@ -226,7 +226,7 @@ def test_gymnasiums_own_wrappers_fit():
     assert apart.reset(seed=1)[0].shape == (2, 59)
 
 
-def test_regime_of_a_reset_lasts_for_that_match():
+def test_reset_regime_lasts_for_that_match():
     normalizers = np.array([parameter.normalizer for parameter in rules.PARAMETERS])
     for env in (DogfightEnv(), parallel_env()):
 
@@ -243,7 +243,7 @@ def test_regime_of_a_reset_lasts_for_that_match():
     assert ((drawn >= low * 0.9999) & (drawn <= high * 1.0001)).all()
 
 
-def test_reward_weights_reach_the_simulator():
+def test_reward_weights_reach_simulator():
     env = DogfightEnv(opponent="ace", reward={"alive": 2.0, "proximity": 0.0, "facing": 0.0, "approach": 0.0})
     env.reset(seed=1)
     assert env.step(CIRCLE)[1] == 2.0
@@ -268,7 +268,7 @@ def test_bad_arguments_are_named(arguments, message):
         DogfightEnv(**arguments)
 
 
-def test_bad_choices_of_a_reset_are_named():
+def test_bad_reset_choices_are_named():
     for env in (DogfightEnv(), DogfightVectorEnv(1)):
         with pytest.raises(UnknownNameError, match=r"unknown reset option 'oponent'.*did you mean 'opponent'"):
             env.reset(options={"oponent": "ace"})
@@ -280,7 +280,7 @@ def test_bad_choices_of_a_reset_are_named():
         DogfightVectorEnv(2, opponent=[])
 
 
-def test_bad_actions_are_named_and_leave_the_match_alone():
+def test_bad_actions_are_named_without_changes():
     env = DogfightEnv()
     env.reset(seed=1)
     with pytest.raises(ValueError, match=r"action\[1\] \(throttle\) = nan is not finite; give \[0, 1\]"):
@@ -308,7 +308,7 @@ def test_bad_actions_are_named_and_leave_the_match_alone():
         both.step({"player_0": np.zeros(3)})
 
 
-def test_a_match_must_be_running():
+def test_step_requires_running_match():
     env = DogfightEnv(opponent="do_nothing", action_repeat=10_800)
     with pytest.raises(ResetNeeded, match="reset"):
         env.step(CIRCLE)
@@ -318,7 +318,7 @@ def test_a_match_must_be_running():
         env.step(CIRCLE)
 
 
-def test_pictures_follow_the_match():
+def test_frames_follow_match():
     env = DogfightEnv(opponent="ace", render_mode="rgb_array", action_repeat=30)
     assert env.metadata["render_fps"] == 4
     env.reset(seed=1)
@@ -345,8 +345,8 @@ def test_pictures_follow_the_match():
     assert DogfightEnv().render() is None
 
 
-def test_a_picture_shows_full_hp_of_the_match_it_is_of():
-    """With three hp at most, losing none must not look like having lost two of five."""
+def test_frame_shows_max_hp_of_its_match():
+    """With a maximum of three hp, full hp must not look like two of five lost."""
     env = DogfightEnv(randomization="glass_cannon", render_mode="rgb_array", spawn="fixed")
     env.reset(seed=1)
     assert env._batch._max_hp.tolist() == [3.0]

@@ -1,4 +1,4 @@
-"""Observation bounds at the corners of the game, where random play seldom gets."""
+"""Observation bounds in corners of the game that random play seldom reaches."""
 
 import numpy as np
 import torch
@@ -8,14 +8,14 @@ from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.interfaces.spaces import SLACK, observation_space
 
 
-def test_regimes_lie_within_the_full_ranges_the_bounds_come_from():
+def test_regimes_are_within_full_ranges_of_bounds():
     low, high = rules.ranges("full").T
     for regime in rules.REGIMES:
         point = rules.ranges(regime)[:, 0]
         assert ((low <= point) & (point <= high)).all(), regime
 
 
-def test_the_farthest_bullet_is_just_inside_the_bounds():
+def test_farthest_bullet_is_just_inside_bounds():
     batch = DogfightBatch(1, threads=1)
     batch.set_ranges(rules.ranges("sniper"))
     batch.reset(1)

@@ -1,4 +1,4 @@
-"""The scripted opponents against the NumPy implementation over many states; rows recorded of them are in `recorded`.
+"""The scripted opponents against the NumPy implementation over many states; `recorded` has recorded rows.
 
 The differential part plays a bot of each kind in both seats from thousands of random situations and, before every
 tick, copies the simulator's state into the NumPy peer. Both then choose an action from the same state. The simulator's
@@ -29,13 +29,13 @@ DO_NOTHING = rules.bot_id("do_nothing")
 
 
 def everyone_against_everyone(matches):
-    """All 25 pairs of bots in turn, [N, 2]."""
+    """Return all 25 pairs of bots in turn, [N, 2]."""
     index = np.arange(matches)
     return np.stack([index % 5, index // 5 % 5], axis=1)
 
 
 def scattered(batch, rng):
-    """Random situations a match can get into: close fights, low and high, slow and fast, odd memories."""
+    """Return random reachable situations: close, low, high, slow, fast, with unusual memories."""
     state = batch.snapshot()
     fighters, shape = state["fighters"], (batch.num_envs, 2)
     centre, spread = rng.uniform(-450, 450, (batch.num_envs, 1)), rng.choice([60, 150, 400], (batch.num_envs, 1))
@@ -65,7 +65,7 @@ def scattered(batch, rng):
 
 
 def _scatter_bullets(state, rng):
-    """Two bullets a seat, half of them live, around the fighter they were meant for."""
+    """Place two bullets per seat, half of them live, around their targets."""
     bullets, foes = state["bullets"], state["fighters"][:, [1, 1, 0, 0]]
     for name in ("x", "y"):
         bullets[name] = foes[name] + rng.uniform(-150, 150, foes.shape)
@@ -87,7 +87,7 @@ def same_decisions(real, peer):
 
 @pytest.mark.parametrize("rule_set", rules.RULES)
 @pytest.mark.parametrize("level", ["none", "full"])
-def test_bots_decide_as_the_numpy_bots_do(rule_set, level):
+def test_bots_match_numpy_bots(rule_set, level):
     batch = DogfightBatch(MATCHES, rules=rule_set, action_repeat=1, seed=4, threads=1)
     batch.assign(everyone_against_everyone(MATCHES))
     batch.set_ranges(rules.ranges(level))
@@ -122,7 +122,7 @@ def foe(dx, dy=0.0, yaw=0.0, **fields):
 
 
 def after(bot, me, other, *, ticks=1, **options):
-    """The batch after some ticks of `bot` in seat 0."""
+    """Return the batch after some ticks of `bot` in seat 0."""
     batch = scene(me, other, bots=[rules.bot_id(bot), DO_NOTHING], **options)
     for _ in range(ticks):
         batch.step(torch.zeros(1, 2, 3))
@@ -135,12 +135,12 @@ def memory_of(batch):
 
 
 def ahead(distance, **fields):
-    """An opponent in front that flies at me."""
+    """Return an opponent ahead that flies at seat 0."""
     return foe(distance, yaw=math.pi, **fields)
 
 
 def behind(distance, **fields):
-    """An opponent on my tail."""
+    """Return an opponent behind."""
     return foe(-distance, **fields)
 
 
@@ -154,22 +154,22 @@ def test_do_nothing_does_nothing():
 
 
 @pytest.mark.parametrize(("rule_set", "bot_rate", "each"), [("classic", "tick", True), ("classic", "agent", False)])
-def test_bots_decide_at_the_configured_rate(rule_set, bot_rate, each):
+def test_bots_decide_at_configured_rate(rule_set, bot_rate, each):
     check_rate(rule_set, bot_rate, each)
 
 
-def test_challenge_bots_decide_once_a_step():
+def test_challenge_bots_decide_once_per_step():
     check_rate("challenge", "tick", False)
 
 
 def check_rate(rule_set, bot_rate, each):
-    """A dogfighter's hold timer counts decisions: ten a step at tick rate, else one."""
+    """Check the rate: a dogfighter's hold timer counts ten decisions per step at tick rate, else one."""
     options = {"rule_set": rule_set, "bot_rate": bot_rate, "action_repeat": 10}
     batch = after("dogfighter", MIDDLE, ahead(220.0), memory={"timer": 40}, **options)
     assert memory_of(batch)[1] == (30 if each else 39)
 
 
-def test_each_seat_has_its_own_memory():
+def test_each_seat_has_own_memory():
     batch = scene(MIDDLE, ahead(110.0), bots=[rules.bot_id("brawler"), rules.bot_id("chaser")])
     batch.step(torch.zeros(1, 2, 3))
     assert batch.snapshot()["memory"][0]["mode"].tolist() == [BRAWL, 1]

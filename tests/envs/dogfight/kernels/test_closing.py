@@ -1,4 +1,4 @@
-"""The closing arena: what it costs, whom and when, against numbers worked out by hand, and where it is refused.
+"""The closing arena: lost hp against hand calculation, and where the option is rejected.
 
 With `closing=45` the circle has its full radius, sqrt(500^2 + 300^2) = 583.0952 m, at tick 5,400 and none at 10,800. At
 tick 8,040, the 22nd second after, 1 - 2,640 / 5,400 = 0.511111 of it are left: 298.0264 m.
@@ -24,7 +24,7 @@ HP = RewardConfig(damage_dealt=3.0, damage_taken=1.0, win=0, lose=0, approach=0,
 
 
 def after(first, second, *, tick=CHECKED, closing=45.0, hp=(5, 5), ticks=1):
-    """The batch after the ticks that end with `tick`, of fighters at these places, nose up at 50 m/s."""
+    """Return the batch at the end of `tick`, with fighters at these places, nose up at 50 m/s."""
     places = zip((first, second), hp, strict=True)
     fighters = [{"x": x, "y": y, "yaw": UP, "speed": 50.0, "hp": left} for (x, y), left in places]
     batch = scene(*fighters, tick=tick - ticks, closing=closing, reward=HP)
@@ -41,7 +41,7 @@ def after(first, second, *, tick=CHECKED, closing=45.0, hp=(5, 5), ticks=1):
         (9_240, (0.0, 467.5), (0.0, 130.5), [5, 4]),
     ],
 )
-def test_a_fighter_outside_of_the_circle_loses_an_hp(tick, first, second, expected):
+def test_fighter_outside_circle_loses_hp(tick, first, second, expected):
     assert after(first, second, tick=tick)[1] == expected
 
 
@@ -56,29 +56,29 @@ def test_a_fighter_outside_of_the_circle_loses_an_hp(tick, first, second, expect
         ({"tick": 5_520}, [5, 5]),  # 1 - 120 / 5,400 of it are left: 570.1 m
     ],
 )
-def test_between_the_seconds_before_the_closing_and_without_it_nobody_does(how, expected):
+def test_no_hp_is_lost_between_seconds_or_before_closing(how, expected):
     assert after((299.0, 300.0), (-299.0, 300.0), **how)[1] == expected
 
 
-def test_the_loss_is_damage_taken_and_nobody_s_damage_dealt():
+def test_closing_loss_is_damage_taken_but_not_dealt():
     batch, _ = after((0.0, 300.0), (-299.0, 300.0))
     assert batch.reward[0].tolist() == [0.0, -1.0]
 
 
 @pytest.mark.parametrize(("hp", "outcome"), [((5, 1), 1), ((1, 5), -1), ((1, 1), 1)])
-def test_the_last_hp_outside_ends_the_match(hp, outcome):
+def test_losing_last_hp_outside_ends_match(hp, outcome):
     batch, _ = after((0.0, 300.0), (-299.0, 300.0), hp=hp)
     assert batch.outcome.tolist() == [outcome]
     assert batch.terminated.tolist() == [outcome == 1]
 
 
-def test_two_that_lose_their_last_hp_together_draw():
+def test_losing_last_hp_simultaneously_is_draw():
     batch, _ = after((299.0, 300.0), (-299.0, 300.0), hp=(1, 1))
     assert (batch.outcome.tolist(), batch.final_hp.tolist()) == ([0], [[0, 0]])
 
 
-def test_it_decides_matches_of_evaluations():
-    """Neither of the two shoots: one that flies straight on stays at a wall, one that turns stays inside and wins."""
+def test_closing_decides_evaluation_matches():
+    """Neither shoots: the straight flyer stays at a wall, the turning one stays inside and wins."""
     straight, tight = (open_player(f"held_out:{name}").contestant for name in ("straight", "tight"))
     results = play(tight, straight, games=4, seed=3, setting=MatchSettings(closing=5.0, threads=1))
     assert (results.wins, results.draws) == (4, 0)
@@ -96,11 +96,11 @@ def test_it_decides_matches_of_evaluations():
         ({"closing": 30, "rules": "challenge"}, r"closing=30: the challenge has an arena of its own; give rules="),
     ],
 )
-def test_a_closing_that_cannot_be_is_refused_in_one_line(arguments, message):
+def test_invalid_closing_is_rejected_in_one_line(arguments, message):
     with pytest.raises(InputError, match=message):
         DogfightBatch(1, **arguments)
 
 
-def test_runs_under_challenge_rules_refuse_it():
+def test_challenge_runs_reject_closing():
     with pytest.raises(InputError, match=r"env\.closing=30\.0: has no effect without env\.rules=classic"):
         load(["+run=quickstart", "env.rules=challenge", "env.closing=30"])

@@ -1,4 +1,4 @@
-"""Observations of a player: all values against the NumPy implementation, stacked frames, and an ended match."""
+"""Player observations: all values against the NumPy implementation, stacked frames, and ended matches."""
 
 import math
 
@@ -37,8 +37,8 @@ def test_challenge_frames_are_stacked_newest_first():
         assert torch.equal(frames, torch.stack(history, dim=2))
 
 
-def test_a_new_match_shows_nothing_of_the_last_one():
-    """Frames older than the first are zeros again; in the ended match they were not."""
+def test_new_match_shows_no_old_frames():
+    """Frames before the first are zeros again, unlike at the end of the previous match."""
     batch = scene(ME, FOE, rule_set="challenge", tick=10_796)
     for _ in range(4):
         batch.step(torch.zeros(1, 2, 3))
@@ -50,7 +50,7 @@ def test_a_new_match_shows_nothing_of_the_last_one():
 
 
 @pytest.mark.parametrize(("rule_set", "observe_physics"), [("classic", True), ("classic", False), ("challenge", True)])
-def test_every_float_equals_the_numpy_implementation(rule_set, observe_physics):
+def test_every_float_matches_numpy_implementation(rule_set, observe_physics):
     matches, challenge = 100, rule_set == "challenge"
     batch = DogfightBatch(matches, rules=rule_set, observe_physics=observe_physics, seed=6, threads=1)
     index = np.arange(matches)
@@ -70,7 +70,7 @@ def test_every_float_equals_the_numpy_implementation(rule_set, observe_physics):
 
 
 @pytest.mark.parametrize("rule_set", rules.RULES)
-def test_the_final_observation_is_of_the_finished_match(rule_set):
+def test_final_observation_is_of_finished_match(rule_set):
     fighters = (
         {"x": -200.0, "y": 300.0, "yaw": 0.0, "speed": 100.0},
         {"x": 200.0, "y": 300.0, "yaw": 3.0, "speed": 60.0},

@@ -25,7 +25,7 @@ TOLERANCE_AFTER_A_HIT = 5e-3
 
 
 def chase(match, seat):
-    """Turn toward the opponent at full throttle, shooting."""
+    """Turn toward the opponent at full throttle and shoot."""
     me, foe = match.fighters[seat], match.fighters[1 - seat]
     dx = wrap_x(foe.x - me.x) if match.challenge else foe.x - me.x
     off = wrap_angle(math.atan2(foe.y - me.y, dx) - me.yaw)
@@ -33,12 +33,12 @@ def chase(match, seat):
 
 
 def wander(rng):
-    """Anything the action space allows, and a little more."""
+    """Return any action in the action space, and slightly beyond."""
     return [rng.uniform(-1.2, 1.2), rng.uniform(-0.2, 1.2), rng.uniform(-1.0, 1.0)]
 
 
 def hit_events(before, after, cooldown_ticks, challenge):
-    """Hits of one tick read off two trace rows, as (shooter, kind); a crash into the ground is not a hit."""
+    """Return hits of one tick from two trace rows, as (shooter, kind); a ground crash is not a hit."""
     events = []
     for shooter in (0, 1):
         slots = range(rules.BULLETS_PER_FIGHTER)
@@ -53,12 +53,12 @@ def hit_events(before, after, cooldown_ticks, challenge):
 
 
 def traced(batch):
-    """The last tick of every match as dicts of trace fields."""
+    """Return the last tick of every match as dicts of trace fields."""
     return [dict(zip(TRACE_FIELDS, row, strict=True)) for row in batch.trace[:, 0].tolist()]
 
 
 def still(batch):
-    """The state before the first tick, in the trace's fields."""
+    """Return the state before the first tick in trace fields."""
     snapshot = batch.snapshot()
     rows = []
     for fighters in snapshot["fighters"]:
@@ -80,7 +80,7 @@ def worst_difference(match, row):
 
 @pytest.mark.parametrize("rule_set", rules.RULES)
 @pytest.mark.parametrize("level", ["none", "full"])
-def test_course_and_hits_equal_the_reference(rule_set, level):
+def test_trajectory_and_hits_match_reference(rule_set, level):
     batch = DogfightBatch(MATCHES, rules=rule_set, action_repeat=1, trace=MATCHES, seed=11, threads=1)
     batch.set_ranges(rules.ranges(level))
     batch.reset(seed=11)
@@ -117,7 +117,7 @@ def test_course_and_hits_equal_the_reference(rule_set, level):
 
 
 def mirrored(state):
-    """The same situations seen in a mirror: seats swapped, left and right swapped."""
+    """Return the mirrored situations: seats swapped, left and right swapped."""
     twin = {name: array.copy() for name, array in state.items()}
     twin["fighters"] = state["fighters"][:, ::-1].copy()
     twin["fighters"]["x"] *= -1.0
@@ -126,7 +126,7 @@ def mirrored(state):
 
 
 @pytest.mark.parametrize("rule_set", rules.RULES)
-def test_mirrored_matches_take_the_mirrored_course(rule_set):
+def test_mirrored_matches_take_mirrored_course(rule_set):
     first, second = (DogfightBatch(64, rules=rule_set, seed=2, threads=1) for _ in range(2))
     second.load(mirrored(first.snapshot()))
     rng, ended = np.random.default_rng(8), 0
@@ -154,8 +154,8 @@ def test_mirrored_matches_take_the_mirrored_course(rule_set):
     assert rule_set == "classic" or ended > 0
 
 
-def test_both_rule_sets_agree_away_from_the_borders():
-    """The two rule sets are one simulator: in mid-air and without guns nothing differs but the borders."""
+def test_rule_sets_agree_away_from_borders():
+    """Both use one simulator: in mid-air and without guns only the borders differ."""
     fighters = {"x": -50, "y": 300, "yaw": 0.4, "speed": 120}, {"x": 50, "y": 320, "yaw": 2.0, "speed": 90}
     courses = []
     for rule_set in rules.RULES:

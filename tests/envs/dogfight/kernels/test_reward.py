@@ -1,4 +1,4 @@
-"""The reward: shaping by hand, then the sum against the NumPy implementation over whole matches."""
+"""The reward: shaping by hand, and the sum against the NumPy implementation over whole matches."""
 
 import math
 
@@ -19,7 +19,7 @@ NOTHING = dict.fromkeys(RewardConfig.__dataclass_fields__, 0.0)
 
 
 def reward_of(first, second, *, weights, ticks=1, **options):
-    """Both seats' rewards of one step without control inputs."""
+    """Return both seats' rewards of one step without control inputs."""
     reward = RewardConfig(**{**NOTHING, **weights})
     batch = scene(first, second, physics=CALM, reward=reward, action_repeat=ticks, **options)
     batch.step(torch.tensor([[IDLE, IDLE]]))
@@ -27,7 +27,7 @@ def reward_of(first, second, *, weights, ticks=1, **options):
 
 
 def shot_at(seat, target):
-    """A bullet that meets the fighter of `seat` head-on on the next tick."""
+    """Return a bullet that hits the fighter of `seat` head-on on the next tick."""
     return {"owner": 1 - seat, "x": target["x"], "y": target["y"] + 4.0, "yaw": math.pi / 2, "life": 9}
 
 
@@ -35,7 +35,7 @@ def potential(distance, cosine):
     return 0.5 * cosine * math.exp(-distance / 400.0) + 0.5 * math.exp(-distance / 300.0)
 
 
-def test_shaping_is_the_discounted_change_of_the_potential():
+def test_shaping_is_discounted_change_of_potential():
     # Head-on on one line: the lead point is in front of both noses, so the cosine stays 1.
     closer = 400.0 - 2000.0 / 120.0
     expected = 0.5 * (0.99 * potential(closer, 1.0) - potential(400.0, 1.0))
@@ -43,7 +43,7 @@ def test_shaping_is_the_discounted_change_of_the_potential():
     assert rewards == pytest.approx([expected] * 2, abs=1e-6)
 
 
-def test_shaping_aims_at_the_lead_point():
+def test_shaping_aims_at_lead_point():
     # Seat 1 flies up at 100 m/s, 200 m away: the lead point is 100 * 200 / 400 = 50 m above it.
     it = {**RIGHT, "x": 200.0, "yaw": math.pi / 2}
     still = {**LEFT, "x": 0.0}
@@ -53,14 +53,14 @@ def test_shaping_aims_at_the_lead_point():
 
 
 @pytest.mark.parametrize(("degrees", "worth"), [(0.0, 0.4), (45.0, 0.4), (135.0, 1.0), (180.0, 1.0)])
-def test_with_exposure_aim_counts_where_the_armour_is_open(degrees, worth):
-    """Seat 1's heading makes this angle with seat 0's, who has it straight ahead; its cone is 45 degrees."""
+def test_exposure_makes_aim_count_where_armour_is_open(degrees, worth):
+    """Seat 1's heading has this angle to seat 0's, who aims straight at it; its cone is 45 degrees."""
     it = {**RIGHT, "x": 200.0, "yaw": math.radians(degrees), "speed": 0.001}
     rewards = reward_of({**LEFT, "x": 0.0}, it, weights={"shaping": 1.0, "exposure": 0.6}, gamma=0.0)
     assert rewards[0] == pytest.approx(-potential(200.0, worth), abs=1e-3)
 
 
-def test_shaping_ends_at_zero_after_a_death_but_not_at_time_out():
+def test_shaping_ends_at_zero_after_death_but_not_time_out():
     weights = {"shaping": 1.0}
     killed = reward_of(LEFT, {**RIGHT, "hp": 1}, weights=weights, gamma=0.9, bullets=[shot_at(1, RIGHT)])
     assert killed == pytest.approx([-potential(400.0, 1.0)] * 2, abs=1e-6)
@@ -71,8 +71,8 @@ def test_shaping_ends_at_zero_after_a_death_but_not_at_time_out():
 
 
 @pytest.mark.parametrize("rule_set", rules.RULES)
-def test_rewards_equal_the_numpy_implementation(rule_set):
-    """Every step starts from the simulator's state in both, so that courses cannot drift apart."""
+def test_rewards_match_numpy_implementation(rule_set):
+    """Every step starts both from the simulator's state, so trajectories cannot drift apart."""
     matches = 100
     weights = RewardConfig(draw=0.5, alive=0.01, shaping=0.5, approach=0.01, proximity=0.1, facing=0.1)
     options = {"bot_rate": "agent", "gamma": 0.98, "max_ticks": 250}

@@ -1,4 +1,4 @@
-"""Starts of matches: randomized physics and spawns within their ranges, uniform, seeded and independent.
+"""Match starts: randomized physics and spawns are in range, uniform, seeded and independent.
 
 Frequencies are checked on 20,000 draws with a fixed seed, so the tests are exact repeats; limits are at about five
 standard deviations.
@@ -20,7 +20,7 @@ INTEGER = [index for index, parameter in enumerate(rules.PARAMETERS) if paramete
 
 @pytest.fixture(scope="module")
 def drawn():
-    """The first states of 20,000 fully randomized matches."""
+    """Return the first states of 20,000 fully randomized matches."""
     batch = DogfightBatch(DRAWS, seed=5)
     batch.set_ranges(FULL)
     batch.reset(seed=5)
@@ -30,7 +30,7 @@ def drawn():
 
 
 def assert_uniform(values, low, high, bins=20):
-    """Chi-square of a uniform draw over [low, high]: its mean is bins - 1, its deviation sqrt(2 (bins - 1))."""
+    """Chi-square test of a uniform draw over [low, high]: mean bins - 1, deviation sqrt(2 (bins - 1))."""
     assert values.min() >= low - 1e-6
     assert values.max() <= high + 1e-6
     counts, _ = np.histogram(values, bins=bins, range=(low, high))
@@ -40,12 +40,12 @@ def assert_uniform(values, low, high, bins=20):
 
 
 @pytest.mark.parametrize("column", REAL)
-def test_real_parameters_are_uniform_over_their_range(drawn, column):
+def test_real_parameters_are_uniform_over_range(drawn, column):
     assert_uniform(physics_rows(drawn)[:, column], *FULL[column])
 
 
 @pytest.mark.parametrize("column", INTEGER)
-def test_integer_parameters_are_whole_and_reach_both_ends_equally_often(drawn, column):
+def test_integer_parameters_are_uniform_including_both_ends(drawn, column):
     values, (low, high) = physics_rows(drawn)[:, column], FULL[column]
     assert (values == np.round(values)).all()
     assert set(values) == set(np.arange(low, high + 1))
@@ -53,7 +53,7 @@ def test_integer_parameters_are_whole_and_reach_both_ends_equally_often(drawn, c
     assert_uniform(values, low - 0.5, high + 0.5, bins=choices)
 
 
-def test_no_two_draws_of_a_match_are_tied_to_each_other(drawn):
+def test_draws_within_match_are_independent(drawn):
     fighters = drawn["fighters"]
     places = [fighters[name][:, seat] for name in ("x", "y", "speed") for seat in (0, 1)][1:]
     places += [np.arctan2(fighters["sin_yaw"], fighters["cos_yaw"])[:, seat] for seat in (0, 1)]
@@ -66,7 +66,7 @@ def test_no_two_draws_of_a_match_are_tied_to_each_other(drawn):
     assert np.abs(correlation).max() < 5 / np.sqrt(DRAWS)
 
 
-def test_neighbouring_matches_and_seeds_are_unrelated(drawn):
+def test_neighbouring_matches_and_seeds_are_independent(drawn):
     columns = np.concatenate([physics_rows(drawn).T, drawn["fighters"]["y"].T])
     batch = DogfightBatch(DRAWS, seed=6)
     batch.set_ranges(FULL)
@@ -82,7 +82,7 @@ def test_neighbouring_matches_and_seeds_are_unrelated(drawn):
         assert len(np.unique(rows[0])) > 0.99 * DRAWS
 
 
-def test_random_spawns_are_uniform_over_their_ranges(drawn):
+def test_random_spawns_are_uniform_over_ranges(drawn):
     fighters = drawn["fighters"]
     np.testing.assert_array_equal(fighters["x"][:, 0], -fighters["x"][:, 1])
     assert_uniform(fighters["x"][:, 1], 100.0, 300.0)
@@ -98,7 +98,7 @@ def test_random_spawns_are_uniform_over_their_ranges(drawn):
     assert (drawn["bullets"]["life"] == 0).all()
 
 
-def test_random_spawns_are_the_default():
+def test_random_spawns_are_default():
     assert len(np.unique(DogfightBatch(8, threads=1).snapshot()["fighters"]["x"])) == 16
 
 
@@ -110,7 +110,7 @@ def test_fixed_spawns():
 
 
 @pytest.mark.parametrize("name", ["none", "narrow", *rules.REGIMES])
-def test_levels_and_regimes_reach_the_simulator(name):
+def test_levels_and_regimes_reach_simulator(name):
     batch = DogfightBatch(500, seed=1, threads=1)
     batch.set_ranges(rules.ranges(name))
     batch.reset()
@@ -121,7 +121,7 @@ def test_levels_and_regimes_reach_the_simulator(name):
         assert set(rows[:, column]) == set(np.arange(low[column], high[column] + 1))
 
 
-def test_the_same_seed_draws_the_same_and_another_seed_does_not():
+def test_same_seed_repeats_draws_and_other_seed_differs():
     def states(seed):
         batch = DogfightBatch(16, seed=seed, threads=1)
         batch.set_ranges(FULL)
@@ -134,7 +134,7 @@ def test_the_same_seed_draws_the_same_and_another_seed_does_not():
         assert (first[name] != other[name]).all()
 
 
-def test_seeding_again_restarts_the_sequence_and_a_plain_reset_continues_it():
+def test_reseeding_restarts_sequence_and_plain_reset_continues():
     batch = DogfightBatch(4, seed=9, threads=1)
     first = batch.reset(seed=9).clone()
     second = batch.reset().clone()
@@ -143,7 +143,7 @@ def test_seeding_again_restarts_the_sequence_and_a_plain_reset_continues_it():
     assert torch.equal(batch.reset(), second)
 
 
-def test_a_finished_match_is_followed_by_a_new_draw():
+def test_finished_match_is_followed_by_new_draw():
     batch = DogfightBatch(6, seed=2, threads=1, max_ticks=20)
     batch.set_ranges(FULL)
     batch.reset(seed=2)
@@ -160,7 +160,7 @@ def test_a_finished_match_is_followed_by_a_new_draw():
     np.testing.assert_array_equal(batch.snapshot()["physics"], after["physics"])
 
 
-def test_new_ranges_wait_for_the_next_match():
+def test_new_ranges_apply_from_next_match():
     batch = DogfightBatch(6, seed=2, threads=1, max_ticks=20)
     batch.set_ranges(rules.ranges("sniper"))
     batch.step(torch.zeros(6, 2, 3))
@@ -169,7 +169,7 @@ def test_new_ranges_wait_for_the_next_match():
     assert (batch.snapshot()["physics"]["bullet_speed"] == 500.0).all()
 
 
-def test_assign_restarts_only_the_marked_matches():
+def test_assign_restarts_only_marked_matches():
     batch = DogfightBatch(4, seed=2, threads=1)
     for _ in range(5):
         batch.step(torch.ones(4, 2, 3))
@@ -185,7 +185,7 @@ def test_assign_restarts_only_the_marked_matches():
     assert (after["bullets"]["life"][[0, 3]] == 0).all()
 
 
-def test_bots_forget_between_matches():
+def test_bots_reset_memory_between_matches():
     batch = DogfightBatch(10, seed=2, threads=1, max_ticks=300)
     batch.assign(np.stack([np.arange(10) % 5, (np.arange(10) + 1) % 5], axis=1))
     for _ in range(30):

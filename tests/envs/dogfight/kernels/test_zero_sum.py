@@ -1,4 +1,4 @@
-"""Rewards that add up to zero, in random matches, and the time limit as an ending."""
+"""Zero-sum rewards in random matches, and the time limit as an ending."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ MATCHES, LIMIT = 64, 600
 
 
 def rewards_of(steps, **options):
-    """Rewards [T, N, 2] and outcomes [T, N] of matches between random actions, half of them against a bot."""
+    """Return rewards [T, N, 2] and outcomes [T, N] of random actions, half of them against a bot."""
     weights = RewardConfig(**(WEIGHTS | options))
     batch = DogfightBatch(MATCHES, reward=weights, gamma=0.99, threads=1, seed=3, max_ticks=LIMIT)
     batch.bots[: MATCHES // 2, 1] = batch.bot_id("brawler")
@@ -31,7 +31,7 @@ def rewards_of(steps, **options):
     return [torch.stack(column) for column in zip(*rows, strict=True)]
 
 
-def test_the_seats_of_a_zero_sum_match_add_up_to_zero_at_every_step():
+def test_zero_sum_rewards_add_up_to_zero_at_every_step():
     reward, outcome, _ = rewards_of(200, zero_sum=True)
     assert (outcome == 0).any()
     assert (outcome > 0).any()
@@ -39,7 +39,7 @@ def test_the_seats_of_a_zero_sum_match_add_up_to_zero_at_every_step():
     assert (reward.abs().sum((0, 1)) > 1.0).all()
 
 
-def test_each_seat_gets_half_of_the_difference():
+def test_each_seat_gets_half_of_difference():
     plain, _, truncated = rewards_of(200, shaping=0.0)
     zero, *_ = rewards_of(200, shaping=0.0, zero_sum=True)
     torch.testing.assert_close(zero[..., 0], 0.5 * (plain[..., 0] - plain[..., 1]), rtol=0, atol=1e-6)
@@ -47,7 +47,7 @@ def test_each_seat_gets_half_of_the_difference():
     assert float((plain.sum(-1)).abs().max()) > 0.1
 
 
-def test_shaping_of_a_whole_match_is_minus_the_potential_at_its_start():
+def test_shaping_sums_to_minus_initial_potential():
     alone = dict.fromkeys(WEIGHTS, 0.0) | {"shaping": 1.0, "zero_sum": True}
     reward, outcome, _ = rewards_of(LIMIT // 10, **alone)
     for match in np.flatnonzero((outcome >= 0).any(0).numpy()):
@@ -59,7 +59,7 @@ def test_shaping_of_a_whole_match_is_minus_the_potential_at_its_start():
 
 
 def phi_difference(match):
-    """phi of seat 0 minus that of seat 1 at a match's start, from one step with gamma 0: r = -phi, halved."""
+    """Return phi of seat 0 minus seat 1 at the start, from one step with gamma 0: r = -phi, halved."""
     if not hasattr(phi_difference, "first"):
         weights = RewardConfig(**dict.fromkeys(WEIGHTS, 0.0) | {"shaping": 1.0})
         batch = DogfightBatch(MATCHES, reward=weights, gamma=0.0, threads=1, seed=3, max_ticks=LIMIT)
@@ -71,6 +71,6 @@ def phi_difference(match):
     return mine - theirs
 
 
-def test_a_run_with_it_is_not_called_general_sum():
+def test_zero_sum_run_is_not_called_general_sum():
     assert "general-sum" in general_sum_note(load(["+run=self_play"]))
     assert general_sum_note(load(["+run=self_play", "env.reward.zero_sum=true"])) == ""

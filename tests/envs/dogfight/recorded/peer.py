@@ -1,4 +1,4 @@
-"""The NumPy peer as the recorded rows ask for it; the same few calls as in `simulator.py`."""
+"""The NumPy peer for recorded rows, with the same interface as `simulator.py`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def decisions(rows: BotRows) -> Decisions:
 
 
 class Game:
-    """Matches that go on from given states, both seats played by actions."""
+    """Matches that continue from given states, with both seats played by actions."""
 
     def __init__(self, state: State, rule_set: str) -> None:
         self.batch = NumpyDogfight(len(state.x), rule_set=rule_set, spawn="fixed")

@@ -1,4 +1,4 @@
-"""The recorded rows as states of a match, and what was decided or came of each; the arrays are explained in README.md.
+"""Recorded rows as match states, decisions and outcomes; README.md explains the arrays.
 
 States are those of the NumPy peer (`State`), which both implementations can be given. Every function makes new ones, so
 that a test may change them. `seat` is where the deciding bot, or the first fighter of a row, is put.
@@ -43,7 +43,7 @@ class BotRows:
 
 @functools.cache
 def array(name: str) -> np.ndarray:
-    """One recorded array; not to be written to."""
+    """Return one recorded array, read-only."""
     with np.load(Path(__file__).with_name("dogfight.npz")) as archive:
         values = archive[name]
     values.flags.writeable = False
@@ -51,7 +51,7 @@ def array(name: str) -> np.ndarray:
 
 
 def bot_rows(rule_set: str, seat: int) -> BotRows:
-    """Every recorded decision of the bots of one rule set, made from `seat`."""
+    """Return every recorded bot decision of one rule set, made from `seat`."""
     challenge = rule_set == "challenge"
     prefix = "ch_bot" if challenge else "bot"
     state = _bot_state(prefix, seat, challenge=challenge)
@@ -62,7 +62,7 @@ def bot_rows(rule_set: str, seat: int) -> BotRows:
 
 
 def step_state(suffix: str = "", *, swapped: bool = False) -> State:
-    """The states before the recorded steps, or after them (`suffix` "_after"); `swapped` exchanges the seats."""
+    """Return states before the recorded steps, or after (`suffix` "_after"); `swapped` exchanges seats."""
     fighters = array(f"step_fighters{suffix}")
     state = _state(fighters[:, :, :4], fighters[:, :, 4:], swapped)
     _set_bullets(state, array(f"step_bullets{suffix}"), swapped)
@@ -72,7 +72,7 @@ def step_state(suffix: str = "", *, swapped: bool = False) -> State:
 
 
 def challenge_state(where: np.ndarray) -> State:
-    """The states of the challenge observations `where` (a mask or indices), each with its last tick."""
+    """Return states of the challenge observations `where` (mask or indices), each with its last tick."""
     fighters, counts = array("ch_obs_fighters")[where], array("ch_obs_counts")[where]
     state = _state(fighters, counts, swapped=False)
     state.alive[:] = counts[:, :, 3] > 0
@@ -93,14 +93,14 @@ def set_last_tick(state: State, previous: np.ndarray) -> None:
 
 
 def challenge_physics() -> np.ndarray:
-    """The 13 parameters of every challenge row: the defaults but for gravity."""
+    """Return the 13 parameters of every challenge row: defaults except gravity."""
     physics = rules.defaults()
     physics[rules.PARAMETER_INDEX["gravity"]] = rules.CHALLENGE_GRAVITY
     return physics
 
 
 def _gap(places: np.ndarray) -> np.ndarray:
-    """Distance of two places [N, 2, 2] on the wrapped arena."""
+    """Return the distance of two places [N, 2, 2] on the wrapped arena."""
     dx, dy = (places[:, 1].astype(np.float64) - places[:, 0]).T
     width = 2.0 * rules.HALF_WIDTH
     return np.hypot(dx - width * np.round(dx / width), dy)
@@ -126,7 +126,7 @@ def _bot_state(prefix: str, seat: int, *, challenge: bool) -> State:
 
 
 def _state(fighters: np.ndarray, counts: np.ndarray, swapped: bool) -> State:
-    """States from x, y, yaw, speed [N, 2, 4] and hp, cooldown, stall [N, 2, >= 3]."""
+    """Return states from x, y, yaw, speed [N, 2, 4] and hp, cooldown, stall [N, 2, >= 3]."""
     state = State.empty(len(fighters), np.float32)
     seats = _order(swapped)
     for column, name in enumerate(("x", "y", "yaw", "speed")):
@@ -142,7 +142,7 @@ def _order(swapped: bool) -> list[int]:
 
 
 def _set_bullets(state: State, bullets: np.ndarray, swapped: bool) -> None:
-    """Put bullets [N, S, 6] (x, y, vx, vy, owner, ticks left) into the slots of their owners."""
+    """Put bullets [N, S, 6] (x, y, vx, vy, owner, ticks left) into their owners' slots."""
     used = np.zeros(state.x.shape, int)
     for x, y, vx, vy, owner, life in np.moveaxis(bullets, (1, 2), (0, 1)):
         match = np.flatnonzero(life > 0)

@@ -1,4 +1,4 @@
-"""The kernels as the recorded rows ask for them: decisions of the bots, and matches played by actions."""
+"""The kernels for recorded rows: bot decisions, and matches played from actions."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def decisions(rows: BotRows) -> Decisions:
 
 
 def records(state: State) -> dict[str, np.ndarray]:
-    """The states as the arrays that `DogfightBatch.load` takes."""
+    """Return the states as arrays for `DogfightBatch.load`."""
     matches = len(state.x)
     shapes = {"fighters": (matches, 2), "bullets": (matches, 4), "memory": (matches, 2)}
     arrays = {name: np.zeros(shapes.get(name, matches), kind.numpy_dtype()) for name, kind in KINDS.items()}
@@ -93,7 +93,7 @@ def records(state: State) -> dict[str, np.ndarray]:
 
 
 class Game:
-    """Matches that go on from given states, both seats played by actions."""
+    """Matches that continue from given states, with both seats played by actions."""
 
     def __init__(self, state: State, rule_set: str) -> None:
         self.batch = DogfightBatch(len(state.x), rules=rule_set, spawn="fixed", threads=1)

@@ -15,7 +15,7 @@ CHASER = rules.bot_id("chaser")
 MODE, TIMER = MEMORY.index("mode"), MEMORY.index("timer")
 
 
-def test_the_recorded_ids_and_parameters_are_those_of_the_rules():
+def test_recorded_ids_and_parameters_match_rules():
     assert tuple(array("bot_names")) == rules.BOTS
     assert tuple(array("parameter_names")) == tuple(parameter.name for parameter in rules.PARAMETERS)
 
@@ -31,7 +31,7 @@ def test_nearly_every_row_is_stable(rule_set, rows, bots):
 @pytest.mark.parametrize("seat", [0, 1])
 @pytest.mark.parametrize("rule_set", rules.RULES)
 @pytest.mark.parametrize("implementation", [simulator, peer], ids=["kernels", "numpy"])
-def test_every_stable_decision_is_the_recorded_one(implementation, rule_set, seat):
+def test_every_stable_decision_matches_record(implementation, rule_set, seat):
     rows = bot_rows(rule_set, seat)
     decided = implementation.decisions(rows)
     for bot, name in enumerate(rules.BOTS):

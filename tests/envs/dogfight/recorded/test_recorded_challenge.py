@@ -21,7 +21,7 @@ IMPLEMENTATIONS = pytest.mark.parametrize("implementation", [simulator, peer], i
 
 
 def difference(real, expected):
-    """Absolute difference of frames or stacks of frames, that of angles modulo 2."""
+    """Return the absolute difference of frames, for angles modulo 2."""
     apart = np.abs(real - expected)
     angles = (ANGLES + FRAME * np.arange(apart.shape[-1] // FRAME)[:, None]).ravel()
     apart[..., angles] = np.minimum(apart[..., angles], 2.0 - apart[..., angles])
@@ -29,12 +29,12 @@ def difference(real, expected):
 
 
 def starts():
-    """First row of every match, and its number of rows."""
+    """Return the first row of every match, and its number of rows."""
     return np.unique(array("ch_obs_match"), return_index=True, return_counts=True)[1:]
 
 
 @IMPLEMENTATIONS
-def test_whole_matches_equal_the_recorded_ones(implementation):
+def test_whole_matches_equal_recorded_ones(implementation):
     first, rows = starts()
     game = implementation.Game(challenge_state(first), "challenge")
     for decision in range(rows.max()):
@@ -50,7 +50,7 @@ def test_whole_matches_equal_the_recorded_ones(implementation):
 
 
 @IMPLEMENTATIONS
-def test_the_newest_frame_of_every_row(implementation):
+def test_newest_frame_of_every_row_matches(implementation):
     every = np.ones(len(array("ch_obs")), bool)
     obs = implementation.Game(challenge_state(every), "challenge").obs
     apart = difference(obs[:, :, :FRAME], array("ch_obs")[:, :, :FRAME])
@@ -60,7 +60,7 @@ def test_the_newest_frame_of_every_row(implementation):
 
 @pytest.mark.parametrize("seat", [0, 1])
 @IMPLEMENTATIONS
-def test_the_frame_that_each_bot_read(implementation, seat):
+def test_frame_read_by_each_bot_matches(implementation, seat):
     obs = implementation.Game(bot_rows("challenge", seat).state, "challenge").obs
     apart = difference(obs[:, seat, :FRAME], array("ch_bot_obs"))
     assert apart.max() <= FRAME_TOLERANCE, np.unravel_index(apart.argmax(), apart.shape)

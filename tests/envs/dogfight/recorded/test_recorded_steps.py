@@ -20,7 +20,7 @@ BOTH_WAYS = pytest.mark.parametrize("seats", [[0, 1], [1, 0]], ids=["as recorded
 
 
 def difference(real, expected, directions):
-    """Absolute difference, that of the columns `directions` modulo 2."""
+    """Return the absolute difference, modulo 2 for the columns `directions`."""
     apart = np.abs(real - expected)
     apart[..., directions] = np.minimum(apart[..., directions], 2.0 - apart[..., directions])
     return apart
@@ -28,7 +28,7 @@ def difference(real, expected, directions):
 
 @pytest.fixture(scope="module")
 def played():
-    """Each implementation's game after the recorded actions, made when first asked for."""
+    """Return each implementation's game after the recorded actions, created on first use."""
     games = {}
 
     def play(implementation, seats):
@@ -43,14 +43,14 @@ def played():
 
 @IMPLEMENTATIONS
 @BOTH_WAYS
-def test_rewards_equal_the_recorded_ones(played, implementation, seats):
+def test_rewards_equal_recorded_ones(played, implementation, seats):
     reward = played(implementation, seats).reward
     assert np.abs(reward - array("step_reward")[:, seats]).max() <= 2e-4
 
 
 @IMPLEMENTATIONS
 @BOTH_WAYS
-def test_ends_and_clock_equal_the_recorded_ones(played, implementation, seats):
+def test_ends_and_clock_equal_recorded_ones(played, implementation, seats):
     game = played(implementation, seats)
     np.testing.assert_array_equal(game.done, array("step_done"))
     np.testing.assert_array_equal(game.tick, array("step_tick_after"))
@@ -61,7 +61,7 @@ def test_ends_and_clock_equal_the_recorded_ones(played, implementation, seats):
 
 @IMPLEMENTATIONS
 @BOTH_WAYS
-def test_hp_cooldown_and_flight(played, implementation, seats):
+def test_hp_cooldown_and_flight_match_records(played, implementation, seats):
     game, after = played(implementation, seats), array("step_fighters_after")[:, seats]
     scale = array("step_physics")[:, [rules.PARAMETER_INDEX[name] for name in ("max_hp", "gun_cooldown_ticks")]]
     counts = np.round(game.obs[:, :, [HP, COOLDOWN]] * scale[:, None])
@@ -77,7 +77,7 @@ def test_hp_cooldown_and_flight(played, implementation, seats):
 
 @IMPLEMENTATIONS
 @BOTH_WAYS
-def test_observations_after_a_step(played, implementation, seats):
+def test_observations_after_step_match_records(played, implementation, seats):
     obs = played(implementation, seats).obs
     assert difference(obs[:, :, :46], array("obs_after")[:, seats], BULLET_DIRECTIONS).max() <= 1e-3
 
@@ -85,7 +85,7 @@ def test_observations_after_a_step(played, implementation, seats):
 @IMPLEMENTATIONS
 @BOTH_WAYS
 @pytest.mark.parametrize(("suffix", "name"), [("", "obs_before"), ("_after", "obs_after")])
-def test_observations_of_a_state(implementation, seats, suffix, name):
+def test_observations_of_state_match_records(implementation, seats, suffix, name):
     obs = implementation.Game(step_state(suffix, swapped=seats == [1, 0]), "classic").obs
     assert difference(obs[:, :, :46], array(name)[:, seats], BULLET_DIRECTIONS).max() <= 1e-6
     assert np.abs(obs[:, :, PHYSICS] - array("obs_physics")[:, None]).max() <= 1e-6

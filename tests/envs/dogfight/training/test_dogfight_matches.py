@@ -1,4 +1,4 @@
-"""Matches between two contestants: pairs from both seats, first results only, and policies that do not fit."""
+"""Matches between two contestants: seat pairs, first results, and incompatible policies."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ def policy(*, physics=True, seed=1, mirror=False, **options):
 
 
 def assert_mirrored(results, others):
-    """The same games told from the other side."""
+    """Check that the games are equal from the other side."""
     half = results.games // 2
     assert np.roll(others.outcome, half).tolist() == (-results.outcome).tolist()
     assert np.roll(others.length, half).tolist() == results.length.tolist()
@@ -36,7 +36,7 @@ def assert_mirrored(results, others):
 
 
 def alone(match_id, bots, seed):
-    """One match on its own until it ends: outcome and length."""
+    """Play one match alone to its end: outcome and length."""
     batch = DogfightBatch(1, threads=1)
     batch.set_ranges(QUICK.ranges)
     batch.match_id.fill_(match_id)
@@ -47,7 +47,7 @@ def alone(match_id, bots, seed):
     return batch.outcome.item(), batch.length.item()
 
 
-def test_each_game_is_the_first_match_of_its_place():
+def test_each_game_is_first_match_of_its_slot():
     results = play("brawler", "chaser", games=6, seed=4, setting=QUICK)
     brawler, chaser = bot_id("brawler"), bot_id("chaser")
     for game in range(6):
@@ -59,7 +59,7 @@ def test_each_game_is_the_first_match_of_its_place():
     assert results.length.min() < results.length.max()  # so that some places began a second match
 
 
-def test_swapping_the_contestants_mirrors_the_results():
+def test_swapping_contestants_mirrors_results():
     results = play("brawler", "ace", games=20, seed=1, setting=QUICK)
     assert_mirrored(results, play("ace", "brawler", games=20, seed=1, setting=QUICK))
     assert results.wins > 0
@@ -67,7 +67,7 @@ def test_swapping_the_contestants_mirrors_the_results():
     assert results.win_rate == results.wins / 20
 
 
-def test_winners_have_hp_left_and_losers_fewer():
+def test_winners_have_more_hp_than_losers():
     results = play("brawler", "ace", games=20, seed=1, setting=QUICK)
     assert (np.sign(results.left_hp - results.right_hp) == results.outcome).all()
     assert results.left_hp.max() <= 3
@@ -77,7 +77,7 @@ def differ(results, others):
     return results.left_hp.tolist() + results.right_hp.tolist() != others.left_hp.tolist() + others.right_hp.tolist()
 
 
-def test_policies_act_for_their_own_seat():
+def test_policies_act_for_own_seat():
     pupil = policy()
     results = play(pupil, "chaser", games=20, seed=2, setting=SHORT)
     assert_mirrored(results, play("chaser", pupil, games=20, seed=2, setting=SHORT))
@@ -90,14 +90,14 @@ def test_two_policies():
     assert_mirrored(results, play(right, left, games=20, seed=2, setting=SHORT))
 
 
-def test_sampled_actions_depend_on_the_seed_alone():
+def test_sampled_actions_depend_on_seed_only():
     pupil = policy(deterministic=False)
     first, again, other = (play(pupil, "chaser", games=20, seed=seed, setting=SHORT) for seed in (2, 2, 3))
     assert not differ(first, again)
     assert differ(first, other)
 
 
-def test_a_policy_in_the_mirror_answers_for_the_match_as_it_is():
+def test_mirrored_policy_acts_in_original_match():
     plain, mirrored = policy(), policy(mirror=True)
     obs = torch.randn(20, 59, generator=torch.Generator().manual_seed(3))
     left = obs[:, 6] < 0
@@ -108,7 +108,7 @@ def test_a_policy_in_the_mirror_answers_for_the_match_as_it_is():
     assert torch.equal(mirrored.act(obs)[~left], plain.act(obs)[~left])
 
 
-def test_a_policy_without_physics_plays_alike_if_matches_observe_them():
+def test_policy_without_physics_plays_equally_if_observed():
     blind = policy(physics=False)
     shown = play(blind, "chaser", games=4, seed=2, setting=SHORT)
     hidden = play(blind, "chaser", games=4, seed=2, setting=replace(SHORT, observe_physics=False))
@@ -117,14 +117,14 @@ def test_a_policy_without_physics_plays_alike_if_matches_observe_them():
         play(policy(), blind, games=2, seed=2, setting=MatchSettings(threads=1, observe_physics=False))
 
 
-def test_a_policy_of_other_rules_is_refused():
+def test_policy_of_other_rules_is_rejected():
     with pytest.raises(PolicyError, match="pupil was trained with rules=classic and cannot play with rules=challenge"):
         play(policy(), "ace", games=2, seed=0, setting=MatchSettings(threads=1, rules="challenge"))
     with pytest.raises(PolicyError, match="action_repeat=10 and cannot play with action_repeat=1"):
         play("ace", policy(), games=2, seed=0, setting=MatchSettings(threads=1, action_repeat=1))
 
 
-def test_bad_input():
+def test_bad_input_is_rejected():
     for games in (0, 3, -2):
         with pytest.raises(ValueError, match=f"games={games}: must be even"):
             play("ace", "ace", games=games, seed=0)
@@ -132,7 +132,7 @@ def test_bad_input():
         play("brawlr", "ace", games=2, seed=0, setting=QUICK)
 
 
-def test_the_recorder_sees_every_step_and_the_time_limit_ends_it():
+def test_recorder_sees_every_step_until_time_limit():
     steps = []
     setting = MatchSettings(threads=1, max_ticks=95, trace=1)
     results = play(
@@ -148,7 +148,7 @@ def test_the_recorder_sees_every_step_and_the_time_limit_ends_it():
     assert results.draws == 2
 
 
-def test_actions_that_are_not_finite_are_counted():
+def test_non_finite_actions_are_counted():
     broken = policy()
     with torch.no_grad():
         broken.network.actor[-1].bias[0] = float("nan")

@@ -1,4 +1,4 @@
-"""Held-out opponents: their actions by hand, in every layout and from both seats, and that no run names them."""
+"""Held-out opponents: actions by hand in every layout and seat, and no run names them."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[4]
 
 
 def observed(nose, relative, *, speed=0.4, heading=(1.0, 0.0), left=1.0, size=59, bullets=400.0):
-    """A row: heading of the nose, position of the opponent in m, its speed in shares of 250 m/s, its heading."""
+    """Return a row: own heading, opponent's position in m, speed in shares of 250 m/s, and heading."""
     row, at = torch.zeros(1, size), 8 if size == 224 else 6
     row[0, 1], row[0, 2] = nose
     row[0, at], row[0, at + 1], row[0, at + 2] = relative[0] / 1000, relative[1] / 1000, speed
@@ -65,11 +65,11 @@ EAST, NORTH = (1.0, 0.0), (0.0, 1.0)
         ("lead", EAST, (0, -200), {"heading": NORTH}, (-1, 1, 0)),
     ],
 )
-def test_the_action_is_that_worked_out_by_hand(name, nose, relative, more, expected, size):
+def test_action_matches_hand_calculation(name, nose, relative, more, expected, size):
     assert answer(name, observed(nose, relative, size=size, **more)) == pytest.approx(expected, abs=1e-5)
 
 
-def test_the_lead_goes_by_the_bullets_of_the_matches_where_they_are_observed():
+def test_lead_pursuit_uses_each_match_bullet_speed():
     """At 300 m/s: t = 200 / sqrt(300^2 - 100^2) = 0.7071 s, 70.71 m: atan(0.35355) = 0.339837, times 3."""
     row = observed(EAST, (200, 0), heading=NORTH, bullets=300.0)
     assert answer("lead", row) == pytest.approx((1.0, 1, 0), abs=1e-5)  # at most the full turn
@@ -78,13 +78,13 @@ def test_the_lead_goes_by_the_bullets_of_the_matches_where_they_are_observed():
 
 
 def flown(opponent, steps):
-    """What the random opponent does in the first row of 64, over the decisions of a match."""
+    """Return the random opponent's actions in the first row of 64, over a match."""
     return np.array(
         [opponent.act(observed(EAST, (0, 100), left=1 - 10 * k / 10_800).repeat(64, 1)).tolist() for k in range(steps)]
     )
 
 
-def test_random_actions_are_held_for_a_while_and_repeat_by_seed_and_match():
+def test_random_actions_are_held_and_repeat_by_seed_and_match():
     opponent = SampledActions()
     opponent.reseed(3)
     first, second = flown(opponent, 960), flown(opponent, 96)
@@ -107,7 +107,7 @@ def test_random_actions_are_held_for_a_while_and_repeat_by_seed_and_match():
 
 @pytest.mark.parametrize("name", ["lead", "random"])
 def test_games_repeat_and_are_played_from_both_seats(name):
-    """A fighter that chases beats one that idles, from either seat; the same call gives the same games."""
+    """A chaser beats an idler from either seat, and the same call gives the same games."""
     opponent = open_player(f"held_out:{name}").contestant
     first, again = (play(opponent, "do_nothing", games=20, seed=5) for _ in range(2))
     assert np.array_equal(first.outcome, again.outcome)
@@ -116,7 +116,7 @@ def test_games_repeat_and_are_played_from_both_seats(name):
         assert all((first.outcome[first.left_seat == seat] > 0).sum() >= 8 for seat in (0, 1))
 
 
-def test_names_are_known_everywhere_but_in_training():
+def test_names_are_known_everywhere_except_in_training():
     assert tuple(HELD_OUT_SOURCES) == HELD_OUT_SCRIPTS
     assert [display_name(find_player(name, GAME)) for name in HELD_OUT] == list(HELD_OUT)
     with pytest.raises(UnknownNameError, match="did you mean 'held_out:straight'"):
@@ -130,7 +130,7 @@ def test_names_are_known_everywhere_but_in_training():
 
 
 def texts(content, key=""):
-    """Every value of text in nested lists and mappings, but weights to begin with."""
+    """Yield every string in nested lists and mappings, except initial weights."""
     if isinstance(content, str) and key != "init_from":
         yield content
     elif isinstance(content, dict):
@@ -142,20 +142,20 @@ def texts(content, key=""):
 
 
 def named(found):
-    """Texts that are, or lie in, the held-out set: under any path, with or without the suffix."""
+    """Return texts that name the held-out set, by any path, with or without suffix."""
     stems = [Path(name).name for name in HELD_OUT]
     return [
         text for text in found if Path(text.removesuffix(".pt")).name in [*stems, "held_out"] or "held_out:" in text
     ]
 
 
-def test_no_run_or_sweep_file_names_one():
+def test_no_run_or_sweep_file_names_held_out_opponent():
     files = [path for kind in ("run", "sweep") for path in (ROOT / "configs" / kind).glob("*.yaml")]
     assert len(files) > 50
     assert {file.stem for file in files if named(texts(yaml.safe_load(file.read_text(encoding="utf-8"))))} == set()
 
 
-def test_no_composed_run_names_one():
+def test_no_composed_run_names_held_out_opponent():
     assert len(PPO) > 5
     for run in PPO:
         found = named_opponents(run_config(run))
@@ -165,7 +165,7 @@ def test_no_composed_run_names_one():
 @pytest.mark.parametrize(
     "text", ["held_out", "held_out:left", "released/dogfight_unified_dr.pt", "x/dogfight_strong_dr"]
 )
-def test_a_file_that_names_one_would_be_noticed(text):
+def test_file_naming_held_out_opponent_is_detected(text):
     planted = {"phases": [{"stages": [{"at": 0, "bots": ["ace", text]}]}], "init_from": "released/dogfight_unified_dr"}
     assert named(texts(planted)) == [text]
     assert named(texts({"runs": {"A": {"changes": {"against": text}}}})) == [text]

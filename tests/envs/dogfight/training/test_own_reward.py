@@ -1,4 +1,4 @@
-"""A reward of one's own: what the function is shown, that training goes on as before, and what is refused."""
+"""Custom rewards: the function's view, unchanged training, and rejected functions."""
 
 import copy
 import sys
@@ -51,8 +51,8 @@ def steps(env, count=160):
 
 
 @pytest.mark.parametrize("rules", ["classic", "challenge"])
-def test_events_are_those_of_the_simulator(rules):
-    """The weighted sum of what the view shows is the simulator's reward, bit for bit, over many ends of matches."""
+def test_events_match_simulator(rules):
+    """The weighted sum of the view equals the simulator's reward bit for bit, over many match ends."""
     seen = []
 
     def function(view):
@@ -68,8 +68,8 @@ def test_events_are_those_of_the_simulator(rules):
 
 
 @pytest.mark.parametrize("mirror", [False, True])
-def test_before_and_after_are_the_match_as_it_was_played(mirror):
-    """`approach` pays metres of distance, observation 12 in km; after the last step it is that of the ended match."""
+def test_before_and_after_match_played_states(mirror):
+    """`approach` pays metres of distance (observation 12 in km); at the end it uses the ended match."""
     ended = []
 
     def function(view):
@@ -91,8 +91,8 @@ def test_before_and_after_are_the_match_as_it_was_played(mirror):
     assert set(torch.cat(sides).tolist()) == {-1.0, 1.0}  # never mirrored
 
 
-def test_training_with_it_is_training_with_the_built_in_reward(tmp_path):
-    """The whole schedule with self-play and the mirror: the same state, bit for bit; a resumed run ends there too."""
+def test_training_with_equal_custom_reward_matches_built_in(tmp_path):
+    """The whole schedule with self-play and mirror ends in the same state bit for bit, also after resuming."""
     env = DogfightEnvConfig(num_envs=8, action_repeat=120, mirror=True, reward=WEIGHTS)
     small = config(tmp_path / "one", env=env, phases=LONG)
     train(small)
@@ -112,7 +112,7 @@ def test_training_with_it_is_training_with_the_built_in_reward(tmp_path):
         load(["resume=small", f"checkpoint_dir={tmp_path / 'two'}"])
 
 
-def test_only_a_reward_that_the_command_line_names_is_imported(tmp_path):
+def test_only_reward_named_on_command_line_is_imported(tmp_path):
     options = [f"checkpoint_dir={tmp_path}", "device=cpu", "threads=1", "logger.progress=false", "env.num_envs=8"]
     options += ["ppo.rollout_steps=4", "ppo.minibatch_size=32", "network.hidden=8", "evaluation.every=0"]
     train(load(["+run=quickstart", "name=one", "max_updates=1", f"reward={EVENTS}", *options]))
@@ -124,7 +124,7 @@ def test_only_a_reward_that_the_command_line_names_is_imported(tmp_path):
     assert "tests.envs.dogfight.training.own_rewards" in sys.modules
 
 
-def test_a_copy_of_the_environment_has_its_own(tmp_path):
+def test_copied_environment_has_own_reward(tmp_path):
     env = learner(events)
     for _ in steps(env, 5):
         pass
@@ -143,7 +143,7 @@ def test_a_copy_of_the_environment_has_its_own(tmp_path):
         (lambda view: view.hp, r"raised AttributeError: .*no attribute 'hp' \(.*test_own_reward\.py:\d+\)"),
     ],
 )
-def test_a_wrong_answer_is_one_line(function, message):
+def test_wrong_return_value_gives_one_line_error(function, message):
     with pytest.raises(InputError, match=f"^reward own: {message}") as caught:
         next(steps(learner(function)))
     assert "\n" not in str(caught.value)
@@ -159,7 +159,7 @@ def test_a_wrong_answer_is_one_line(function, message):
         ("height", "reward=height: is not a function of a module; give module:name"),
     ],
 )
-def test_a_reward_that_is_not_a_function_is_refused(tmp_path, reward, message):
+def test_non_callable_reward_is_rejected(tmp_path, reward, message):
     with pytest.raises(InputError, match=message):
         sparring.train(config(tmp_path), reward=reward)
     with pytest.raises(ConfigError, match="only the dogfight accepts a custom reward"):

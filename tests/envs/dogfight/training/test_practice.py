@@ -1,4 +1,4 @@
-"""Practice opponents: their actions by hand, and that runs may name them, unlike held-out ones."""
+"""Practice opponents: actions by hand, and runs may name them, unlike held-out ones."""
 
 import math
 
@@ -17,7 +17,7 @@ FLAT, STEEP, ZOOM = PRACTICE
 
 
 def observed(nose, relative=(200.0, 0.0), *, speed=0.4, altitude=300.0):
-    """A row: own nose in degrees, the opponent's place in m and at rest, own speed in shares of 250 m/s."""
+    """Return a row: own nose in degrees, a resting opponent's place in m, own speed in shares of 250 m/s."""
     row, (x, y) = torch.zeros(1, 59), relative
     row[0, 0], row[0, 5] = speed, altitude / 600
     row[0, 1], row[0, 2] = math.cos(math.radians(nose)), math.sin(math.radians(nose))
@@ -45,14 +45,14 @@ def observed(nose, relative=(200.0, 0.0), *, speed=0.4, altitude=300.0):
         (ZOOM, observed(-10, (40.0, -20.0)), (3 * math.radians(10) + 3 * math.atan(0.9), 1, 0)),  # and climbs at 20 m
     ],
 )
-def test_the_action_is_that_worked_out_by_hand(name, row, expected):
+def test_action_matches_hand_calculation(name, row, expected):
     policy = open_player(name).contestant
     policy.check({"continuous": 2, "binary": 1})  # of matches
     wanted = [max(-1.0, min(1.0, expected[0])), *expected[1:]]
     assert policy.act(row)[0].tolist() == pytest.approx(wanted, abs=1e-5)
 
 
-def test_runs_and_matches_take_their_names_and_no_others():
+def test_runs_and_matches_accept_only_their_names():
     assert tuple(PRACTICE_SOURCES) == PRACTICE
     find_opponents(load(["+run=quickstart", f"opponents=['{FLAT}','{ZOOM}']"]))
     with pytest.raises(UnknownNameError, match=r"unknown practice opponent 'perch:nose=flit': .* did you mean 'perch"):

@@ -1,4 +1,4 @@
-"""Games of OpenSpiel for a person: what the page is told, and the page in a browser."""
+"""OpenSpiel games for people: information on the page, and the page in a browser."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ from tests.eval.browser.browser import browser, needs_chromium
 
 
 def talk(table, *wanted):
-    """Return what a page is told that sends these messages; each may be a function of the last game told."""
+    """Return a page's answers to these messages; each may be a function of the last game received."""
     told = []
 
     async def main():
@@ -49,7 +49,7 @@ def last_game(told):
 
 
 def act(name):
-    """Take the action of that name."""
+    """Take the action with that name."""
     return lambda game: {
         "kind": "act",
         "action": next(a for a, n in game["legal"] if n == name),
@@ -61,8 +61,8 @@ def table_of(game, opponent="openspiel:uniform", seat=0):
     return PersonTable(pyspiel.load_game(game), opponent, seat, seed=3)
 
 
-def test_hidden_cards_are_told_at_the_end_only():
-    """Kuhn poker: until the end the page has OpenSpiel's own text for this seat, and none of the other's actions."""
+def test_hidden_cards_are_revealed_only_at_end():
+    """Kuhn poker: until the end the page shows OpenSpiel's text for this seat only."""
     table = table_of("kuhn_poker")
     told = talk(table, act("Bet"))
     first, last = told[0], last_game(told)
@@ -77,8 +77,8 @@ def test_hidden_cards_are_told_at_the_end_only():
     assert last["legal"] == []
 
 
-def test_an_open_game_shows_all_and_the_player_answers():
-    """Tic-tac-toe against a search: it takes the free corner row, or prevents one, by its own choice."""
+def test_perfect_information_game_shows_all_and_player_answers():
+    """Tic-tac-toe against a search: it takes the free corner row, or blocks one, by its own choice."""
     told = talk(table_of("tic_tac_toe", "openspiel:mcts:50"), act("x(0,0)"))
     game = last_game(told)
     assert [who for who, _ in game["played"]] == ["you", "seat 1"]
@@ -86,13 +86,13 @@ def test_an_open_game_shows_all_and_the_player_answers():
     assert game["shown"].count("o") == 1
 
 
-def test_the_other_seat_is_played_after_a_new_game():
+def test_other_seat_is_played_after_new_game():
     told = talk(table_of("tic_tac_toe"), act("x(1,1)"), {"kind": "begin", "seat": 1})
     game = last_game(told)
     assert (game["seat"], [who for who, _ in game["played"]]) == (1, ["seat 0"])
 
 
-def test_simultaneous_moves_are_not_told_before_both_have_chosen():
+def test_simultaneous_moves_are_hidden_until_both_are_chosen():
     told = talk(table_of("matrix_rps", seat=1), act("Rock"))
     assert told[-1]["returns"]
     assert all(one["played"] == [] for one in told[:-1] if not one["returns"])
@@ -111,7 +111,7 @@ class Failing:
         return {state.legal_actions()[0]: 1.0}
 
 
-def test_a_failing_player_is_asked_again():
+def test_failing_player_is_asked_again():
     table = table_of("kuhn_poker", f"{__name__}:Failing")
     told = talk(table, act("Bet"))
     assert "no engine" in told[-1]["problem"]
@@ -130,12 +130,12 @@ def test_a_failing_player_is_asked_again():
         ({"kind": "begin", "seat": 2}, "message.seat 2: must be below 2"),
     ],
 )
-def test_a_wrong_message_is_answered_with_a_note(message, words):
+def test_wrong_message_is_answered_with_note(message, words):
     told = talk(table_of("kuhn_poker"), message)
     assert words in next(one["text"] for one in reversed(told) if one["kind"] == "note")
 
 
-def test_the_replay_shows_nothing_before_the_end():
+def test_replay_shows_nothing_before_end():
     table = table_of("kuhn_poker")
     talk(table)
     assert "Deal" not in table.replay()
@@ -144,16 +144,16 @@ def test_the_replay_shows_nothing_before_the_end():
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_play"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, check_row, monkeypatch, tmp_path):
+def test_invalid_arguments_print_expected_messages(row, check_row, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     check_row(play.main, row)
 
 
-def test_the_game_of_a_player_of_openspiel_is_openspiels():
+def test_openspiel_player_selects_openspiel():
     assert parse_known(play.PlayChoice, ["--opponent", "openspiel:mcts:9"]).game is load(play.COMMANDS["openspiel"])
 
 
-def test_an_unknown_player_ends_the_command():
+def test_unknown_player_ends_command():
     with pytest.raises(InputError, match="name one of them"):
         table_of("kuhn_poker", "nobody")
 
@@ -175,7 +175,7 @@ def hosted(table):
 
 
 @needs_chromium
-def test_a_game_is_played_by_keys_and_buttons(tmp_path):
+def test_game_is_played_with_keys_and_buttons(tmp_path):
     with hosted(table_of("tic_tac_toe", "openspiel:mcts:20")) as address, browser(tmp_path / "profile") as page:
         page.open(address, width=400, height=800)
         page.until("window.play && play.state()?.legal.length === 9")

@@ -1,3 +1,3 @@
-"""Attacks are measured in few games."""
+"""Measure attacks in few games."""
 
 from tests.eval.exploitability.few_games import few_fresh_games  # noqa: F401

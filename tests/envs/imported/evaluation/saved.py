@@ -1,4 +1,4 @@
-"""Policies of imported games with fresh weights, as a run of training saves them."""
+"""Untrained policies of imported games, saved like those of a run."""
 
 from sparring.agents.policies.checkpoint import save_checkpoint
 from sparring.agents.policies.networks import build_network, shape_for

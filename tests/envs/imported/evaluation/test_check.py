@@ -1,4 +1,4 @@
-"""`eval/check.py` on a sound game and on games with a fault each."""
+"""`eval/check.py` on a valid game and on games with one fault each."""
 
 import json
 
@@ -26,7 +26,7 @@ def lines(report, level):
     return {line["check"]: line["text"] for line in report.data["lines"] if line["level"] == level}
 
 
-def test_a_sound_game_has_nothing_to_change_and_learns(capsys):
+def test_valid_game_has_no_findings_and_learns(capsys):
     report = sparring.check(DUEL, trial=1)
     assert report.data["faults"] == 0, report.markdown
     sound = lines(report, "ok")
@@ -53,7 +53,7 @@ def test_a_sound_game_has_nothing_to_change_and_learns(capsys):
         ),
     ],
 )
-def test_a_fault_is_found_with_what_to_change(fault, check, told):
+def test_fault_is_reported_with_fix(fault, check, told):
     report = sparring.check(DUEL, {"fault": fault}, trial=0, games=100)
     assert told in lines(report, "fix")[check]
 
@@ -75,7 +75,7 @@ def test_masks_and_rewards_are_read_as_in_training(game, options, check, told):
     assert told in lines(report, "fix")[check]
 
 
-def test_late_masks_have_no_fault():
+def test_late_masks_are_no_fault():
     report = sparring.check(f"{MASKS}:Masked", {"start": 5}, trial=0, games=16)
     assert "acts by 1 choice(s) among 3 with masks" in lines(report, "ok")["spaces"]
     assert "masks" not in lines(report, "fix")
@@ -89,19 +89,19 @@ def test_late_masks_have_no_fault():
         ("one_blind", "fix", "player_1 observed the same in all of its"),
     ],
 )
-def test_an_observation_that_never_changes_has_to_be_changed(fault, level, told):
+def test_constant_observation_must_be_changed(fault, level, told):
     report = sparring.check(DUEL, {"fault": fault}, trial=0, games=32)
     assert told in lines(report, level)["spaces"]
 
 
-def test_a_game_of_one_decision_may_observe_the_same():
+def test_one_decision_game_may_have_constant_observation():
     pytest.importorskip("pyspiel")
     report = sparring.check("openspiel:matrix_rps", trial=0, games=32)
     assert "columns never changed" in lines(report, "note")["spaces"]
     assert "spaces" not in lines(report, "fix")
 
 
-def test_observations_outside_their_space_are_noted():
+def test_observations_outside_space_are_noted():
     for fault, notes in (("", 0), ("outside", 1)):
         told = list(check_observations(ImportedGame("pettingzoo", DUEL, {"fault": fault}), 0))
         assert [(line.level, "player_0 observed {" in line.text) for line in told] == [("note", True)] * notes
@@ -111,14 +111,14 @@ def test_observations_outside_their_space_are_noted():
     ("moves", "level", "told"),
     [(MOST_MOVES, "fix", "add a limit of moves"), (160, "note", "10 moves of random play, in 20 s")],
 )
-def test_check_distinguishes_a_slow_game_from_one_without_an_end(moves, level, told):
+def test_check_separates_slow_from_endless_game(moves, level, told):
     none, columns = np.zeros((0, 2)), np.zeros(3)
     play = RandomPlay("ab", none, none[:, 0], none[:, 0], columns, columns, np.array([9, 9]), moves, moves, 20.0)
     (line,) = check_ends(play)
     assert (line.level, told in line.text) == (level, True)
 
 
-def test_a_seat_that_never_decides_is_reported():
+def test_seat_that_never_decides_is_reported():
     both = np.zeros((60, 2))
     play = RandomPlay("ab", both, both[:, 0].astype(int), both[:, 0], both[0], both[0], np.array([9, 0]), 9, 9, 1.0)
     assert [line.level for line in check_seats(play, [0, 0], alike=True) if "b never decided in 60" in line.text] == [
@@ -126,13 +126,13 @@ def test_a_seat_that_never_decides_is_reported():
     ]
 
 
-def test_a_game_that_is_not_zero_sum_is_noted():
+def test_general_sum_game_is_noted():
     report = sparring.check(DUEL, {"fault": "sum", "rounds": 2}, trial=0, games=100)
     assert "add up to 0 to 2" in lines(report, "note")["zero sum"]
     assert report.data["kwargs"] == {"fault": "sum", "rounds": 2}
 
 
-def test_a_game_of_openspiel_is_checked_too():
+def test_openspiel_game_is_checked():
     pytest.importorskip("pyspiel")
     report = sparring.check("openspiel:kuhn_poker", trial=0)
     assert report.data["faults"] == 0
@@ -157,14 +157,14 @@ def test_exit_codes(words, code, told, capsys):
     assert told in shown.out + shown.err
 
 
-def test_the_report_is_written_as_data(tmp_path):
+def test_report_is_written_as_data(tmp_path):
     assert main([DUEL, "--trial", "0", "--games", "16", "--quiet", "--out", str(tmp_path / "duel.json")]) == 0
     assert json.loads((tmp_path / "duel.json").read_text())["game"] == f"pettingzoo:{DUEL}"
 
 
 @pytest.mark.parametrize(("updates", "status"), [(1, NOTE), (trial.ENOUGH, FIX)])
-def test_an_idle_seat_is_not_a_fault_after_few_updates(updates, status):
-    """As on a slow machine, where a short trial has one."""
+def test_idle_seat_is_no_fault_after_few_updates(updates, status):
+    """On a slow machine, a short trial can have an idle seat."""
     log, witness = trial.TrialLog(1.0), trial.Witness()
     log.metrics = [{trial.WINS: 0.5}] * updates
     witness.seats[1] = 64

@@ -17,7 +17,7 @@ from tests.envs.imported.evaluation.saved import DUEL, save_run
 TICTACTOE = "pettingzoo.classic.tictactoe_v3"
 
 
-def test_a_policy_plays_every_seat_and_its_results_lie_beside_it(tmp_path, capsys):
+def test_policy_plays_every_seat_and_results_are_saved_beside_it(tmp_path, capsys):
     pytest.importorskip("pyspiel")
     path = save_run(tmp_path / "run", "openspiel", "kuhn_poker", memory="gru")
     words = ["--ckpt", str(path), "--games", "100", "--seed", "3"]
@@ -38,18 +38,18 @@ def test_a_policy_plays_every_seat_and_its_results_lie_beside_it(tmp_path, capsy
     assert again.data["records"] == data["records"]
 
 
-def test_without_a_number_400_games_are_played(tmp_path):
+def test_default_is_400_games(tmp_path):
     path = save_run(tmp_path / "run", "pettingzoo", DUEL)
     (record,) = sparring.evaluate(path, opponents="random", import_=DUEL).data["records"]
     assert record["games"] == 400
 
 
-def test_an_evaluation_of_nothing_is_refused():
+def test_evaluation_of_nothing_is_rejected():
     with pytest.raises(InputError, match="no game was played"):
         publish_evaluation(Evaluation("", ""))
 
 
-def test_a_python_opponent_and_seats_in_turn(tmp_path):
+def test_python_opponent_and_rotating_seats(tmp_path):
     path = save_run(tmp_path / "run", "pettingzoo", DUEL)
     words = {"import_": DUEL, "games": 60, "stochastic": True}
     best = sparring.evaluate(path, opponents=[f"{DUEL}:Highest"], **words).data["records"][0]
@@ -59,7 +59,7 @@ def test_a_python_opponent_and_seats_in_turn(tmp_path):
         sparring.evaluate(path, **words | {"games": 61})
 
 
-def test_code_that_only_a_file_names_is_not_run(tmp_path, monkeypatch):
+def test_code_named_only_by_file_is_not_run(tmp_path, monkeypatch):
     path = save_run(tmp_path / "run", "pettingzoo", DUEL)
     for made in ("make_batch", "make_match"):
         monkeypatch.setattr(
@@ -104,7 +104,7 @@ def test_seats_that_gain_together_are_measured_as_teams(fault, note, tmp_path):
     assert rows == [[policy["player"], "200"], ["random", "200"]]
 
 
-def test_where_one_gains_what_another_loses_no_teams_are_played(tmp_path):
+def test_zero_sum_game_plays_no_teams(tmp_path):
     path = save_run(tmp_path / "run", "pettingzoo", DUEL)
     assert "in_all_seats" not in sparring.evaluate(path, opponents="random", games=2, import_=DUEL).data
 
@@ -132,13 +132,13 @@ def test_replays_are_pictures_or_text(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_run"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, tmp_path, check_row):
+def test_invalid_arguments_print_expected_messages(row, tmp_path, check_row):
     save_run(tmp_path / "run", "pettingzoo", TICTACTOE)
     check_row(main, row)
 
 
 @pytest.mark.parametrize("memory", ["none", "lstm"])
-def test_a_loaded_policy_plays_in_a_loop_of_pettingzoo(memory, tmp_path):
+def test_loaded_policy_plays_in_pettingzoo_loop(memory, tmp_path):
     from pettingzoo.classic import tictactoe_v3
 
     policy = sparring.load(save_run(tmp_path / "run", "pettingzoo", TICTACTOE, memory=memory))
@@ -160,7 +160,7 @@ def test_a_loaded_policy_plays_in_a_loop_of_pettingzoo(memory, tmp_path):
             env.step(action)
 
 
-def test_results_of_two_runs_are_summed_up(tmp_path):
+def test_results_of_two_runs_are_summarized(tmp_path):
     rates = []
     for name in ("one", "two"):
         path = save_run(tmp_path / name, "pettingzoo", TICTACTOE)

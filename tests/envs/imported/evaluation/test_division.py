@@ -1,4 +1,4 @@
-"""A budget that several attacks share: what is left out, stops on the way, mixtures and earlier responses."""
+"""A budget shared by several attacks: omitted attacks, interruption, mixtures and earlier responses."""
 
 import itertools
 import json
@@ -45,8 +45,8 @@ def division(report):
     return [(each["round"], each["attack"], each["moves"]) for each in divided["rounds"]]
 
 
-def test_budget_is_divided_and_attacks_that_need_weights_are_left_out_with_a_line(tmp_path):
-    """Six attacks share 16,384 moves in three rounds, of which half stay each time."""
+def test_budget_is_split_and_weightless_attacks_are_noted(tmp_path):
+    """Six attacks share 16,384 moves in three rounds, halving their number each time."""
     report = sparring.exploit("openspiel:cfr:3", SMALL, start="all", moves=16_384, out=tmp_path, **KUHN)
     rows = division(report)
     assert [attack for _, attack, _ in rows[:6]] == ["sampling", "search", "value", "local", "cold", "clone"]
@@ -67,7 +67,7 @@ WORDS = (
 
 
 def divided(folder, updates=None):
-    """Divide a budget as the command does; the process is killed after so many updates."""
+    """Divide a budget like the command; the process is killed after this many updates."""
     after, count = CallbackDispatcher.after_update, itertools.count(1)
 
     def counted(*arguments):
@@ -86,8 +86,8 @@ def figures(folder):
     return re.sub(r'"seconds": [0-9.e-]+', "", json.dumps(kept))
 
 
-def test_division_that_is_killed_twice_ends_as_one_that_is_not(tmp_path):
-    """Two runs of two updates each, then one or both go on: the kills are in the first training and in round 2."""
+def test_twice_killed_division_ends_like_uninterrupted_one(tmp_path):
+    """Two runs of two updates, then one or both continue: kills are in the first training and in round 2."""
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     assert [victims.finish(divided, folder, updates) for folder, updates in ((whole, None), (cut, 1), (cut, 5))] == [
         0,
@@ -100,7 +100,7 @@ def test_division_that_is_killed_twice_ends_as_one_that_is_not(tmp_path):
     assert figures(cut) == figures(whole)
 
 
-def test_earlier_response_is_measured_first_and_takes_no_moves(tmp_path):
+def test_earlier_response_is_measured_first_without_moves(tmp_path):
     game = KUHN | {"id": "kuhn_poker(players=2)"}  # a run of cold has the options of the name as env.kwargs
     sparring.exploit("openspiel:cfr:3", moves=4000, out=tmp_path, **game)
     (earlier,) = (tmp_path / "responses").glob("*.json")
@@ -111,7 +111,7 @@ def test_earlier_response_is_measured_first_and_takes_no_moves(tmp_path):
     assert division(sparring.exploit("openspiel:cfr:3", SMALL, **how)) == division(report)  # nothing is found anew
 
 
-def test_responses_of_another_game_in_the_folder_are_not_taken(tmp_path):
+def test_responses_of_other_game_in_folder_are_ignored(tmp_path):
     sparring.exploit("openspiel:uniform", moves=4000, out=tmp_path, **KUHN)
     how = {"start": ["sampling", "search"], "moves": 4000, "out": tmp_path}
     report = sparring.exploit("openspiel:uniform", **how, **{**KUHN, "id": "kuhn_poker(players=3)"})
@@ -119,14 +119,14 @@ def test_responses_of_another_game_in_the_folder_are_not_taken(tmp_path):
     assert "**Best gain of 2 attacks: " in report.markdown
 
 
-def test_learned_value_is_refused_in_a_game_without_tensors(tmp_path):
+def test_learned_value_is_rejected_in_game_without_tensors(tmp_path):
     message = "--id cribbage: does not offer a tensor of its information_state or observation; choose another game"
     with pytest.raises(InputError, match=message):
         sparring.exploit("openspiel:uniform", start="value", moves=4000, out=tmp_path, **{**KUHN, "id": "cribbage"})
 
 
 @pytest.mark.parametrize("suffix", [".json", ".pt"])
-def test_damaged_earlier_response_is_refused_by_its_file(tmp_path, suffix):
+def test_damaged_earlier_response_is_rejected_by_file(tmp_path, suffix):
     sparring.exploit("openspiel:uniform", moves=4000, out=tmp_path, **KUHN)
     (earlier,) = (tmp_path / "responses").glob("*.json")
     earlier = earlier.rename(earlier.with_suffix(suffix))
@@ -135,8 +135,8 @@ def test_damaged_earlier_response_is_refused_by_its_file(tmp_path, suffix):
         sparring.exploit("openspiel:uniform", start=["sampling", "search"], moves=4000, out=tmp_path, **KUHN)
 
 
-def test_search_that_began_against_another_player_is_not_continued(tmp_path, monkeypatch):
-    """Python objects have no hash, so what an unfinished command left is of a player that may have changed."""
+def test_search_against_other_player_is_not_resumed(tmp_path, monkeypatch):
+    """Python objects have no hash, so an unfinished search may be of a changed player."""
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "mended.py").write_text(PASSIVE)
     how = {"moves": 8000, "out": tmp_path / "out", **KUHN}
@@ -151,13 +151,13 @@ def test_search_that_began_against_another_player_is_not_continued(tmp_path, mon
     assert sparring.exploit("mended:Passive", **how).gain > 0.3
 
 
-def test_steps_beside_a_game_are_refused(tmp_path):
+def test_steps_option_with_game_is_rejected(tmp_path):
     with pytest.raises(InputError, match=r"--steps 5000: is only for policies of this project; with --id give --moves"):
         sparring.exploit("openspiel:uniform", start="cold", steps=5000, out=tmp_path, **KUHN)
 
 
-def test_mixture_is_the_one_that_openspiel_aggregates(tmp_path):
-    """OpenSpiel's own aggregation and exact best response; a mean at each state alone would give another number."""
+def test_mixture_matches_openspiel_aggregation(tmp_path):
+    """OpenSpiel's aggregation and exact best response are the reference; a per-state mean differs."""
     game, names = pyspiel.load_game("leduc_poker"), ["openspiel:uniform", "openspiel:cfr:5"]
     solver = pyspiel.CFRSolver(game)
     for _ in range(5):
@@ -177,8 +177,8 @@ def test_mixture_is_the_one_that_openspiel_aggregates(tmp_path):
     assert report.interval[0] < exact
 
 
-def test_mixture_of_simultaneous_moves_follows_each_members_own_play():
-    """One member bids 1 and the other 2, else the lowest card: after a bid of 1 only the first is left."""
+def test_simultaneous_mixture_follows_each_members_play():
+    """One member bids 1 and the other 2, else the lowest card: after a bid of 1 only the first remains."""
     game = pyspiel.load_game("goofspiel(imp_info=True,num_cards=3,points_order=descending)")
 
     def always(card):
@@ -195,7 +195,7 @@ def test_mixture_of_simultaneous_moves_follows_each_members_own_play():
     assert policy([after]) == [[(0, 1.0)]]  # the member that bids 2 first is not here
 
 
-def test_repeated_members_and_planners_are_refused(tmp_path):
+def test_repeated_members_and_planners_are_rejected(tmp_path):
     path = save_run(tmp_path / "kuhn", "openspiel", "kuhn_poker")
     with pytest.raises(InputError, match="is named twice; every member of a mixture has the same share"):
         sparring.exploit([path, path], device="cpu")
@@ -207,7 +207,7 @@ def test_repeated_members_and_planners_are_refused(tmp_path):
         sparring.exploit("openspiel:uniform", minutes=1, moves=5, **KUHN)
 
 
-def test_game_without_copies_is_attacked_by_training_alone(tmp_path):
+def test_game_without_copies_is_attacked_by_training_only(tmp_path):
     pytest.importorskip("matplotlib")
     path = save_run(tmp_path / "duel", "pettingzoo", DUEL)
     how = {"start": ["sampling", "cold", "warm"], "moves": 2048, "games": 20, "out": tmp_path / "out"}
@@ -225,7 +225,7 @@ def test_minutes_are_divided(tmp_path):
     assert "minutes" in report.data["command"]
 
 
-def test_player_of_states_draws_its_actions_and_goes_on_from_its_generator():
+def test_state_player_samples_from_its_generator():
     """A policy of 1/4 and 3/4: 2,000 draws are within four standard errors, 0.039."""
     game = pyspiel.load_game("kuhn_poker")
     seats = StateSeats(lambda states: [[(0, 0.25), (1, 0.75)] for _ in states], "mine", seed=3)
@@ -239,8 +239,8 @@ def test_player_of_states_draws_its_actions_and_goes_on_from_its_generator():
     assert isinstance(seats.generator, torch.Generator)
 
 
-def test_saved_response_is_an_opponent_of_evaluations_and_payoffs(tmp_path, capsys):
-    """Mean reward of a fixed policy against it, of the exact values of the game's tree."""
+def test_saved_response_plays_in_evaluations_and_payoffs(tmp_path, capsys):
+    """A fixed policy's mean reward against it, from exact values of the game tree."""
     response, path = tmp_path / "response.json", save_run(tmp_path / "kuhn", "openspiel", "kuhn_poker")
     sparring.exploit("openspiel:uniform", moves=5000, save=response, out=tmp_path, **KUHN)
     tree = game_tree("kuhn_poker", {})

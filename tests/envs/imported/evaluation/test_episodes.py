@@ -1,4 +1,4 @@
-"""Policies of Gymnasium's environments: played as they were trained, summed up, written, and shown."""
+"""Policies of Gymnasium environments: played as trained, summarized, written, and rendered."""
 
 import json
 
@@ -25,7 +25,7 @@ SMALL = "env.num_envs=2 ppo.rollout_steps=32 ppo.minibatch_size=32 network.hidde
 
 
 class Countdown(gymnasium.Env):
-    """Observes 1000 + its step; the action is worth itself; drawn as a gray that grows brighter."""
+    """Observe 1000 + step; the action is its reward; frames are gray and brighten."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012 as Gymnasium has it
 
@@ -52,7 +52,7 @@ class Countdown(gymnasium.Env):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Runs in CartPole, and in an environment whose observations have to be normalized."""
+    """Return runs in CartPole, and in an environment that needs normalization."""
     gymnasium.register("Countdown-v0", Countdown)
     folder = tmp_path_factory.mktemp("checkpoints")
     for run, options in (("cart", []), ("count", ["env.id=Countdown-v0", "env.normalize_obs=true"])):
@@ -68,7 +68,7 @@ def checkpoints(folder, monkeypatch):
     monkeypatch.setattr(players, "ROOT", folder.parent)
 
 
-def test_a_run_is_evaluated_without_naming_its_game(folder, capsys):
+def test_run_is_evaluated_without_naming_game(folder, capsys):
     assert main(["--ckpt", "cart", "--episodes", "13", "--seed", "3", *QUICK]) == 0
     out = capsys.readouterr().out
     content = json.loads((folder / "cart" / "eval.json").read_text())
@@ -85,7 +85,7 @@ def test_a_run_is_evaluated_without_naming_its_game(folder, capsys):
     assert (found["least"], found["most"]) == (returns.min(), returns.max())
 
 
-def test_the_same_command_writes_the_same_bytes(folder, tmp_path):
+def test_same_command_writes_same_bytes(folder, tmp_path):
     for _ in range(2):
         assert main(["--ckpt", "final.pt", "--episodes", "3", "--out", str(tmp_path), "--quiet", *QUICK]) == 0
         (tmp_path / "eval.json").rename(tmp_path / f"{len(list(tmp_path.glob('*.kept')))}.kept")
@@ -109,7 +109,7 @@ def test_observations_are_normalized_as_in_training(folder):
     assert played == pytest.approx([total, env.unwrapped.length], abs=1e-5)
 
 
-def test_an_episode_is_written_as_gif(tmp_path, capsys):
+def test_episode_is_written_as_gif(tmp_path, capsys):
     path = tmp_path / "new" / "episode.gif"
     assert main(["--ckpt", "count", "--episodes", "2", "--video", str(path), *QUICK]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == f"Wrote {path}"
@@ -120,23 +120,23 @@ def test_an_episode_is_written_as_gif(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_episodes"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, check_row):
+def test_invalid_arguments_print_expected_messages(row, check_row):
     check_row(main, row)
 
 
-def test_an_option_like_no_other_gets_no_suggestion(capsys):
+def test_dissimilar_option_gets_no_suggestion(capsys):
     assert main(["--ckpt", "cart", "--games", "4", *QUICK]) == 2
     assert "did you mean" not in capsys.readouterr().err
 
 
-def test_an_environment_that_cannot_render_is_reported(folder, tmp_path, capsys, monkeypatch):
+def test_environment_that_cannot_render_is_reported(folder, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(Countdown, "metadata", {"render_modes": []})
     assert main(["--ckpt", "count", "--episodes", "2", "--video", str(tmp_path / "a.gif"), *QUICK]) == 2
     assert "--video: Countdown-v0 cannot be drawn" in capsys.readouterr().err
 
 
-def test_an_evaluated_policy_does_not_sample(folder, tmp_path):
-    """Episodes and picture are the same whatever the state of torch's generator."""
+def test_evaluated_policy_does_not_sample(folder, tmp_path):
+    """Episodes and pictures do not depend on torch's global generator."""
     cart, count = (load_checkpoint(folder / run / "final.pt") for run in ("cart", "count"))
     played, pictures = [], []
     for state in (0, 1):
@@ -148,7 +148,7 @@ def test_an_evaluated_policy_does_not_sample(folder, tmp_path):
 
 
 def actions_of_the_picture(checkpoint, folder):
-    """Actions that a picture's episode took."""
+    """Return the actions of a picture's episode."""
     taken, step = [], Countdown.step
     try:
         Countdown.step = lambda env, action: (taken.append(float(action[0])), step(env, action))[1]
@@ -158,7 +158,7 @@ def actions_of_the_picture(checkpoint, folder):
     return taken
 
 
-def test_statistics_of_the_policy_are_constant_while_it_is_evaluated(folder):
+def test_policy_statistics_are_constant_during_evaluation(folder):
     checkpoint = load_checkpoint(folder / "count" / "final.pt")
     envs = make_envs(checkpoint, 2, 0, "cpu")
     for _ in range(40):
@@ -180,15 +180,15 @@ def test_statistics_of_the_policy_are_constant_while_it_is_evaluated(folder):
         ("return>=nan", 2, "write NAME>=NUMBER"),
     ],
 )
-def test_a_mean_can_be_required(requirement, code, message, tmp_path, capsys):
+def test_minimum_mean_can_be_required(requirement, code, message, tmp_path, capsys):
     """Episodes of three to five steps, each worth at most 1."""
     words = ["--ckpt", "count", "--episodes", "6", "--require", requirement, "--quiet", "--out", str(tmp_path)]
     assert main([*words, *QUICK]) == code
     assert message in capsys.readouterr().err
 
 
-def test_environment_whose_episodes_are_never_finite_ends_the_evaluation(folder, monkeypatch):
-    """Each episode is long enough to count as sound, and its last reward is infinite."""
+def test_never_finite_environment_ends_evaluation(folder, monkeypatch):
+    """Episodes are long enough to count as valid, and the last reward is infinite."""
 
     def step(self, action):
         self.now += 1

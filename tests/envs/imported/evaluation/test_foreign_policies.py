@@ -1,4 +1,4 @@
-"""Policies of Stable-Baselines3 and ONNX models in Gymnasium's environments, against SB3's own `predict` and torch."""
+"""SB3 policies and ONNX models in Gymnasium environments, against SB3's `predict` and torch."""
 
 import json
 
@@ -36,7 +36,7 @@ SPACES = {
 
 
 class Lights(gymnasium.Env):
-    """Observes random places and rewards what every number of the action adds, each by another weight."""
+    """Observe random places; reward the action's components with different weights."""
 
     def __init__(self, spaces):
         self.observation_space, self.action_space = spaces
@@ -70,7 +70,7 @@ def checkpoints(tmp_path, monkeypatch):
 
 
 def environment(case):
-    """Id of the environment of a case, and a function that makes one."""
+    """Return the id of a case's environment, and a function that creates it."""
     if SPACES[case] is None:
         return case, lambda: gymnasium.make(case)
     gymnasium.registry.pop(ID, None)
@@ -79,7 +79,7 @@ def environment(case):
 
 
 def model_of(env, *, scale=30.0, **options):
-    """SB3's policy whose actions depend on what it sees."""
+    """Return an SB3 policy whose actions depend on observations."""
     model = PPO("MlpPolicy", env, n_steps=8, batch_size=8, device="cpu", seed=1, **options)
     with torch.no_grad():
         model.policy.action_net.weight.mul_(scale)
@@ -87,7 +87,7 @@ def model_of(env, *, scale=30.0, **options):
 
 
 def returns_of(make, act):
-    """Return of each episode that begins with `SEED` and the seeds after it."""
+    """Return the return of each episode from `SEED` onward."""
     found = []
     for seed in range(SEED, SEED + EPISODES):
         env, total, over = make(), 0.0, False
@@ -114,7 +114,7 @@ def check(found, expected):
 
 
 @pytest.mark.parametrize("case", SPACES)
-def test_a_zip_earns_what_it_earns_in_sb3(case, checkpoints):
+def test_zip_earns_sb3_return(case, checkpoints):
     env_id, make = environment(case)
     model = model_of(make())
     model.save(checkpoints / "model.zip")
@@ -126,7 +126,7 @@ def test_a_zip_earns_what_it_earns_in_sb3(case, checkpoints):
 
 
 @pytest.mark.parametrize("options", [{"use_sde": True}, {"use_sde": True, "policy_kwargs": {"squash_output": True}}])
-def test_a_zip_of_gsde_earns_what_it_earns_in_sb3(options, checkpoints):
+def test_gsde_zip_earns_sb3_return(options, checkpoints):
     env_id, make = environment("Pendulum-v1")
     model = model_of(make(), scale=1.0, **options)
     model.save(checkpoints / "model.zip")
@@ -135,7 +135,7 @@ def test_a_zip_of_gsde_earns_what_it_earns_in_sb3(options, checkpoints):
     check(found, expected)
 
 
-def test_a_zip_observes_through_the_statistics_beside_it(checkpoints):
+def test_zip_observes_through_neighbouring_statistics(checkpoints):
     env_id, make = environment("CartPole-v1")
     env = VecNormalize(DummyVecEnv([make]), clip_obs=2.0)
     model = model_of(env).learn(64)
@@ -154,7 +154,7 @@ def test_a_zip_observes_through_the_statistics_beside_it(checkpoints):
 
 
 @pytest.mark.parametrize("run", ["gymnasium", "gymnasium_continuous"])
-def test_an_exported_model_earns_what_its_checkpoint_does(run, checkpoints):
+def test_exported_model_earns_return_of_its_checkpoint(run, checkpoints):
     place = [f"checkpoint_dir={checkpoints}", "name=small", "logger.progress=false", "device=cpu", "threads=1"]
     size = ["env.num_envs=2", "ppo.rollout_steps=32", "ppo.minibatch_size=32", "network.hidden=8", "max_updates=2"]
     final = train(load([f"+run={run}", *place, *size, "env.normalize_obs=true"]))
@@ -169,7 +169,7 @@ def test_an_exported_model_earns_what_its_checkpoint_does(run, checkpoints):
 
 
 def constant_model(path, values, size=4):
-    """An ONNX model that always returns `values`, and says nothing about where it was trained."""
+    """Return an ONNX model that always returns `values`, without training metadata."""
     weights = [
         helper.make_tensor("zeros", TensorProto.FLOAT, [size, len(values)], np.zeros(size * len(values))),
         helper.make_tensor("values", TensorProto.FLOAT, [len(values)], np.array(values, np.float32)),
@@ -182,13 +182,13 @@ def constant_model(path, values, size=4):
     return str(path)
 
 
-def test_a_model_of_others_plays_in_the_environment_that_is_named(checkpoints):
+def test_third_party_model_plays_in_named_environment(checkpoints):
     env_id, make = environment("CartPole-v1")
     model = constant_model(checkpoints / "right.onnx", [1.0])
     check(evaluated(checkpoints / "out", *GYMNASIUM, "--ckpt", model, "--id", env_id), returns_of(make, lambda obs: 1))
 
 
-def test_files_that_do_not_fit_are_refused_in_one_line(checkpoints, error_line):
+def test_incompatible_files_are_rejected_in_one_line(checkpoints, error_line):
     env_id, make = environment("CartPole-v1")
     model_of(make()).save(checkpoints / "model.zip")
     archive = str(checkpoints / "model.zip")
@@ -211,7 +211,7 @@ def test_files_that_do_not_fit_are_refused_in_one_line(checkpoints, error_line):
         assert message in error_line(main, [*GYMNASIUM, *words, *QUICK])
 
 
-def test_the_environment_of_a_checkpoint_is_its_own(checkpoints, error_line):
+def test_checkpoint_plays_its_own_environment(checkpoints, error_line):
     place = [f"checkpoint_dir={checkpoints}", "name=small", "logger.progress=false", "device=cpu", "threads=1"]
     size = ["env.num_envs=2", "ppo.rollout_steps=32", "ppo.minibatch_size=32", "network.hidden=8", "max_updates=1"]
     final = train(load(["+run=gymnasium", *place, *size]))

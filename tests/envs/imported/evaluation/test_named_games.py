@@ -1,4 +1,4 @@
-"""Games that a stranger's file names: those of this installation, never another callable, and no module is imported."""
+"""Files cannot name code: only installed games are trusted, and no module is imported."""
 
 import os
 import re
@@ -58,7 +58,7 @@ KNOWN = [
 
 @pytest.fixture
 def canary(tmp_path, monkeypatch):
-    """A module on the path that ends the process if it is imported; returns its folder."""
+    """Create a module that ends the process on import; return its folder."""
     for name in ("canary.py", "canary_v1.py"):
         (tmp_path / name).write_text(CANARY)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -71,7 +71,7 @@ def options(game_id, kwargs):
 
 
 @pytest.mark.parametrize("game_id", HOSTILE)
-def test_a_run_file_names_no_callable(game_id, canary):
+def test_run_file_cannot_name_callable(game_id, canary):
     file = canary / "mine.yaml"
     file.write_text(yaml.safe_dump(options(game_id, {"entry_point": "canary:env", "id": "canary"})))
     with pytest.raises(ConfigError, match=r"runs the code of the module [\w.]+; if you trust it, add env\.id="):
@@ -79,7 +79,7 @@ def test_a_run_file_names_no_callable(game_id, canary):
 
 
 @pytest.mark.parametrize("game_id", HOSTILE)
-def test_a_stored_configuration_names_no_callable(game_id, canary):
+def test_stored_configuration_cannot_name_callable(game_id, canary):
     folder = canary / "runs" / "run"
     folder.mkdir(parents=True)
     config = to_plain(load(["env=pettingzoo"]))
@@ -90,14 +90,14 @@ def test_a_stored_configuration_names_no_callable(game_id, canary):
 
 
 @pytest.mark.parametrize("game_id", HOSTILE)
-def test_a_policy_names_no_callable(game_id, canary):
+def test_policy_cannot_name_callable(game_id, canary):
     module = game_id.partition(":")[0]
     with pytest.raises(InputError, match=rf"the code of the module {module}; if you trust it, add --import {module}$"):
         check_modules("final.pt", ImportedGame("pettingzoo", game_id, {"entry_point": "canary:env"}), ())
 
 
 @pytest.mark.parametrize("game_id", KNOWN)
-def test_games_of_the_packages_need_no_trust(game_id, tmp_path):
+def test_installed_package_games_need_no_trust(game_id, tmp_path):
     assert ImportedEnvConfig(id=game_id).module == ""
     check_modules("final.pt", ImportedGame("pettingzoo", game_id), ())
     file = tmp_path / "mine.yaml"
@@ -105,14 +105,14 @@ def test_games_of_the_packages_need_no_trust(game_id, tmp_path):
     assert load([f"+run={file}"]).env.id == game_id
 
 
-def test_the_function_that_counts_a_match_is_never_known():
+def test_match_score_function_is_never_trusted():
     game = ImportedGame("openspiel", "kuhn_poker", outcome="pettingzoo.env_registry.spec:_load_env_creator")
     with pytest.raises(InputError, match=r"module pettingzoo\.env_registry\.spec; if you trust it"):
         check_modules("final.pt", game, ())
 
 
-def test_module_that_registers_a_game_of_openspiel_is_imported_only_if_the_user_names_it(canary):
-    """The canary ends the process. A name in brackets is an option, and no module."""
+def test_openspiel_game_module_is_imported_only_if_user_names_it(canary):
+    """The canary ends the process. A name in brackets is an option, not a module."""
     own, run = "canary:own_game", canary / "runs" / "run"
     file = canary / "mine.yaml"
     file.write_text(yaml.safe_dump({"env": {"package": "openspiel", "id": own}, "defaults": ["openspiel"]}))
@@ -132,7 +132,7 @@ def test_module_that_registers_a_game_of_openspiel_is_imported_only_if_the_user_
     assert ImportedGame("openspiel", "turn_based_simultaneous_game(game=canary:x)").modules == []
 
 
-def test_what_the_user_types_is_trusted():
+def test_user_input_is_trusted():
     own = "my_package.game:make"
     assert load(["env=pettingzoo", f"env.id={own}"]).env.id == own
     check_modules("final.pt", ImportedGame("pettingzoo", own), ["my_package.game"])
@@ -151,7 +151,7 @@ FILE_OPTIONS = [
 
 @pytest.fixture
 def fifo(tmp_path, monkeypatch):
-    """A FIFO, at which a game that opens it would wait for ever; making any game ends the process."""
+    """Create a FIFO that would block any reader; creating a game ends the process."""
     os.mkfifo(tmp_path / "fifo")
     pyspiel = pytest.importorskip("pyspiel")
     monkeypatch.setattr(pyspiel, "load_game", lambda *given: sys.exit(f"{given} was made"))
@@ -159,7 +159,7 @@ def fifo(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("option", FILE_OPTIONS)
-def test_a_file_that_only_a_file_names_is_not_opened(option, fifo):
+def test_file_named_only_by_file_is_not_opened(option, fifo):
     typed = f"env.kwargs.{option}={fifo}"
     refusal = rf"in {re.escape(typed)}; if you trust it, add {re.escape(typed)}$"
     mine = fifo.parent / "mine.yaml"
@@ -194,7 +194,7 @@ def test_a_file_that_only_a_file_names_is_not_opened(option, fifo):
         ("efg_game", {"FileName": "..\\x"}),
     ],
 )
-def test_a_policy_names_no_file_of_its_game(game_id, kwargs):
+def test_policy_cannot_name_game_file(game_id, kwargs):
     with pytest.raises(InputError, match="may read or write the file in"):
         check_modules("final.pt", ImportedGame("openspiel", game_id, kwargs), ())
 
@@ -202,12 +202,12 @@ def test_a_policy_names_no_file_of_its_game(game_id, kwargs):
 @pytest.mark.parametrize(
     "kwargs", [{"direction": "left"}, {"board_size": 3}, {"obs_type": "rgb_image"}, {"filename": ""}]
 )
-def test_other_options_of_a_game_need_no_trust(kwargs):
+def test_other_game_options_need_no_trust(kwargs):
     check_modules("final.pt", ImportedGame("openspiel", "leduc_poker(players=3)", kwargs), ())
 
 
 @pytest.mark.parametrize("kwargs", [{"a": {"b": 1}}, {"a": [1, object()]}, {"a": b"x"}, {"a-b": 1}, {"__class__ ": 1}])
-def test_options_of_a_game_are_plain_data(kwargs):
+def test_game_options_are_plain_data(kwargs):
     plain = to_plain(load(["env=pettingzoo"]))
     plain["env"]["kwargs"] = kwargs
     with pytest.raises(ConfigError, match=r"env\.kwargs"):
@@ -215,7 +215,7 @@ def test_options_of_a_game_are_plain_data(kwargs):
 
 
 @pytest.mark.parametrize("env_id", ["canary:CartPole-v1", "os:Taxi-v3", "gymnasium.envs:CartPole-v1"])
-def test_gymnasium_ids_with_a_module_need_trust(env_id, canary):
+def test_gymnasium_ids_with_module_need_trust(env_id, canary):
     assert GymnasiumEnvConfig(id=env_id).module == env_id.partition(":")[0]
     file = canary / "mine.yaml"
     file.write_text(yaml.safe_dump({"env": {"id": env_id}, "defaults": ["gymnasium"]}))
@@ -239,7 +239,7 @@ def test_gymnasium_ids_with_a_module_need_trust(env_id, canary):
         ("json", ""),
     ],
 )
-def test_a_name_without_its_package_is_found(given, meant):
+def test_name_without_package_is_found(given, meant):
     pytest.importorskip("pyspiel")
     pytest.importorskip("mpe2")
     found = found_elsewhere(given)
@@ -248,14 +248,14 @@ def test_a_name_without_its_package_is_found(given, meant):
 
 
 @pytest.mark.parametrize("name", ["goofspiel", "openspiel:connect_fourr_v3", "CartPole-v1"])
-def test_check_says_where_a_game_is(name):
+def test_check_states_game_origin(name):
     pytest.importorskip("pyspiel")
     with pytest.raises(InputError, match=r"openspiel:goofspiel|connect_four|env=gymnasium env\.id=CartPole-v1"):
         sparring.check(name, trial=0)
 
 
-def test_a_policy_may_import_the_module_of_the_game_that_is_played_and_no_other(monkeypatch):
-    """The game was named on the command line, so its module has run; a policy's file can name none itself."""
+def test_policy_may_import_only_module_of_played_game(monkeypatch):
+    """The command line named the game, so its module has run; a policy file cannot name one."""
     allowed = []
 
     def load_policy(path, device, modules):

@@ -1,4 +1,4 @@
-"""Responses that are kept as players."""
+"""Saved responses as players."""
 
 import json
 
@@ -21,7 +21,7 @@ def saved(tmp_path_factory):
     return path
 
 
-def test_saved_response_wins_what_a_best_response_wins(saved):
+def test_saved_response_wins_best_response_value(saved):
     """Kuhn poker against uniform play: 1/2 in the first seat, 5/12 in the second."""
     tree, player = game_tree("kuhn_poker", {}), open_player(str(saved), pyspiel.load_game("kuhn_poker"))
     table = tree.uniform()
@@ -35,20 +35,20 @@ def test_saved_response_wins_what_a_best_response_wins(saved):
         assert tree.values(mixed)[seat] == pytest.approx(exact)
 
 
-def test_saved_response_can_be_attacked_in_turn(saved, tmp_path):
+def test_saved_response_can_be_attacked(saved, tmp_path):
     report = exploit_policy(str(saved), env="openspiel", id="kuhn_poker", moves=5000, out=tmp_path / "next")
     assert report.exact > 0.1
     assert report.interval[0] < report.exact < report.interval[1] or report.gain == pytest.approx(report.exact)
 
 
-def test_of_two_ways_to_act_the_stronger_response_is_kept(tmp_path):
+def test_stronger_of_two_responses_is_saved(tmp_path):
     path = tmp_path / "best.json"
     how = {"env": "openspiel", "id": "kuhn_poker", "moves": 4000, "target": "all"}
     report = exploit_policy("openspiel:cfr:3", save=path, out=tmp_path, **how)
     assert json.loads(path.read_text())["gain"] == report.gain == max(r["gain"] for r in report.data["sampled"])
 
 
-def test_missing_gpu_is_refused_before_the_attack(tmp_path):
+def test_missing_gpu_is_rejected_before_attack(tmp_path):
     with pytest.raises(InputError, match=r"device=cuda:99: this machine has \d+ CUDA devices; use device=cpu"):
         exploit_policy("openspiel:uniform", id="kuhn_poker", device="cuda:99", out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -64,7 +64,7 @@ def test_missing_gpu_is_refused_before_the_attack(tmp_path):
         ("advantage", 1, 13 / 24),
     ],
 )
-def test_one_seat_alone_is_attacked_measured_and_saved(tmp_path, attacks, seat, exact):
+def test_single_seat_is_attacked_measured_and_saved(tmp_path, attacks, seat, exact):
     """Kuhn poker: uniform play returns 1/8 to the first seat, a best response 1/2 there and 5/12 in the second."""
     path, how = tmp_path / "one.json", {"id": "kuhn_poker", "moves": 6000, "out": tmp_path / "out", "device": "cpu"}
     save = {"save": path} if "sampling" in attacks else {}
@@ -98,7 +98,7 @@ def test_one_seat_alone_is_attacked_measured_and_saved(tmp_path, attacks, seat, 
         ({"seats": 3}, "is not a response of sparring exploit"),
     ],
 )
-def test_wrong_file_is_one_line(saved, tmp_path, capsys, change, message):
+def test_wrong_file_gives_one_line_error(saved, tmp_path, capsys, change, message):
     wrong = tmp_path / "response.json"
     wrong.write_text(json.dumps({**json.loads(saved.read_text()), **change}))
     assert main([str(wrong), "--id", "kuhn_poker", "--out", str(tmp_path / "next")]) == 2

@@ -1,4 +1,4 @@
-"""The attack by sampling during training: what it measures, that it changes nothing, and where it is refused."""
+"""The sampling attack during training: measures, no effect on training, and where it is rejected."""
 
 import json
 
@@ -42,7 +42,7 @@ def attacked(tmp_path_factory):
     return folder / "run", train(folder, "run", "evaluation.every=4", *ATTACKED)
 
 
-def test_gain_has_an_interval_and_agrees_with_the_exact_value(attacked):
+def test_gain_has_interval_and_matches_exact_value(attacked):
     _, rows = attacked
     names = ("gain", "gain_low", "gain_high", "moves", "covered", "exact")
     assert [exploited(row) for row in rows] == [set(), {f"exploit/{name}" for name in names}] * 2
@@ -53,26 +53,26 @@ def test_gain_has_an_interval_and_agrees_with_the_exact_value(attacked):
     assert 0 < last["exploit/moves"] < 4000  # it met every history
 
 
-def test_gain_on_a_policy_with_memory_agrees_with_the_exact_value(tmp_path):
+def test_recurrent_policy_gain_matches_exact_value(tmp_path):
     row = train(tmp_path, "gru", "network.memory=gru", *ALONE, *ATTACKED, updates=2)[-1]
     assert abs(row["exploit/gain"] - row["exploit/exact"]) < 0.1  # 1,000 games of each seat
 
 
-def test_training_is_the_same_without_the_attack(attacked, tmp_path):
+def test_training_is_unchanged_by_attack(attacked, tmp_path):
     run, rows = attacked
     plain = train(tmp_path, "plain", "evaluation.every=4")
     assert [{key: row[key] for key in row if key not in exploited(row)} for row in rows] == plain
     assert all(torch.equal(one, weights_of(run)[name]) for name, one in weights_of(tmp_path / "plain").items())
 
 
-def test_a_resumed_run_repeats_its_attacks(attacked, tmp_path):
+def test_resumed_run_repeats_its_attacks(attacked, tmp_path):
     _, rows = attacked
     train(tmp_path, "halves", "evaluation.every=4", *ATTACKED, updates=2)
     sparring.train(overrides=["resume=halves", f"checkpoint_dir={tmp_path}", "max_updates=4"])
     assert rows_of(tmp_path / "halves") == rows
 
 
-def test_a_callback_stops_a_run_by_its_gain(tmp_path):
+def test_callback_stops_run_by_gain(tmp_path):
     class StopWhenHard(sparring.Callback):
         def on_update(self, run, metrics):
             return metrics.get("exploit/gain_high", 9.0) < 9.0
@@ -101,7 +101,7 @@ def test_scalars_are_in_tensorboard(attacked):
         (["env=openspiel", "env.id=laser_tag"], r"evaluation\.exploit_every=.*gives no text of an information state"),
     ],
 )
-def test_games_without_copies_name_another_attack_in_one_line(tmp_path, options, message):
+def test_games_without_copies_name_other_attack_in_one_line(tmp_path, options, message):
     options = [*options, "evaluation.exploit_every=2", f"checkpoint_dir={tmp_path}", "name=refused", "threads=1"]
     with pytest.raises(InputError, match=message) as refused:
         sparring.train(overrides=[*options, "logger.progress=false"])
@@ -109,6 +109,6 @@ def test_games_without_copies_name_another_attack_in_one_line(tmp_path, options,
     assert "\n" not in str(refused.value)
 
 
-def test_moves_without_attacks_are_refused(tmp_path):
+def test_moves_without_attacks_are_rejected(tmp_path):
     with pytest.raises(InputError, match=r"exploit_moves=500: has no effect without evaluation\.exploit_every above 0"):
         train(tmp_path, "moves", "evaluation.exploit_moves=500")

@@ -1,4 +1,4 @@
-"""Other people's environments: transitions by hand from single copies and vector environments, and odd ones refused."""
+"""Third-party environments: transitions by hand for single and vector environments, and rejected ones."""
 
 import gymnasium
 import numpy as np
@@ -23,7 +23,7 @@ SPACES = (Box(-100.0, 100.0, (2,), np.float32), Discrete(2))
 
 
 class Count(gymnasium.Env):
-    """Observes (episode, step) in one array that it reuses; a step is worth its number; even episodes are truncated."""
+    """Observe (episode, step) in one reused array; the reward is the step; even episodes are truncated."""
 
     spoiled: dict = {}  # noqa: RUF012
     """Rewards by copy and number of the step over all episodes; "obs" spoils the observation."""
@@ -51,7 +51,7 @@ class Count(gymnasium.Env):
 
 
 class CountVector(VectorEnv):
-    """The same two at once, with the autoreset mode `mode`; with SAME_STEP no copy can be restarted alone."""
+    """Two of them with the autoreset mode `mode`; with SAME_STEP no copy can restart alone."""
 
     mode = AutoresetMode.SAME_STEP
 
@@ -80,7 +80,7 @@ class CountVector(VectorEnv):
 
 @pytest.fixture(params=["single", *AutoresetMode], ids=str)
 def kind(request, monkeypatch):
-    """How the two copies are stepped; Gymnasium's own checks would complain about the reused array."""
+    """Return how the two copies are stepped; Gymnasium's checks would reject the reused array."""
     monkeypatch.setattr(Count, "spoiled", {})
     if request.param != "single":
         monkeypatch.setattr(CountVector, "mode", request.param)
@@ -96,7 +96,7 @@ def make(**options):
 
 
 def steps(envs, number):
-    """Rows of (obs, reward, terminated, truncated, last observation where the episode ended) of both copies."""
+    """Return (obs, reward, terminated, truncated, final observation at the end) of both copies."""
     rows = []
     for _ in range(number):
         obs, reward, terminated, truncated = envs.step(torch.zeros(2, 1))
@@ -106,7 +106,7 @@ def steps(envs, number):
     return rows
 
 
-def test_every_kind_of_stepping_gives_the_transitions_by_hand(kind):
+def test_every_stepping_mode_matches_hand_transitions(kind):
     envs = make()
     assert envs.obs.tolist() == [[0, 0], [0, 0]]
     assert steps(envs, 6) == [
@@ -130,8 +130,8 @@ def test_every_kind_of_stepping_gives_the_transitions_by_hand(kind):
 
 
 @pytest.mark.parametrize("value", [np.nan, -np.inf, 1e39, "obs"])
-def test_a_value_that_is_not_finite_ends_the_episode_of_its_copy_without_a_result(kind, value):
-    """Copy 0 at its second step. A vector environment that cannot restart one copy cuts the episodes of all."""
+def test_non_finite_value_ends_only_its_episode_without_result(kind, value):
+    """Copy 0 at its second step. Vector environments that cannot restart one copy truncate all."""
     Count.spoiled[0, 2] = value
     envs = make(normalize_obs=True, normalize_reward=True)
     steps(envs, 1)
@@ -151,7 +151,7 @@ def test_a_value_that_is_not_finite_ends_the_episode_of_its_copy_without_a_resul
     assert envs.finished == [(1, 3.0, 2)]
 
 
-def test_copies_cut_beside_it_are_truncated_at_their_own_observation(kind):
+def test_copies_reset_with_it_are_truncated_at_own_observation(kind):
     Count.spoiled[1, 1] = np.nan
     envs = make()
     (row,) = steps(envs, 1)
@@ -162,7 +162,7 @@ def test_copies_cut_beside_it_are_truncated_at_their_own_observation(kind):
     assert envs.finished == []
 
 
-def test_an_environment_that_is_never_finite_ends_the_run_by_name(kind):
+def test_never_finite_environment_ends_run_by_name(kind):
     Count.spoiled.update({(1, step): np.nan for step in range(1, 200)})
     envs = make()
     with pytest.raises(ConfigError, match=rf"env\.id={ID}: copy 1 was restarted 20 times .* its reward nan is not a"):
@@ -170,7 +170,7 @@ def test_an_environment_that_is_never_finite_ends_the_run_by_name(kind):
     assert envs.quarantined.item() == 21
 
 
-def test_what_was_quarantined_comes_back_with_the_state(kind):
+def test_quarantine_is_restored_with_state(kind):
     Count.spoiled[0, 2] = np.nan
     config = GymnasiumRunConfig(env=GymnasiumEnvConfig(id=ID, num_envs=2, normalize_reward=True))
     before, after = (GymnasiumTask(config, torch.device("cpu"), seeds={"env": SEED}) for _ in range(2))
@@ -181,7 +181,7 @@ def test_what_was_quarantined_comes_back_with_the_state(kind):
 
 
 def single(answer, space=SPACES[0], first=None):
-    """An environment whose steps return what `answer` does, called with a usual step."""
+    """Return an environment whose steps return `answer(step)`."""
 
     class Odd(gymnasium.Env):
         observation_space, action_space = space, Discrete(2)
@@ -237,7 +237,7 @@ def odd():
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
-def test_what_can_be_read_is(odd, name):
+def test_supported_environments_are_accepted(odd, name):
     answer, space = ACCEPTED[name]
     envs = odd(single(answer, space))
     _, reward, terminated, truncated = envs.step(torch.zeros(2, 1))
@@ -247,21 +247,21 @@ def test_what_can_be_read_is(odd, name):
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_is_one_line(odd, name):
+def test_unsupported_environments_give_one_line_error(odd, name):
     answer, space, words = REFUSED[name]
     envs = odd(single(answer, space))
     with pytest.raises(ConfigError, match=rf"^env\.id=test/Odd-v0: {words}"):
         envs.step(torch.zeros(2, 1))
 
 
-def test_a_fault_inside_an_environment_keeps_its_traceback(odd):
+def test_environment_exception_keeps_traceback(odd):
     envs = odd(single(lambda obs: obs.missing))
     with pytest.raises(AttributeError, match="missing"):
         envs.step(torch.zeros(2, 1))
 
 
-def test_a_run_with_early_truncations_and_a_bad_reward_can_be_resumed(tmp_path, monkeypatch, capsys):
-    """The registration says 100 steps and the environment truncates after 3: a rollout has room for that."""
+def test_run_with_early_truncations_and_bad_reward_resumes(tmp_path, monkeypatch, capsys):
+    """The registration says 100 steps but the environment truncates after 3: a rollout has room for that."""
     gymnasium.register(ID, Count, disable_env_checker=True, max_episode_steps=100)
     monkeypatch.setattr(Count, "spoiled", {(copy, 20): np.nan for copy in range(-9, 9)})
     monkeypatch.setattr(Count, "copy", 0, raising=False)

@@ -1,4 +1,4 @@
-"""Environments of Gymnasium as a task, also those that a module registers."""
+"""Gymnasium environments as a task, including those registered by a module."""
 
 import math
 import sys
@@ -26,7 +26,7 @@ LENGTH = 5
 
 
 class Clock(gymnasium.Env):
-    """Observes (episode, step); each step is worth its number. Odd episodes terminate, even ones run out of time."""
+    """Observe (episode, step); the reward is the step. Odd episodes terminate, even ones time out."""
 
     def __init__(self, space=None):
         self.observation_space = Box(-100.0, 100.0, (2,), np.float32)
@@ -59,7 +59,7 @@ def envs(**options):
     return GymnasiumEnvs(config, torch.device("cpu"), seed=1)
 
 
-def test_an_episode_ends_with_its_own_last_observation_and_the_right_kind_of_ending():
+def test_episode_ends_with_own_final_observation_and_right_flag():
     clocks = envs()
     for step in range(1, 4 * LENGTH + 1):
         obs, reward, terminated, truncated = clocks.step(torch.full((3, 1), 7.0))  # out of bounds: clipped
@@ -85,7 +85,7 @@ def test_observations_are_normalized_by_running_statistics():
         np.testing.assert_allclose(obs[0].numpy(), np.clip(expected, -10, 10), rtol=1e-5)
 
 
-def test_rewards_are_divided_by_the_spread_of_discounted_returns():
+def test_rewards_are_scaled_by_std_of_discounted_returns():
     clocks, discounted, seen = envs(normalize_reward=True), 0.0, []
     for step in range(1, 9):
         _, reward, *_ = clocks.step(torch.zeros(3, 1))
@@ -96,12 +96,12 @@ def test_rewards_are_divided_by_the_spread_of_discounted_returns():
         discounted = 0.0 if step % LENGTH == 0 else discounted
 
 
-def test_what_cannot_be_trained_on_is_named():
+def test_unsupported_environment_is_named():
     with pytest.raises(ConfigError, match=r"env\.id=CartPol-v1: cannot be made: .*did you mean 'CartPole-v1'"):
         make_copies("CartPol-v1", 1)
 
 
-def test_a_choice_is_counted_from_where_the_space_starts():
+def test_discrete_actions_start_at_space_start():
     space = Discrete(3, start=5)
     gymnasium.register("test/Choices-v0", lambda: Clock(space), max_episode_steps=LENGTH)
     config = GymnasiumRunConfig(env=GymnasiumEnvConfig(id="test/Choices-v0", num_envs=3))
@@ -116,14 +116,14 @@ def small(tmp_path, *options):
 
 
 @pytest.mark.slow
-def test_it_learns_to_balance_the_pole(tmp_path):
+def test_cartpole_is_learned(tmp_path):
     final = load_checkpoint(train(small(tmp_path, "max_updates=25")))
     assert final.contract["id"] == "CartPole-v1"
     assert (final.network.categorical, final.contract["categorical"]) == ((2,), 2)
     assert final.training["recent_return"] > 60.0  # 22 by chance
 
 
-def test_a_continued_run_says_that_it_is_inexact(tmp_path, capsys):
+def test_resumed_run_is_reported_as_inexact(tmp_path, capsys):
     train(small(tmp_path, "max_updates=2"))
     train(small(tmp_path, "max_updates=4"))
     said = capsys.readouterr().out
@@ -131,7 +131,7 @@ def test_a_continued_run_says_that_it_is_inexact(tmp_path, capsys):
     assert "inexact resume: Gymnasium's environments cannot be saved, so episodes start again" in said
 
 
-def test_statistics_come_back_with_the_run(tmp_path):
+def test_statistics_are_restored_with_run(tmp_path):
     options = ["+run=gymnasium_continuous", "env.id=Pendulum-v1", "ppo.rollout_steps=64", "ppo.minibatch_size=64"]
     runs = [train(small(tmp_path, *options, f"max_updates={updates}")) for updates in (1, 2)]
     statistics = load_checkpoint(runs[1]).contract["normalizer"]
@@ -139,7 +139,7 @@ def test_statistics_come_back_with_the_run(tmp_path):
     assert len(statistics["mean"]) == 3
 
 
-def test_a_resumed_run_scales_rewards_by_the_stored_returns():
+def test_resumed_run_scales_rewards_by_stored_returns():
     whole, cut = task(normalize_reward=True), task(normalize_reward=True)
     for _ in range(LENGTH):  # whole episodes, so that both go on at the beginning of one
         whole.env.step(torch.zeros(3, 1))
@@ -155,8 +155,8 @@ def task(**options):
     return GymnasiumTask(config, torch.device("cpu"), seeds={"env": 1})
 
 
-def test_statistics_of_a_policy_do_not_change_while_it_plays():
-    """Those of a policy: a hundred steps of other observations change neither them nor what is shown."""
+def test_policy_statistics_do_not_change_while_playing():
+    """A hundred steps of other observations change neither the statistics nor the normalized values."""
     given = {"mean": [4.0, 2.0], "variance": [9.0, 4.0], "count": 10.0}
     config = GymnasiumRunConfig(env=GymnasiumEnvConfig(id="test/Clock-v0", num_envs=3, normalize_obs=True))
     clocks = GymnasiumEnvs(config, torch.device("cpu"), seed=1, statistics=given)
@@ -170,7 +170,7 @@ def test_statistics_of_a_policy_do_not_change_while_it_plays():
 @pytest.mark.parametrize(
     "value", [[1.0, True], [1.0, 2], [1.0], [[1.0, 2.0]], [1.0, [2.0]], [1.0, math.nan], "12", None]
 )
-def test_stored_statistics_are_numbers_of_the_shape_and_nothing_else(value):
+def test_stored_statistics_are_validated_numbers(value):
     normalizer = Normalizer((2,), enabled=True)
     normalizer.load_state_dict({"mean": [1.0, 2.0], "variance": [3.0, 4.0], "count": 5.0})
     with pytest.raises(ContentError, match=r"variance: must be 2 finite number\(s\)"):
@@ -178,7 +178,7 @@ def test_stored_statistics_are_numbers_of_the_shape_and_nothing_else(value):
     assert (normalizer.mean.tolist(), normalizer.variance.tolist(), normalizer.count) == ([1.0, 2.0], [3.0, 4.0], 5.0)
 
 
-def test_an_id_of_the_project_under_env_gymnasium_is_an_environment_without_its_game():
+def test_project_id_under_env_gymnasium_is_plain_environment():
     config = load(["env=gymnasium", "env.id=sparring/Dogfight-v1", "env.num_envs=2"])
     assert isinstance(config, GymnasiumRunConfig)
     envs = GymnasiumEnvs(config, torch.device("cpu"), seed=1)
@@ -204,7 +204,7 @@ SMALL = "env.num_envs=2 ppo.rollout_steps=32 ppo.minibatch_size=32 network.hidde
 
 @pytest.fixture
 def forget(tmp_path, monkeypatch):
-    """Write the module to the import path; the value forgets it, as a new process would."""
+    """Write the module to the import path; the returned function forgets it, like a new process."""
 
     def forget():
         sys.modules.pop(MODULE, None)
@@ -223,7 +223,7 @@ def options(tmp_path, *more):
     return [*SMALL.split(), f"checkpoint_dir={tmp_path}", "logger.progress=false", *more]
 
 
-def test_it_is_trained_resumed_and_evaluated_if_its_module_is_typed(tmp_path, forget, capsys):
+def test_run_with_typed_module_trains_resumes_and_evaluates(tmp_path, forget, capsys):
     train(load(options(tmp_path, "env=gymnasium", f"env.id={ID}", "name=guess", "max_updates=1")))
     forget()
     resume = options(tmp_path, "resume=guess", "max_updates=2")
@@ -241,6 +241,6 @@ def test_it_is_trained_resumed_and_evaluated_if_its_module_is_typed(tmp_path, fo
     assert ID in (final.parent / "eval.md").read_text()
 
 
-def test_a_missing_module_is_one_line(tmp_path):
+def test_missing_module_gives_one_line_error(tmp_path):
     with pytest.raises(ConfigError, match=r"env\.id=no_such_module:A/B-v0: cannot be made: No module named"):
         train(load(options(tmp_path, "env=gymnasium", "env.id=no_such_module:A/B-v0")))

@@ -1,4 +1,4 @@
-"""Runs of games of other packages: resumed bit for bit, self-play of all seats, promotion, what is refused."""
+"""Runs of imported games: resuming, self-play of all seats, promotion, and rejected options."""
 
 import json
 
@@ -46,7 +46,7 @@ TESTED = ["self_play.promotion_games=8"]
 
 
 @pytest.mark.parametrize(("game", "options"), [(KUHN, RECURRENT), (TICTACTOE, TESTED)])
-def test_a_resumed_run_equals_one_that_was_never_stopped(tmp_path, game, options):
+def test_resumed_run_equals_uninterrupted_run(tmp_path, game, options):
     whole = train(tmp_path, "whole", game, *options)
     train(tmp_path, "halves", game, *options, updates=2)
     sparring.train(overrides=["resume=halves", f"checkpoint_dir={tmp_path}", "max_updates=4"])
@@ -68,8 +68,8 @@ def test_kuhn_poker_is_learned(tmp_path):
 
 
 @pytest.mark.parametrize(("seat", "rate"), [(0, 1.0), (1, 0.0)])
-def test_only_the_seat_of_the_run_learns_and_is_measured(tmp_path, seat, rate):
-    """In this form of the game the first seat wins whatever is played."""
+def test_only_configured_seat_learns_and_is_measured(tmp_path, seat, rate):
+    """In this variant the first seat always wins."""
     game = ["env=pettingzoo", "env.id=tests.envs.imported.own_game", "env.kwargs.fault=seats", f"env.seat={seat}"]
     options = ["self_play.both_seats=false", "phases.0.scripted_start=1.0", "phases.0.scripted_end=1.0"]
     _, (row,) = train(tmp_path, "run", game, *options, "evaluation.every=1", updates=1)
@@ -84,7 +84,7 @@ def test_self_play_of_all_seats_has_its_share():
     assert self_play._shares(plan).tolist() == pytest.approx([0.2, *[0.2 / 3] * 3, 0.6])
 
 
-def test_the_learner_has_every_seat_of_three_against_each_opponent_equally_often():
+def test_learner_rotates_over_three_seats_against_each_opponent():
     dealt = []
     stub = {"bots": ("random", "first"), "slots": 1, "opponents": np.zeros(24, dtype=np.int32)}
     env = type("Env", (), stub | {"assign": lambda _, opponents: dealt.append(opponents)})()
@@ -109,14 +109,14 @@ def test_the_learner_has_every_seat_of_three_against_each_opponent_equally_often
         (["env=openspiel", "env.kwargs={a: [1]}"], r"env\.kwargs=.*a is a list; must be a number"),
     ],
 )
-def test_what_cannot_be_played_is_refused_in_one_line(tmp_path, options, message):
+def test_unplayable_runs_are_rejected_in_one_line(tmp_path, options, message):
     with pytest.raises(InputError, match=message) as refused:
         sparring.train(overrides=[*options, f"checkpoint_dir={tmp_path}", "name=refused", "logger.progress=false"])
     assert "\n" not in str(refused.value)
 
 
-def test_game_that_a_module_registers_with_openspiel_is_trained_and_attacked(tmp_path, capsys):
-    """Uniform play loses 11 / 24 in Kuhn poker, a policy with weights near 0 about as much."""
+def test_registered_openspiel_game_is_trained_and_attacked(tmp_path, capsys):
+    """Uniform play loses 11 / 24 in Kuhn poker; a policy with near-zero weights loses about as much."""
     pytest.importorskip("pyspiel")
     own = f"{MODULE}:kuhn_poker_of_a_user"
     words = ["env=openspiel", f"env.id={own}", "network.hidden=8", "phases.0.updates=1", "env.num_envs=4"]
@@ -132,7 +132,7 @@ def test_game_that_a_module_registers_with_openspiel_is_trained_and_attacked(tmp
     assert exact[0]["uniform"] == exact[1]["sampled"] == pytest.approx(11 / 24)
 
 
-def test_module_of_a_game_of_openspiel_that_cannot_be_imported_is_one_line(tmp_path):
+def test_unimportable_openspiel_module_gives_one_line_error(tmp_path):
     pytest.importorskip("pyspiel")
     for own, message in (
         ("no_such_games:mine", "put its folder on PYTHONPATH"),
@@ -143,7 +143,7 @@ def test_module_of_a_game_of_openspiel_that_cannot_be_imported_is_one_line(tmp_p
         assert "\n" not in str(refused.value)
 
 
-def test_a_module_that_only_a_file_names_is_not_imported(tmp_path):
+def test_module_named_only_by_file_is_not_imported(tmp_path):
     run = tmp_path / "mine.yaml"
     run.write_text("env: {package: pettingzoo, id: my_games.secret}\n")
     with pytest.raises(

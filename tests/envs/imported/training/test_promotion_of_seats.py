@@ -1,4 +1,4 @@
-"""A sequential test for promotion is refused in games of other than two seats, before anything is loaded or written."""
+"""Sequential promotion tests are rejected early in games with other than two seats."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ GAMES = (
 )
 
 
-def test_promotion_by_sprt_is_refused_for_three_seats(tmp_path):
+def test_promotion_by_sprt_is_rejected_for_three_seats(tmp_path):
     more = ["self_play.promotion_games=400", f"checkpoint_dir={tmp_path}", "name=three"]
     code = "import json, sys; from sparring.train import main; "
     code += "print([main(words) for words in json.loads(sys.argv[1])], 'torch' in sys.modules)"

@@ -1,4 +1,4 @@
-"""Players of imported games: which names become one, and what they answer."""
+"""Players of imported games: resolving names, and their actions."""
 
 import json
 from types import SimpleNamespace
@@ -42,11 +42,11 @@ MIXED = {
 
 
 def rows(*masks):
-    """Rows of one feature, the mask and role 1."""
+    """Return rows of one feature, the mask and role 1."""
     return torch.tensor([[0.5, *map(float, mask), 1.0] for mask in masks])
 
 
-def test_random_actions_are_uniform_over_the_legal_ones_of_every_choice():
+def test_random_actions_are_uniform_over_legal_ones():
     player = open_seat_player("random", MIXED, seed=3)
     obs = rows([1, 0, 1, 0, 1]).expand(4000, 7)
     actions, _ = player.act(obs, torch.zeros(4000, 0))
@@ -68,7 +68,7 @@ def test_random_numbers_and_switches():
     assert set(switches.act(torch.zeros(50, 1), torch.zeros(50, 0))[0].flatten().tolist()) == {0.0, 1.0}
 
 
-def test_an_object_sees_features_roles_and_masks():
+def test_object_sees_features_roles_and_masks():
     seen = []
 
     def act(obs, mask):
@@ -93,20 +93,20 @@ def test_an_object_sees_features_roles_and_masks():
         ([[np.nan, 0]], "a number that is not finite"),
     ],
 )
-def test_a_wrong_answer_is_named(returned, message):
+def test_wrong_answer_is_named(returned, message):
     with pytest.raises(OpponentError, match=message):
         open_seat_player(lambda obs, mask: returned, MIXED).act(rows([1, 0, 1, 0, 1]), torch.zeros(1, 0))
 
 
-def test_an_object_without_act_is_refused():
+def test_object_without_act_is_rejected():
     with pytest.raises(OpponentError, match="a int cannot act"):
         open_seat_player(3, MIXED)
     with pytest.raises(OpponentError, match=r"give act two parameters, act\(obs, mask\)"):
         open_seat_player(lambda obs: 0, MIXED)
 
 
-def test_registered_player_begins_every_run_with_its_seed():
-    """It is one object for all runs of the process."""
+def test_registered_player_is_reseeded_for_every_run():
+    """One object serves all runs of the process."""
     obs, memory = rows([1, 1, 1, 1, 1]).expand(40, 7), torch.zeros(40, 0)
     register_opponent("drawing")(RandomSeats(MIXED))
     try:
@@ -122,7 +122,7 @@ class FirstLegal:
         return int(match.mask.argmax())
 
 
-def test_an_object_may_need_the_match():
+def test_object_can_request_match():
     batch = ToyBatch(4)
     player = open_seat_player(FirstLegal, batch.contract)
     assert isinstance(player, MatchSeats)
@@ -140,7 +140,7 @@ def saved(path, contract):
     return path
 
 
-def test_files_are_deterministic_unless_their_name_says_otherwise(tmp_path):
+def test_files_are_deterministic_unless_named_otherwise(tmp_path):
     contract = MIXED | {"masked": False, "roles": [0, 0], "obs_dim": 1}
     path = saved(tmp_path / "final.pt", contract)
     player, sampled = (open_seat_player(text, contract) for text in (str(path), f"stochastic:{path}"))
@@ -156,7 +156,7 @@ def test_files_are_deterministic_unless_their_name_says_otherwise(tmp_path):
 
 
 @pytest.mark.parametrize(("key", "value"), [("continuous", 10**12), ("obs_dim", 10**12)])
-def test_model_that_states_huge_sizes_is_refused_in_one_line(key, value, tmp_path):
+def test_model_with_huge_declared_sizes_is_rejected(key, value, tmp_path):
     onnx = pytest.importorskip("onnx")
     stated = MIXED | {"continuous": 2, "categorical": 0, "masked": False, "roles": [0, 0], "obs_dim": 1, key: value}
     sizes = {"x": [1, stated["obs_dim"]], "y": [1, "A"]}
@@ -171,18 +171,18 @@ def test_model_that_states_huge_sizes_is_refused_in_one_line(key, value, tmp_pat
         open_seat_player(str(tmp_path / "huge.onnx"), stated)
 
 
-def test_the_error_for_an_unknown_name_lists_the_known_names():
+def test_unknown_name_error_lists_known_names():
     with pytest.raises(InputError, match=r"unknown player 'randon': write random, a run or a .* did you mean 'random'"):
         open_seat_player("randon", MIXED)
 
 
-def test_a_policy_of_another_kind_of_game_does_not_play():
+def test_policy_of_other_game_kind_is_rejected():
     with pytest.raises(PolicyError, match="ace: plays sparring/Dogfight-v1, not pettingzoo:mixed; name"):
         check_contract("ace", {"id": "sparring/Dogfight-v1"}, MIXED)
     check_contract("one", MIXED | {"roles": (0, 1)}, MIXED)
 
 
-def test_numbers_of_the_game_itself_are_scaled_back_to_those_of_a_network():
+def test_game_values_are_rescaled_to_network_range():
     space = Box(np.float32([0.0, -1.0]), np.float32([10.0, 1.0]))
     match = SimpleNamespace(action_spaces=[space])
     player = MatchSeats(SimpleNamespace(choose=lambda match, seat: np.float32([7.5, 0.25])), name="half")

@@ -1,4 +1,4 @@
-"""Masks of Gymnasium's environments are not read, and a line says so, whenever and wherever they are."""
+"""Unread masks of Gymnasium environments are reported wherever they appear."""
 
 import gymnasium
 import numpy as np
@@ -13,7 +13,7 @@ MASK = np.int8([1, 0])
 
 
 class Game(gymnasium.Env):
-    """Gives masks in `place` from the step `start` on."""
+    """Provide masks in `place` from step `start`."""
 
     action_space = Discrete(2)
 
@@ -78,19 +78,19 @@ def limited(render_mode=None):
         (limited, {}, "action_masks()"),
     ],
 )
-def test_unread_masks_are_noted_at_the_start(make, options, place):
+def test_unread_masks_are_noted_at_start(make, options, place):
     (note,) = copies_of(make, **options).notes
     assert f"its masks of legal actions, {place}, are not read" in note
 
 
-def test_taxi_says_so():
+def test_taxi_notes_unread_masks():
     copies = make_copies("Taxi-v4" if "Taxi-v4" in gymnasium.registry else "Taxi-v3", 2)
     copies.reset(0)
     assert "its masks of legal actions, " in copies.notes[-1]
 
 
 @pytest.mark.parametrize("start", [1, 3])
-def test_masks_that_appear_later_are_reported_once(start, capsys):
+def test_late_masks_are_reported_once(start, capsys):
     copies = copies_of(Game, start=start)
     assert copies.notes == []
     said = []
@@ -100,7 +100,7 @@ def test_masks_that_appear_later_are_reported_once(start, capsys):
     assert said == [int(step == start) for step in range(1, 6)]
 
 
-def test_a_rehearsal_leaves_late_masks_to_the_run(capsys):
+def test_rehearsal_leaves_late_masks_to_run(capsys):
     copies = copies_of(Game, start=2)
     copies.masks.muted = True
     for _ in range(5):
@@ -109,5 +109,5 @@ def test_a_rehearsal_leaves_late_masks_to_the_run(capsys):
 
 
 @pytest.mark.parametrize("place", ["none", "fog"])
-def test_other_values_are_not_taken_for_masks(place):
+def test_other_values_are_not_read_as_masks(place):
     assert copies_of(Game, place=place).notes == []

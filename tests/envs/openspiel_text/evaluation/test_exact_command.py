@@ -1,4 +1,4 @@
-"""The command `eval/run.py --env openspiel_text --exact`: its report, its errors, and the price of a server."""
+"""`eval/run.py --env openspiel_text --exact`: report, errors, and server price."""
 
 import json
 from collections import Counter
@@ -17,7 +17,7 @@ from sparring.eval.run import main
 WORDS = ["--env", "openspiel_text", "--device", "cpu", "--threads", "1"]
 
 
-def test_the_report_of_the_tiny_model_in_kuhn_poker(tmp_path, capsys):
+def test_report_of_tiny_model_in_kuhn_poker(tmp_path, capsys):
     words = ["--env", "kuhn_text", "--device", "cpu", "--threads", "1"]
     assert main([*words, "--ckpt", "tiny", "--exact", "--out", str(tmp_path)]) == 0
     data = json.loads((tmp_path / "openspiel_text.json").read_text())
@@ -64,13 +64,13 @@ def test_the_report_of_the_tiny_model_in_kuhn_poker(tmp_path, capsys):
         (["--env", "kuhn_txt", "--exact"], "did you mean 'kuhn_text'?"),
     ],
 )
-def test_bad_input_is_one_line(words, message, capsys):
+def test_bad_input_gives_one_line_error(words, message, capsys):
     assert main([*WORDS, *words]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
 
 
-def test_an_alias_stands_for_a_game_of_openspiel():
+def test_alias_selects_openspiel_game():
     games = {"kuhn_text": "kuhn_poker", "leduc_text": "leduc_poker", "openspiel_text": ""}
     for env, game in games.items():
         options = OpenSpielTextOptions(env=env, ckpt="tiny", exact=True)
@@ -78,7 +78,7 @@ def test_an_alias_stands_for_a_game_of_openspiel():
     assert OpenSpielTextOptions(env="leduc_text", ckpt="tiny", exact=True, id="leduc_poker").id == "leduc_poker"
 
 
-def test_the_price_of_a_server_is_stated_before_it_is_asked():
+def test_server_price_is_stated_before_requests():
     answer = OpenSpielAnswerConfig(REASONING, 100)
     decisions = TextDecisions.of("kuhn_poker", {}, answer)
     characters = sum(len(prompt.text) for prompt in decisions.prompts)
@@ -106,8 +106,8 @@ def test_the_price_of_a_server_is_stated_before_it_is_asked():
     assert f"at most {12 * 8 * 9} of answers" in price(limited, decisions, answer)
 
 
-def test_the_price_alone_asks_no_server(capsys):
-    """Nobody listens at this address."""
+def test_price_only_sends_no_request(capsys):
+    """No server listens at this address."""
     server = [*WORDS, "--ckpt", "http://127.0.0.1:1/v1", "--price", "--set", "endpoint.prompt_price=1"]
     assert main([*server, "--exact"]) == 0
     assert (
@@ -120,7 +120,7 @@ def test_the_price_alone_asks_no_server(capsys):
     assert test.startswith("at most 200 games, estimated from random ones: ")
 
 
-def test_the_price_of_menus_counts_a_request_for_each_fork():
+def test_menu_price_counts_one_request_per_fork():
     """Two actions are one fork, three at most two."""
     decisions = TextDecisions.of("leduc_poker", {}, OpenSpielAnswerConfig())
     counts = Counter(len(prompt.position.legal_actions()) for prompt in decisions.prompts)

@@ -1,4 +1,4 @@
-"""An exact policy of a model on a server goes on after a cut, and its table has tokens and cost."""
+"""An exact policy of a served model resumes after interruption, and its table has tokens and cost."""
 
 import json
 
@@ -19,12 +19,12 @@ def words(host, out, *more, seed="1", samples="2"):
 
 
 def cut(host, out):
-    """The number of requests of an evaluation that ends with an error, those under way included."""
+    """Return the number of requests of an evaluation that ends with an error, including pending ones."""
     assert main(words(host, out)) == 2
     return settled(host)
 
 
-def test_a_cut_policy_goes_on_and_is_not_asked_twice(tmp_path, capsys):
+def test_interrupted_policy_resumes_without_repeated_requests(tmp_path, capsys):
     with server(faults=[""] * 10 + ["not_found"]) as host:
         asked = cut(host, tmp_path)
         assert "to go on: " in capsys.readouterr().err
@@ -43,7 +43,7 @@ def test_a_cut_policy_goes_on_and_is_not_asked_twice(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("changes", "name"), [({"seed": "2"}, "--seed=2"), ({"more": ["endpoint.max_tokens=9"]}, "endpoint.max_tokens=9")]
 )
-def test_answers_of_other_options_are_refused(changes, name, tmp_path, capsys):
+def test_answers_with_other_options_are_rejected(changes, name, tmp_path, capsys):
     with server(faults=[""] * 5 + ["not_found"]) as host:
         before = cut(host, tmp_path)
         capsys.readouterr()
@@ -54,8 +54,8 @@ def test_answers_of_other_options_are_refused(changes, name, tmp_path, capsys):
     assert "to go on: " not in said
 
 
-def test_more_samples_take_the_answers_that_are_there(tmp_path):
-    """The seed of an answer is that of its state and number, whatever the number of samples."""
+def test_more_samples_reuse_existing_answers(tmp_path):
+    """An answer's seed depends on its state and number, not on the number of samples."""
     with server(faults=[""] * 10 + ["not_found"]) as host:
         asked = cut(host, tmp_path)
         host.faults.clear()

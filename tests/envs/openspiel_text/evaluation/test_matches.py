@@ -1,4 +1,4 @@
-"""Matches of a model against references: values by hand, games too large for an exact policy, servers, bad input."""
+"""Matches of a model against references: values by hand, large games, servers, bad input."""
 
 import json
 import re
@@ -17,7 +17,7 @@ WORDS = ["--env", "openspiel_text", "--device", "cpu", "--threads", "1"]
 
 
 class Backend:
-    """A model that always chooses the last action of a menu, and writes `text`."""
+    """A model that always picks a menu's last action, and writes `text`."""
 
     def __init__(self, text=""):
         self.text = text
@@ -49,7 +49,7 @@ def evaluated(tmp_path, *words):
 
 
 @pytest.mark.parametrize("form", ["menu", "reasoning"])
-def test_always_betting_beats_uniform_play_in_kuhn_poker_by_three_eighths(model, tmp_path, form):
+def test_always_betting_beats_uniform_kuhn_by_three_eighths(model, tmp_path, form):
     """Its bet is folded to half of the time, which pays 1, and a showdown pays 0 on average.
 
     In seat 0 it always bets: 1 / 2. In seat 1 half of the games begin with a pass, and half of these end with a fold:
@@ -66,7 +66,7 @@ def test_always_betting_beats_uniform_play_in_kuhn_poker_by_three_eighths(model,
 
 
 @pytest.mark.parametrize("form", ["menu", "reasoning"])
-def test_a_game_too_large_for_an_exact_policy_is_played(model, tmp_path, form):
+def test_game_too_large_for_exact_policy_is_played(model, tmp_path, form):
     model(Backend("x"))
     words = ["--id", "connect_four", "--games", "4", "--opponents", "openspiel:mcts:2,openspiel:uniform"]
     data = evaluated(tmp_path, *words, "--answers", form)
@@ -78,14 +78,14 @@ def test_a_game_too_large_for_an_exact_policy_is_played(model, tmp_path, form):
         assert "answers" not in data
 
 
-def test_a_requirement_that_fails_ends_with_1(model, tmp_path):
+def test_failed_requirement_exits_with_1(model, tmp_path):
     model(Backend())
     words = [*WORDS, "--ckpt", "tiny", "--games", "200", "--quiet", "--out", str(tmp_path)]
     assert main([*words, "--require", "openspiel:uniform>=1.0"]) == 1
     assert main([*words, "--require", "score:openspiel:uniform>=0"]) == 0
 
 
-def test_a_chat_server_plays_after_its_price_is_stated(capsys, tmp_path):
+def test_chat_server_plays_after_price_is_stated(capsys, tmp_path):
     with chat_server(lambda text: f"Hm.\n{re.search('Legal moves: .*, (.+)', text)[1]}") as (url, requests):
         words = ["--ckpt", url, "--set", "model.name=fake", "endpoint.api=chat", "endpoint.structured=none"]
         words += ["endpoint.prompt_price=1", "endpoint.answer_price=2", "--answers", "reasoning", "--games", "4"]
@@ -102,7 +102,7 @@ def test_a_chat_server_plays_after_its_price_is_stated(capsys, tmp_path):
 
 
 @pytest.mark.parametrize("words", [["--sprt", "elo1=5", "--max-games", "40"], ["--ladder"]])
-def test_a_test_or_ladder_leaves_no_kept_answers(words, tmp_path):
+def test_test_or_ladder_keeps_no_answers(words, tmp_path):
     with chat_server(lambda text: "Bet") as (url, _):
         asked = ["--ckpt", url, "--set", "model.name=fake", "endpoint.api=chat", "endpoint.structured=none", "--quiet"]
         games = ["--answers", "reasoning", "--games", "20", "--out", str(tmp_path)]
@@ -111,7 +111,7 @@ def test_a_test_or_ladder_leaves_no_kept_answers(words, tmp_path):
     assert {path.stem for path in tmp_path.iterdir()} == {words[0].removeprefix("--")}
 
 
-def test_a_server_without_log_probabilities_plays_from_menus_too(tmp_path):
+def test_server_without_log_probs_plays_from_menus(tmp_path):
     """It always answers Bet, which is legal everywhere in Kuhn poker."""
     with chat_server(lambda text: "Bet\n</move>") as (url, _):
         words = ["--ckpt", url, "--set", "model.name=fake", "endpoint.api=chat", "endpoint.structured=none", "--quiet"]
@@ -140,7 +140,7 @@ def test_a_server_without_log_probabilities_plays_from_menus_too(tmp_path):
         (["--ckpt", "tiny", "--workers", "2"], "--workers"),
     ],
 )
-def test_bad_input_is_one_line(model, words, message, capsys):
+def test_bad_input_gives_one_line_error(model, words, message, capsys):
     model(Backend())
     assert main([*WORDS, *words, "--quiet"]) == 2
     (line,) = capsys.readouterr().err.splitlines()

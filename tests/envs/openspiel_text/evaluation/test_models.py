@@ -1,4 +1,4 @@
-"""Probabilities of a language model's actions, against the model's own logits and a server's, and as a target."""
+"""Action probabilities of a language model against local and server logits, and as an attack target."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def toy(temperature):
 
 
 def by_forks(prompt, logits, tokenizer, temperature):
-    """Probability of each name by hand: at each of its tokens a softmax over the tokens that some name has there."""
+    """Return each name's probability by hand: a softmax over the tokens possible at each position."""
     lines = {name: encode(tokenizer, [f"{name}\n"])[0] for name in NAMES}
     found = []
     for ids in lines.values():
@@ -54,7 +54,7 @@ def by_forks(prompt, logits, tokenizer, temperature):
     return found
 
 
-def test_probabilities_are_those_of_the_model_s_own_logits():
+def test_probabilities_match_model_logits():
     backend, tokenizer = toy(0.7), bytes_tokenizer()
 
     @torch.no_grad()
@@ -66,7 +66,7 @@ def test_probabilities_are_those_of_the_model_s_own_logits():
         assert values.sum() == pytest.approx(1.0, abs=1e-9)
 
 
-def test_another_temperature_leaves_the_backend_as_it_was_and_zero_is_certain():
+def test_other_temperature_keeps_backend_and_zero_is_greedy():
     backend = toy(0.7)
     before = backend.policies(PROMPTS)
     certain = backend.at(0.0).policies(PROMPTS)
@@ -76,13 +76,13 @@ def test_another_temperature_leaves_the_backend_as_it_was_and_zero_is_certain():
     assert all(np.array_equal(a, b) for a, b in zip(before, backend.policies(PROMPTS), strict=True))
 
 
-def test_only_menus_of_one_line_have_probabilities():
+def test_only_single_line_menus_have_probabilities():
     with pytest.raises(InputError, match="exact probabilities for one-line menus only"):
         toy(1.0).policies([Prompt("You\n", FreeText(3))])
 
 
-def test_free_text_at_its_limit_is_cut():
-    """The end of text is made certain by its bias, or never drawn."""
+def test_free_text_at_limit_is_truncated():
+    """The bias makes the end token certain, or never drawn."""
     backend, tokenizer = toy(1.0), bytes_tokenizer()
     ends = {decision.finish_reason for decision in backend.decide([Prompt("You\n", FreeText(2), 1)])}
     assert ends == {CUT}
@@ -96,7 +96,7 @@ def test_free_text_at_its_limit_is_cut():
         assert (decision.finish_reason == STOP) == ended
 
 
-def test_a_tokenizer_that_cannot_write_an_action_is_refused_in_one_line():
+def test_tokenizer_that_cannot_write_action_is_rejected():
     with pytest.raises(TokenizerError) as refused:
         Constraint(word_tokenizer(), MOVES)
     assert "tokenizer words" in str(refused.value)
@@ -108,7 +108,7 @@ def served(host, **options):
     return EndpointBackend(config, MOVES, temperature=0.8, tokenizer=byte_tokenizer(), first_wait=0.01)
 
 
-def test_probabilities_of_a_server_are_those_of_its_logits():
+def test_server_probabilities_match_its_logits():
     tokenizer = byte_tokenizer()
     with server() as host:
         backend = served(host)
@@ -130,7 +130,7 @@ def test_probabilities_of_a_server_are_those_of_its_logits():
         ([], {"structured": "none"}, "endpoint.structured=none restricts nothing"),
     ],
 )
-def test_a_server_without_exact_log_probabilities_is_refused_in_one_line(quirks, options, reason):
+def test_server_without_exact_log_probs_is_rejected_in_one_line(quirks, options, reason):
     with server(quirks) as host:
         backend = served(host, **options)
         with pytest.raises(InputError) as refused:
@@ -141,7 +141,7 @@ def test_a_server_without_exact_log_probabilities_is_refused_in_one_line(quirks,
     assert str(refused.value).endswith("; sample answers in free text")
 
 
-def test_free_text_of_a_server_says_that_it_was_cut():
+def test_truncated_server_text_is_reported():
     with server() as host:
         backend = served(host, structured="none")
         (decision,) = backend.decide([Prompt("You\n", FreeText(1), 1)])
@@ -149,8 +149,8 @@ def test_free_text_of_a_server_says_that_it_was_cut():
     assert decision.finish_reason == CUT
 
 
-def test_a_language_model_is_a_target_with_its_exact_policy(monkeypatch):
-    """`sparring exploit tiny --id kuhn_poker` sees what `eval/run.py --exact` measures."""
+def test_language_model_is_target_with_exact_policy(monkeypatch):
+    """`sparring exploit tiny --id kuhn_poker` measures the same policy as `eval/run.py --exact`."""
     game = pyspiel.load_game("kuhn_poker")
     player = state_players.open_player("tiny", game)
     player.replay(game)
@@ -161,18 +161,18 @@ def test_a_language_model_is_a_target_with_its_exact_policy(monkeypatch):
     assert decisions.tree.exploitability(table) == pytest.approx(0.4453, abs=1e-3)
 
 
-def test_players_that_are_not_language_models_are_left_to_others():
+def test_other_players_are_left_to_other_openers():
     for text in ("no-such-run", "random", "bot:random", "http://127.0.0.1:1/act", "released/dogfight_strong"):
         assert state_players.text_game_of(text) is None
 
 
-def test_a_bot_is_opened_as_uniform_play():
+def test_bot_is_opened_as_uniform_play():
     decisions = TextDecisions.of("kuhn_poker", {}, OpenSpielAnswerConfig())
     rows = open_player("bot:random")(decisions.tree.states)
     assert [sorted(row.values()) for row in rows] == [[0.5, 0.5]] * 12
 
 
-def test_prompts_of_reasoning_ask_for_the_move_on_the_last_line():
+def test_reasoning_prompts_ask_for_move_on_last_line():
     (prompt, *_) = TextDecisions.of("kuhn_poker", {}, OpenSpielAnswerConfig(REASONING, 7)).prompts
     assert prompt.menu.tokens == 7
     assert prompt.text.endswith("Then write your move, as it is in this list, alone on the last line.\n")

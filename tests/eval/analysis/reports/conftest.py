@@ -14,7 +14,7 @@ TRACES = Path(__file__).parent / "traces"
 
 @pytest.fixture
 def run_folder(tmp_path):
-    """Write a trace as a run folder and return its path; `edit` may change rows, `options` the configuration."""
+    """Write a trace as a run folder and return its path; `edit` changes rows, `options` the configuration."""
 
     def write(name, *, to="", edit=None, rows=None, **options):
         head, *recorded = map(json.loads, gzip.decompress((TRACES / f"{name}.jsonl.gz").read_bytes()).splitlines())

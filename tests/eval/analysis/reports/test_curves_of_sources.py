@@ -26,7 +26,7 @@ def expected(root):
 
 
 @pytest.mark.parametrize("source", ["auto", "folder", "wandb-offline", "tensorboard"])
-def test_a_run_has_the_same_curve_from_every_source(recorded, source):
+def test_run_has_same_curve_from_every_source(recorded, source):
     if source == "wandb-offline" and not importlib.util.find_spec("wandb"):
         pytest.skip("the package wandb is not installed")
     names = {"tensorboard": "dark-ghost"}
@@ -35,15 +35,15 @@ def test_a_run_has_the_same_curve_from_every_source(recorded, source):
     assert run["values"] == pytest.approx(expected(recorded), rel=1e-6)
 
 
-def test_a_run_is_drawn_from_trackio(recorded, tmp_path, capsys):
+def test_run_is_drawn_from_trackio(recorded, tmp_path, capsys):
     database = tmp_path / "project.db"
     assert runs.main(["export", "dark-ghost", "--dir", str(recorded), "--source", "folder", "-o", str(database)]) == 0
     run = points("dark-ghost", "--dir", str(tmp_path), "--source", "trackio", "--metrics", METRIC)
     assert run["values"] == pytest.approx(expected(recorded))
 
 
-def test_a_run_without_env_steps_is_drawn_by_update(tmp_path, monkeypatch):
-    """Rows of W&B without env steps, as of another trainer."""
+def test_run_without_env_steps_is_drawn_by_update(tmp_path, monkeypatch):
+    """W&B rows without env steps, as from another trainer."""
     wandb = pytest.importorskip("wandb")
     settings = wandb.Settings(console="off", silent=True, x_disable_stats=True, x_disable_meta=True, disable_git=True)
     run = wandb.init(mode="offline", project="p", dir=str(tmp_path), id="plain", name="plain", settings=settings)
@@ -66,10 +66,10 @@ def test_a_run_without_env_steps_is_drawn_by_update(tmp_path, monkeypatch):
         (["dark-ghost", "--dir", "{root}", "--metrics", "rollout/rewrd"], "did you mean 'rollout/reward'?"),
     ],
 )
-def test_a_wrong_source_is_one_line(recorded, words, message, error_line):
+def test_wrong_source_gives_one_line_error(recorded, words, message, error_line):
     assert message in error_line(main, [word.format(root=recorded) for word in words])
 
 
-def test_a_run_of_tensorboard_is_found_by_its_path(recorded, monkeypatch):
+def test_tensorboard_run_is_found_by_path(recorded, monkeypatch):
     events = next(recorded.rglob("events.out.tfevents*")).parent
     assert points(str(events), "--metrics", METRIC)["values"] == pytest.approx(expected(recorded), rel=1e-6)

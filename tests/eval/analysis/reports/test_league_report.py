@@ -1,4 +1,4 @@
-"""The league of a run over time, from files as a run of GRPO and one of PPO leave them."""
+"""The league page of a run over time, from files as GRPO and PPO runs write them."""
 
 import json
 
@@ -27,7 +27,7 @@ def ppo_metrics(league):
 
 
 def write_league_run(root, name, *, grpo):
-    """A learner that wins more from step to step; its checkpoints join every six steps. Returns the league."""
+    """Write a learner that improves every step, with checkpoints joining every six steps; return the league."""
     rng, (folder, config) = np.random.default_rng(0), (root / name, {"run": name, "trainer": "grpo" if grpo else "ppo"})
     folder.mkdir()
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
@@ -50,7 +50,7 @@ def write_league_run(root, name, *, grpo):
 
 
 @pytest.mark.parametrize("grpo", [True, False])
-def test_the_page_has_ratings_over_time_the_results_of_pairs_and_who_joined(tmp_path, printed, grpo):
+def test_page_shows_ratings_over_time_results_and_new_members(tmp_path, printed, grpo):
     league = write_league_run(tmp_path, "cobra", grpo=grpo)
     page = tmp_path / "league.html"
     report = json.loads(printed(main, ["league", "cobra", "--dir", str(tmp_path), "--html", str(page), "--json"]))
@@ -81,14 +81,14 @@ def test_the_page_has_ratings_over_time_the_results_of_pairs_and_who_joined(tmp_
 
 
 @pytest.mark.parametrize(("players", "explained"), [(["style_0"], True), (["hawk"], False)])
-def test_a_population_has_its_styles_explained(players, explained):
+def test_population_page_explains_styles(players, explained):
     league = record(new_league(("ace",), players=players), [GameResult((CHALLENGER, players[0]), (1, 2))])
     section = _standings(list(league.agents.values()))
     assert players[0] in {row[0] for row in section.tables[0].rows}
     assert ("the learner's lower styles: players that learn on" in " ".join(section.text)) is explained
 
 
-def test_a_run_without_a_league_is_refused(tmp_path, error_line):
+def test_run_without_league_is_rejected(tmp_path, error_line):
     write_league_run(tmp_path, "cobra", grpo=True)
     (tmp_path / "cobra" / "league.json").unlink()
     words = ["league", "cobra", "--dir", str(tmp_path)]

@@ -1,4 +1,4 @@
-"""Power laws: exponents known in advance, scipy's regression, and the coverage of the interval."""
+"""Power laws: known exponents, scipy's regression, and interval coverage."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from scipy import stats
 from sparring.eval.analysis.reports.power_law import ComputeChoice, PowerLawError, Price, compute_of, fit_run, fit_runs
 
 
-def test_an_exact_power_law_is_found():
+def test_exact_power_law_is_found():
     compute = np.geomspace(1, 1e6, 50)
     law = fit_run(compute, 3.0 * compute**0.25)
     assert law.exponent.value == pytest.approx(0.25)
@@ -16,7 +16,7 @@ def test_an_exact_power_law_is_found():
     assert law.exponent.interval == pytest.approx((0.25, 0.25))
 
 
-def test_it_is_the_regression_of_scipy_in_logarithms():
+def test_fit_matches_scipy_regression_in_logarithms():
     rng = np.random.default_rng(2)
     compute = np.sort(rng.uniform(1, 1000, 80))
     reward = np.exp(rng.normal(size=80)) * compute**0.4
@@ -27,7 +27,7 @@ def test_it_is_the_regression_of_scipy_in_logarithms():
 
 
 def lasting(rng, count, points, correlation):
-    """Return noise [count, points] of which neighbours have this correlation."""
+    """Return noise [count, points] with this correlation between neighbours."""
     noise = rng.normal(size=(count, points)) / 10
     noise[:, 0] /= (1 - correlation**2) ** 0.5
     for k in range(1, points):
@@ -42,8 +42,8 @@ def covered(compute, noise):
 
 @pytest.mark.parametrize("compute", [np.geomspace(1, 1e4, 200), np.arange(1.0, 201)], ids=["geometric", "even"])
 @pytest.mark.parametrize("kind", ["independent", "lasting", "long", "falling", "slow and quick"])
-def test_the_interval_of_a_run_covers_the_exponent(compute, kind):
-    """Of 200 runs at least 92 % (95 % less two standard errors); blocks of a bootstrap covered 80 to 94 %."""
+def test_run_interval_covers_exponent(compute, kind):
+    """Of 200 runs at least 92 % (95 % minus two standard errors); block bootstraps covered 80 to 94 %."""
     rng = np.random.default_rng(4)
     last = {"independent": 0.0, "lasting": 0.8, "long": 0.93, "falling": 0.6, "slow and quick": 0.9}[kind]
     noise = lasting(rng, 200, 200, last)
@@ -52,15 +52,15 @@ def test_the_interval_of_a_run_covers_the_exponent(compute, kind):
     assert covered(compute, noise) >= 0.92
 
 
-def test_the_interval_of_a_short_run_is_low_only_where_its_noise_lasts():
+def test_short_run_coverage_is_low_only_with_lasting_noise():
     rng, compute = np.random.default_rng(5), np.geomspace(1, 1e4, 20)
     assert covered(compute, lasting(rng, 200, 20, 0.0)) >= 0.92
     assert covered(compute, lasting(rng, 200, 20, 0.9)) >= 0.80  # as stated
 
 
 @pytest.mark.parametrize("count", [3, 5, 12])
-def test_the_interval_across_runs_covers_the_exponent(count):
-    """Runs differ in level, in compute and a little in their exponents."""
+def test_interval_across_runs_covers_exponent(count):
+    """Runs differ in level, compute and slightly in exponent."""
     rng, hits = np.random.default_rng(6), 0
     for _ in range(200):
         noise, runs = lasting(rng, count, 60, 0.8), []
@@ -73,7 +73,7 @@ def test_the_interval_across_runs_covers_the_exponent(count):
     assert hits / 200 >= 0.9
 
 
-def test_an_interval_is_the_one_of_scipy_if_the_noise_is_independent():
+def test_interval_matches_scipy_for_independent_noise():
     rng, compute = np.random.default_rng(7), np.geomspace(1, 1e4, 2000)
     reward = compute**0.3 * np.exp(rng.normal(size=2000))
     low, high = fit_run(compute[:19], reward[:19]).exponent.interval  # too few for averages
@@ -81,7 +81,7 @@ def test_an_interval_is_the_one_of_scipy_if_the_noise_is_independent():
     assert (high - low) / 2 == pytest.approx(stats.t.ppf(0.975, 17) * line.stderr, rel=0.35)
 
 
-def test_points_without_a_logarithm_are_counted():
+def test_points_without_logarithm_are_counted():
     compute = np.arange(20.0)
     law = fit_run(compute, np.where(compute < 5, -1.0, compute))
     assert (law.points, law.left_out) == (15, 5)
@@ -89,7 +89,7 @@ def test_points_without_a_logarithm_are_counted():
         fit_run(compute, -compute)
 
 
-def test_a_constant_reward_is_refused_for_a_power_law():
+def test_constant_reward_is_rejected_for_power_law():
     compute = np.geomspace(1, 100, 30)
     with pytest.raises(PowerLawError, match=r"all 30 rewards are 0\.3: a constant has no exponent"):
         fit_run(compute, np.full(30, 0.3))
@@ -97,8 +97,8 @@ def test_a_constant_reward_is_refused_for_a_power_law():
         fit_runs([(compute, np.full(30, 0.3))] * 3)
 
 
-def test_runs_of_a_sweep_are_the_unit_of_the_interval():
-    """Three runs with different levels: many points each do not make the interval narrow."""
+def test_interval_unit_of_sweep_is_run():
+    """Three runs with different levels: many points per run do not narrow the interval."""
     compute = np.geomspace(1, 100, 1000)
     runs = [(compute * scale, compute**0.2 * level) for scale, level in ((1, 1.0), (10, 3.0), (100, 2.0))]
     law = fit_runs(runs)
@@ -109,7 +109,7 @@ def test_runs_of_a_sweep_are_the_unit_of_the_interval():
         fit_runs(runs[:2])
 
 
-def test_compute_of_a_ppo_run(read_run):
+def test_compute_of_ppo_run(read_run):
     """P weights, E epochs: (2 + 6 E) P for each env step."""
     record, history = read_run("sick_no_learning")
     compute = compute_of(record, history, ComputeChoice(parameters=1000, price=Price(2.0, "EUR")))
@@ -120,7 +120,7 @@ def test_compute_of_a_ppo_run(read_run):
     assert compute.total("seconds") is None  # the trace holds no times
 
 
-def test_compute_of_a_grpo_run(read_run):
+def test_compute_of_grpo_run(read_run):
     record, history = read_run("healthy_grpo")
     compute = compute_of(record, history, ComputeChoice(parameters=1000, price=Price(3.6)))
     get = history.columns.get

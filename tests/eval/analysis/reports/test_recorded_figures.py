@@ -1,4 +1,4 @@
-"""Figures that people recorded of their runs, as curves with those figures: which rule tells each, or that none does.
+"""Figures from public run reports, as curves: which rule fires for each, or none.
 
 The six that were not told at first, and what surrounds them, are in test_symptoms.py.
 """
@@ -16,7 +16,7 @@ def random(seed):
 
 
 def peak(value, steps=30, usual=0.5):
-    """A maximum that is usual but for one step in the middle."""
+    """Return a maximum that is usual except in one middle step."""
     return np.where(np.arange(steps) == steps // 2, value, np.minimum(usual, value))
 
 
@@ -89,11 +89,11 @@ are poor but not wrong."""
 
 
 @pytest.mark.parametrize("figure", TOLD)
-def test_a_recorded_fault_fires_its_rule(figure):
+def test_recorded_fault_fires_its_rule(figure):
     rule, columns = TOLD[figure]
     assert rule in rules_fired(columns)
 
 
 @pytest.mark.parametrize("figure", [*RIGHT, *NOT_TOLD])
-def test_no_rule_fires_on_this_figure(figure):
+def test_healthy_figure_fires_no_rule(figure):
     assert rules_fired((RIGHT | NOT_TOLD)[figure]) == set()

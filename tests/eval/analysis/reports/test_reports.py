@@ -1,4 +1,4 @@
-"""`analyze` and `compare` on recorded runs: content, files, exit codes, and texts that must not be interpreted."""
+"""`analyze` and `compare` on recorded runs: content, files, exit codes, and untrusted text."""
 
 import csv
 import json
@@ -48,7 +48,7 @@ def test_analyze_prints_and_writes(run_folder, tmp_path, printed):
     assert "http" not in re.sub(r"http-equiv", "", page.read_text())
 
 
-def test_a_healthy_grpo_run_has_the_steps_of_the_workflow(run_folder, capsys):
+def test_healthy_grpo_run_has_workflow_steps(run_folder, capsys):
     folder = run_folder("healthy_grpo")
     assert runs.main(["analyze", str(folder), "--json", "--parameters", "1800000", "--price", "3"]) == 0
     report = json.loads(capsys.readouterr().out)
@@ -67,8 +67,8 @@ def test_a_healthy_grpo_run_has_the_steps_of_the_workflow(run_folder, capsys):
     assert "Cost: " in text
 
 
-def test_texts_of_a_run_are_never_markup(run_folder, tmp_path, capsys):
-    """A configuration or a metric may come from a stranger."""
+def test_run_text_is_never_markup(run_folder, tmp_path, capsys):
+    """A configuration or metric may be untrusted."""
 
     def edit(number, row):
         row["eval/<script>alert(1)</script>[red]/win_rate"] = 0.5
@@ -81,7 +81,7 @@ def test_texts_of_a_run_are_never_markup(run_folder, tmp_path, capsys):
     assert "[red]" in capsys.readouterr().out
 
 
-def test_a_damaged_run_is_reported_with_its_own_exit_code(run_folder, capsys):
+def test_damaged_run_is_reported_with_own_exit_code(run_folder, capsys):
     folder = run_folder("sick_no_learning")
     lines = (folder / "metrics.jsonl").read_text().splitlines(keepends=True)
     lines[20] = "{broken\n"
@@ -91,7 +91,7 @@ def test_a_damaged_run_is_reported_with_its_own_exit_code(run_folder, capsys):
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_runs"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, run_folder, check_row):
+def test_invalid_arguments_print_expected_messages(row, run_folder, check_row):
     root = run_folder("sick_guard").parent
     run_folder("sick_cartpole")
     check_row(runs.main, row, "--dir", str(root))
@@ -99,7 +99,7 @@ def test_wrong_words_have_the_message_of_the_table(row, run_folder, check_row):
 
 @pytest.fixture
 def seeds(run_folder):
-    """Write two configurations with three seeds each: the reward of B is 0.5 above A's, and seeds differ by 1."""
+    """Write two configurations with three seeds: B's reward is 0.5 above A's, and seeds differ by 1."""
 
     def write():
         names = []
@@ -128,8 +128,8 @@ def test_seeds_are_grouped_and_paired(seeds, printed, tmp_path):
     assert "<svg" in (tmp_path / "c.html").read_text()
 
 
-def test_options_take_several_values_in_a_row(seeds, printed):
-    """As in `compare --run-ids A B C --metrics X Y --output-format csv`."""
+def test_options_accept_several_values(seeds, printed):
+    """For example `compare --run-ids A B C --metrics X Y --output-format csv`."""
     root, names = seeds()
     metrics = ["--metrics", "benchmark/loss", "benchmark/reward_mean"]
     command = ["compare", "--run-ids", *names[:3], "--dir", str(root), *metrics, "--output-format", "csv"]
@@ -140,8 +140,8 @@ def test_options_take_several_values_in_a_row(seeds, printed):
     assert [float(value) for value in values] == pytest.approx([3.0, 3.0 - half, 3.0 + half])
 
 
-def test_scripts_get_numbers_not_words(run_folder, capsys):
-    """JSON and CSV of a report have the values of metrics.jsonl in full precision, not the four digits for people."""
+def test_scripts_get_full_precision_numbers(run_folder, capsys):
+    """JSON and CSV reports have the full precision of metrics.jsonl, not four digits."""
     folder = run_folder("sick_learning_rate")
     last = json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])
     assert runs.main(["analyze", str(folder), "--json"]) == 0
@@ -165,8 +165,8 @@ def test_scripts_get_numbers_not_words(run_folder, capsys):
     ],
     ids=["unknown seeds", "repeated seeds", "a seed without a partner", "no shared seed"],
 )  # fmt: skip
-def test_all_runs_of_a_group_count(run_folder, base, other, gap, basis):
-    """Expected differences are those of the means by hand."""
+def test_all_runs_of_group_count(run_folder, base, other, gap, basis):
+    """Expected values are differences of means by hand."""
     names = []
     for rate, group in ((0.1, base), (0.2, other)):
         for seed, value in group:
@@ -183,7 +183,7 @@ def test_all_runs_of_a_group_count(run_folder, base, other, gap, basis):
     assert (found.estimate.value, found.basis) == (pytest.approx(gap), basis)
 
 
-def test_runs_without_env_steps_are_compared_at_equal_updates_with_a_note(tmp_path, printed, error_line):
+def test_runs_without_env_steps_are_compared_by_update_with_note(tmp_path, printed, error_line):
     from torch.utils.tensorboard import SummaryWriter
 
     wandb = pytest.importorskip("wandb")
@@ -204,8 +204,8 @@ def test_runs_without_env_steps_are_compared_at_equal_updates_with_a_note(tmp_pa
 
 
 @pytest.mark.parametrize(("count", "verdict"), [(2, "too few seeds"), (5, "too few seeds"), (6, "not 0")])
-def test_a_verdict_needs_six_seeds(run_folder, count, verdict):
-    """Pairs of one sign are chance once in 2 ** (count - 1) times, so that only six are rarer than one in twenty."""
+def test_verdict_needs_six_seeds(run_folder, count, verdict):
+    """Pairs all have one sign by chance once in 2 ** (count - 1) times; only six are rarer than one in twenty."""
     names = []
     for rate in (0.1, 0.2):
         for seed in range(count):
@@ -223,16 +223,16 @@ def test_a_verdict_needs_six_seeds(run_folder, count, verdict):
     assert found.verdict == verdict
 
 
-def test_a_table_that_is_piped_is_not_folded(seeds, capsys):
-    """A name stays on one line for grep, as in the tables of the other commands."""
+def test_piped_table_is_not_wrapped(seeds, capsys):
+    """A name stays on one line for grep, as in other tables."""
     root, names = seeds()
     assert runs.main(["compare", *names, "--dir", str(root)]) == 0
     rows = [line.split()[:4] for line in capsys.readouterr().out.splitlines() if line.startswith("a0 ")]
     assert ["a0", "A", "0", "killed"] in rows
 
 
-def test_runs_are_compared_where_both_have_been(run_folder):
-    """The shorter run decides: values later than its end are not used."""
+def test_runs_are_compared_up_to_end_of_shorter(run_folder):
+    """Values after the end of the shorter run are not used."""
     root = run_folder("healthy_grpo").parent
     run_folder("healthy_grpo", to="short", rows=15)
     options = comparison.ComparisonOptions(equal="updates")
@@ -243,7 +243,7 @@ def test_runs_are_compared_where_both_have_been(run_folder):
     assert len(group.runs) == 2
 
 
-def test_one_run_a_side_is_compared_by_windows(run_folder):
+def test_single_runs_are_compared_by_windows(run_folder):
     root = run_folder("healthy_grpo").parent
     run_folder("healthy_grpo", to="other", trainer="clone")
     compared = comparison.load_compared(["healthy_grpo", "other"], [RunFolders(root)], comparison.ComparisonOptions())
@@ -271,8 +271,8 @@ def test_rates_stay_in_0_to_1_and_two_seeds_have_no_interval(read_run, metric, v
     assert (cell.interval if isinstance(cell, Estimate) else cell) == expected
 
 
-def test_bootstrap_intervals_agree_with_students_t():
-    """For 60 normal values both are the mean and about 1.96 standard errors."""
+def test_bootstrap_intervals_match_student_t():
+    """For 60 normal values both give the mean and about 1.96 standard errors."""
     values = np.random.default_rng(3).normal(1.0, 2.0, 60)
     low, high = mean_of(values).interval
     error = values.std(ddof=1) / np.sqrt(60)
@@ -282,7 +282,7 @@ def test_bootstrap_intervals_agree_with_students_t():
     assert gap.interval[0] < 1.0 < gap.interval[1]
 
 
-def test_a_plot_is_well_formed_and_inside_its_frame():
+def test_plot_is_well_formed_and_inside_frame():
     line = PlotLine("<&>", (1.0, 10.0, 1000.0), (0.5, 2.0, -1.0))
     for log in (False, True):
         text = draw_svg(LinePlot("<title>", "x", (line,), log=log, marks=(5.0,)))
@@ -292,8 +292,8 @@ def test_a_plot_is_well_formed_and_inside_its_frame():
         assert all(0 <= float(value) <= 520 for point in points for value in point.split(","))
 
 
-def test_every_line_of_a_plot_shows_on_a_dark_page():
-    """By WCAG's contrast for graphics, 3 to 1, on the dark page; black becomes the text's colour."""
+def test_every_plot_line_has_contrast_on_dark_page():
+    """WCAG requires a contrast of 3 to 1 for graphics; black becomes the text colour."""
 
     def luminance(color):
         parts = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
@@ -306,7 +306,7 @@ def test_every_line_of_a_plot_shows_on_a_dark_page():
     assert min((luminance(color) + 0.05) / (luminance("#0a0e16") + 0.05) for color in drawn[:6]) > 3.0
 
 
-def test_what_is_damaged_is_red_and_a_note_is_not():
+def test_damage_is_red_and_note_is_not():
     console = Console(file=StringIO(), force_terminal=True, color_system="standard", width=100)
     print_report(RunReport("r", (), findings=(), damage=("metrics.jsonl",), notes=("read from W&B",)), console)
     lines = console.file.getvalue().splitlines()

@@ -1,4 +1,4 @@
-"""Rules on recorded runs: none fires on a healthy one, the right ones on each sick one."""
+"""Rules on recorded runs: none fires on a healthy run, and the right ones fire on faulty runs."""
 
 import re
 
@@ -24,7 +24,7 @@ def fired(read_run):
 
 
 @pytest.mark.parametrize("name", ["healthy_quickstart", "healthy_cartpole", "healthy_grpo"])
-def test_no_rule_fires_on_a_healthy_run(fired, name):
+def test_no_rule_fires_on_healthy_run(fired, name):
     assert fired(name) == {}
 
 
@@ -40,11 +40,11 @@ SICK = {
 
 
 @pytest.mark.parametrize("name", SICK)
-def test_the_right_rules_fire_on_a_sick_run(fired, name):
+def test_right_rules_fire_on_faulty_run(fired, name):
     assert set(fired(name)) == SICK[name]
 
 
-def test_evidence_names_steps_and_values_of_the_run(fired, read_run):
+def test_evidence_names_steps_and_values_of_run(fired, read_run):
     evidence = fired("sick_learning_rate")["kl_high"].evidence[0]
     _, history = read_run("sick_learning_rate", to="again")
     kl = dict(zip(history.step, history.columns["train/approx_kl"], strict=True))
@@ -55,7 +55,7 @@ def test_evidence_names_steps_and_values_of_the_run(fired, read_run):
 
 
 def change(**metrics):
-    """Overwrite metrics of a recorded run from the eighth row on: what a machine or a model would break."""
+    """Overwrite metrics of a recorded run from the eighth row, as a broken machine or model would."""
 
     def edit(number, row):
         if number >= 8:
@@ -90,11 +90,11 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("rule", BROKEN)
-def test_a_fault_put_into_a_recorded_run_is_found(fired, rule):
+def test_fault_planted_in_recorded_run_is_found(fired, rule):
     assert rule in fired("healthy_grpo", edit=BROKEN[rule])
 
 
-def test_a_run_without_cache_metrics_fires_cache_absent(fired):
+def test_run_without_cache_metrics_fires_cache_absent(fired):
     def edit(number, row):
         for key in [key for key in row if key.startswith("cache/")]:
             del row[key]
@@ -102,7 +102,7 @@ def test_a_run_without_cache_metrics_fires_cache_absent(fired):
     assert set(fired("healthy_grpo", edit=edit)) == {"cache_absent"}
 
 
-def test_a_forgotten_bot_is_found(fired):
+def test_forgotten_bot_is_found(fired):
     def edit(number, row):
         if number > 200:
             row["curriculum/do_nothing/win_rate"] = 0.3
@@ -110,19 +110,19 @@ def test_a_forgotten_bot_is_found(fired):
     assert set(fired("healthy_quickstart", edit=edit)) == {"bot_forgotten"}
 
 
-def test_every_pattern_of_the_workflow_has_a_rule():
+def test_every_workflow_pattern_has_rule():
     assert {rule.pattern for rule in load_rules()} == set(PATTERNS)
     assert len({rule.name for rule in load_rules()}) == len(load_rules())
 
 
-def test_shifts_of_the_curriculum(read_run):
-    """The run file adds four bots at update 60, the 61st row; each update has 512 x 64 env steps."""
+def test_curriculum_shifts_are_found(read_run):
+    """The run file adds four bots at update 60 (row 61); each update has 512 x 64 env steps."""
     (shift,) = curriculum_shifts(read_run("healthy_quickstart")[1])
     assert (shift.row, shift.env_steps) == (61, 61 * 512 * 64)
     assert shift.before > 0.9 > shift.after
 
 
-def test_a_plateau_is_flat_noise_but_no_slow_rise():
+def test_plateau_is_flat_noise_but_not_slow_rise():
     rng = np.random.default_rng(1)
     rows = np.arange(1, 101)
     flat, rising = (Series("x", rows, rows, rng.normal(size=100) * 0.1 + slope * rows / 100) for slope in (0.0, 1.0))
@@ -141,7 +141,7 @@ def noise(seed, size, mean=0.0, spread=1.0):
     return np.random.default_rng(seed).normal(mean, spread, size)
 
 
-def test_a_flat_reward_with_a_rising_rating_fires_no_plateau():
+def test_flat_reward_with_rising_rating_fires_no_plateau():
     rows = history(benchmark__reward_mean=noise(5, 30, 5.5, 0.45), elo__challenger=np.linspace(1000, 1100, 30))
     assert apply_rules(load_rules(), rows, {}) == []
 
@@ -155,14 +155,14 @@ def test_a_flat_reward_with_a_rising_rating_fires_no_plateau():
         ({"grpo": {"buffer_depth": 0}}, False, "grpo.buffer_depth is 0"),
     ],
 )
-def test_an_unknown_option_leaves_it_to_the_metrics(config, fires, said):
+def test_unknown_option_defers_to_metrics(config, fires, said):
     rows = history(benchmark__pipeline_overlap_s=np.zeros(30))
     texts = [finding.text for finding in apply_rules(load_rules(), rows, config)]
     assert bool(texts) is fires
     assert said in (texts[0] if fires else dict(skipped_rules(load_rules(), rows, config))["no_overlap"])
 
 
-def test_rules_that_do_not_apply_to_a_run_are_listed_with_the_reason():
+def test_inapplicable_rules_are_listed_with_reason():
     rules, rows = load_rules(), history(benchmark__reward_mean=np.arange(12.0))
     skipped = dict(skipped_rules(rules, rows, {}))
     assert skipped["kl_max_high"] == "the run has no kl/max"
@@ -195,7 +195,7 @@ RULE = "rules: [{name: x, pattern: cache, severity: info, finding: a, next: b, s
         ),
     ],
 )
-def test_a_wrong_file_of_rules_is_refused_in_one_line(tmp_path, text, message):
+def test_invalid_rules_file_is_rejected_in_one_line(tmp_path, text, message):
     path = tmp_path / "rules.yaml"
     path.write_text(text)
     with pytest.raises(InputError, match=re.escape(message)) as error:
@@ -204,7 +204,7 @@ def test_a_wrong_file_of_rules_is_refused_in_one_line(tmp_path, text, message):
 
 
 @pytest.mark.parametrize("kind", sorted(set(DETECTORS) - {"missing"}))
-def test_detectors_say_nothing_of_an_empty_series(kind):
+def test_detectors_ignore_empty_series(kind):
     needed = {"above": {"limit": 0}, "below": {"limit": 0}, "spikes": {"times": 2}, "growth": {"times": 2}}
     needed |= {"varies": {"limit": 1}, "noisy": {"limit": 1}, "drops": {"drop": 0.1}}
     empty = Series("x", np.array([]), np.array([]), np.array([]))

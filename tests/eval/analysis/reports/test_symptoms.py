@@ -1,4 +1,4 @@
-"""What `analyze` finds in synthetic runs: faults that the original analysis names, and figures of its log."""
+"""`analyze` on synthetic runs: faults named by the original analysis, and figures of its log."""
 
 import json
 
@@ -29,7 +29,7 @@ SEEDS = range(2000, 2003)
 
 
 @pytest.mark.parametrize("kind", FAULTS)
-def test_the_right_rule_finds_a_fault(kind):
+def test_fault_is_found_by_right_rule(kind):
     assert sum(FAULTS[kind][0] in rules_fired(faulty(kind, seed)) for seed in SEEDS) >= 2
 
 
@@ -47,7 +47,7 @@ def test_no_rule_fires_on_healthy_runs(shape):
         *(("train/approx_kl", 0.01, size, "kl_high") for size in (8.0, 24.0)),
     ],
 )
-def test_a_large_kl_in_one_single_step_is_found(metric, usual, size, rule, step):
+def test_large_kl_in_single_step_is_found(metric, usual, size, rule, step):
     values = np.random.default_rng(step).normal(usual, usual / 5, 60)
     assert rules_fired({metric: values}) == set()
     values[step] = size
@@ -55,7 +55,7 @@ def test_a_large_kl_in_one_single_step_is_found(metric, usual, size, rule, step)
 
 
 @pytest.mark.parametrize("best", ["running maximum", "constant", "not recorded"])
-def test_a_rating_that_stops_is_found_whatever_the_best_of_the_league_is(best):
+def test_stalled_rating_is_found_despite_best_of_league(best):
     found = 0
     for seed in range(24):
         random = np.random.default_rng([7, seed])
@@ -71,7 +71,7 @@ def random(seed):
 
 
 def exp7_rating():
-    """Checkpoints from 960 Elo up to 1068 at step 150 of 250, and no better after it."""
+    """Return checkpoints from 960 to 1068 Elo at step 150 of 250, and none better afterwards."""
     return np.minimum(1068, 960 + 108 * np.arange(250) / 150)
 
 
@@ -118,7 +118,7 @@ FIGURES = {
 
 
 @pytest.mark.parametrize("figure", FIGURES)
-def test_a_figure_of_the_log_fires_its_rule(figure):
+def test_recorded_log_figure_fires_its_rule(figure):
     rule, columns, config = FIGURES[figure]
     assert rule in rules_fired(columns, config)
 
@@ -137,12 +137,12 @@ def test_a_figure_of_the_log_fires_its_rule(figure):
         ("reward_plateau", {REWARD: np.linspace(0, 5, 60) + random(1).normal(0, 0.3, 60)}, {}),
     ],
 )  # fmt: skip
-def test_a_healthy_neighbour_of_a_figure_does_not_fire_the_rule(rule, columns, config):
+def test_healthy_neighbour_of_figure_fires_no_rule(rule, columns, config):
     assert rule not in rules_fired(columns, config)
 
 
 def rated(**last):
-    """Three rows of ratings as the original logs them; the last row has the values of `last`."""
+    """Return three rows of ratings in the original's format; the last has the values of `last`."""
     rows = [{"elo/base_model": 1000.0 - 10 * i, "elo/adapter_v5": 1010.0 + i} for i in range(2)]
     return [*rows, {name.replace("__", "/"): value for name, value in last.items()}]
 
@@ -158,7 +158,7 @@ def rated(**last):
         ([{"league/best_elo": 1251.0, "elo/base_model": 1001.0, "elo/challenger": 1300.0}], 250.0, "league/best_elo"),
     ],
 )
-def test_the_elo_gap_is_that_of_the_best_checkpoint(rows, gap, metric):
+def test_elo_gap_uses_best_checkpoint(rows, gap, metric):
     found = elo_gap(rows)
     assert (found.value, found.metric) == (gap, metric)
 
@@ -171,7 +171,7 @@ def test_the_elo_gap_is_that_of_the_best_checkpoint(rows, gap, metric):
         (["train/loss"], ""),
     ],
 )
-def test_a_missing_elo_gap_has_a_reason(metrics, problem):
+def test_missing_elo_gap_has_reason(metrics, problem):
     assert elo_gap([dict.fromkeys(metrics, 1000.0)]) is None
     assert no_elo_gap(metrics).startswith(problem)
 
@@ -189,7 +189,7 @@ def write_run(tmp_path):
     return write
 
 
-def test_analyze_and_analyze_sweep_give_the_same_gap(write_run, tmp_path, capsys, printed):
+def test_analyze_and_analyze_sweep_report_same_gap(write_run, tmp_path, capsys, printed):
     """Exp 9 H: the best checkpoint at 1251, the base model at 1001, and the learner itself at 1221."""
     rows = [*rated(elo__base_model=1001.0, elo__adapter_v15=1251.0, elo__challenger=1221.0, league__best_elo=1251.0)]
     folder = write_run("ablation-H", rows)
@@ -203,7 +203,7 @@ def test_analyze_and_analyze_sweep_give_the_same_gap(write_run, tmp_path, capsys
     assert "R2 has no Elo gap: no rating of a checkpoint" in capsys.readouterr().out
 
 
-def test_a_run_without_metrics_of_any_rule_is_not_called_healthy(write_run, tmp_path, printed):
+def test_run_without_rule_metrics_is_not_called_healthy(write_run, tmp_path, printed):
     folder = write_run("foreign", [{"accuracy": 0.1 * i} for i in range(9)])
     count = len(load_rules())
     shown = printed(runs.main, ["analyze", str(folder), "--markdown", str(tmp_path / "a.md")])
@@ -214,7 +214,7 @@ def test_a_run_without_metrics_of_any_rule_is_not_called_healthy(write_run, tmp_
     assert f"No rule fired; 2 of {count} could be looked at." in printed(runs.main, ["analyze", str(some)])
 
 
-def test_compare_without_metrics_lists_those_in_common(write_run, tmp_path, capsys, printed):
+def test_compare_without_metrics_lists_common_ones(write_run, tmp_path, capsys, printed):
     for name in "ab":
         write_run(name, [{"accuracy": 0.1 * i, f"only_{name}": 1.0} for i in range(9)], trainer=name)
     write_run("c", [{"lr": 0.1} for i in range(9)], trainer="c")
@@ -226,15 +226,15 @@ def test_compare_without_metrics_lists_those_in_common(write_run, tmp_path, caps
     assert "The runs have no metric in common." in printed(runs.main, ["compare", "a", "c", "--dir", str(tmp_path)])
 
 
-def test_compare_names_the_metrics_that_it_leaves_out(write_run, tmp_path, capsys):
+def test_compare_names_omitted_metrics(write_run, tmp_path, capsys):
     for name in "ab":
         write_run(name, [{f"m{k:02}": float(i) for k in range(20)} for i in range(9)], trainer=name)
     assert runs.main(["compare", "a", "b", "--dir", str(tmp_path)]) == 0
     assert "Also in all runs, to choose with -m: m16, m17, m18, m19." in " ".join(capsys.readouterr().out.split())
 
 
-def test_one_sign_is_enough_with_any(tmp_path):
-    """A rule of two signs; the run has the metric of the second alone."""
+def test_any_rule_needs_one_condition(tmp_path):
+    """The rule has two conditions, and the run only has the second one's metric."""
     path = tmp_path / "rules.yaml"
     signs = "[{metrics: a, above: {limit: 1}}, {metrics: b, above: {limit: 1}}]"
     rule = "{name: x, pattern: cache, severity: info, finding: f, next: n, signs: %s%s}"
@@ -245,7 +245,7 @@ def test_one_sign_is_enough_with_any(tmp_path):
 
 
 def test_derived_columns_by_hand():
-    """Overlap 10 s of the shorter, 40 s; of 90 s of rollouts 80 s are waited for; rewards 2 with a spread of 1."""
+    """The shorter overlap is 10 of 40 s; 80 of 90 s rollout time is waiting; rewards are 2 with spread 1."""
     values = {
         "benchmark/rollout_time_s": 90.0, "benchmark/training_time_s": 40.0, "benchmark/pipeline_overlap_s": 10.0,
         REWARD: 2.0, "benchmark/reward_std": 1.0, "kl/mean": 0.06,

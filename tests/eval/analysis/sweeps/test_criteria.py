@@ -1,4 +1,4 @@
-"""Measures and criteria of sweep files: what they compute, and where an error points."""
+"""Measures and criteria of sweep files: values and error positions."""
 
 import numpy as np
 import pytest
@@ -15,15 +15,15 @@ from sparring.eval.analysis.sweeps.file import parse_sweep
         ("change(a/b)", 4.0), ("count(a/b)", 3.0), (" final ( a/b ) ", 3.0),
     ],
 )  # fmt: skip
-def test_every_reduction_of_a_measure_by_hand(text, value):
+def test_every_reduction_of_measure_by_hand(text, value):
     assert read_measure(text).of(np.array([2.0, 1.0, 6.0])) == value
 
 
-def test_final_is_the_mean_of_the_last_ten_rows():
+def test_final_is_mean_of_last_ten_rows():
     assert read_measure("final(x)").of(np.arange(100.0)) == np.mean(np.arange(90.0, 100.0))
 
 
-def test_without_values_a_measure_is_unknown_and_a_count_zero():
+def test_measure_without_values_is_unknown_and_count_zero():
     assert np.isnan(read_measure("max(x)").of(np.array([])))
     assert read_measure("count(x)").of(np.array([])) == 0.0
 
@@ -36,7 +36,7 @@ def test_without_values_a_measure_is_unknown_and_a_count_zero():
         ("every run: max(x) = 0", 0.0, True), ("between runs: last(x) > 5e-2", 0.04, False),
     ],
 )  # fmt: skip
-def test_every_comparison_of_a_criterion_by_hand(text, value, held):
+def test_every_comparison_of_criterion_by_hand(text, value, held):
     criterion = read_criterion(text)
     assert criterion.holds(value) is held
     assert read_criterion(str(criterion)) == criterion
@@ -68,7 +68,7 @@ def test_differences_of_named_runs(text, minus):
         ("every run: __import__('os').system('x') < 1", "column 12: expected a reduction"),
     ],
 )
-def test_an_error_points_at_the_column(text, message):
+def test_error_points_to_column(text, message):
     with pytest.raises(ConfigError, match=message) as raised:
         read_criterion(text)
     assert "\n" not in str(raised.value)

@@ -1,4 +1,4 @@
-"""Sweep files: those of the original log compose, and faults are one line with key, value and fix."""
+"""Sweep files: the original sweeps compose, and faults give one line with key, value and fix."""
 
 import copy
 import re
@@ -32,7 +32,7 @@ def changed(**parts):
 
 
 @pytest.mark.parametrize("name", sweep_files())
-def test_every_file_composes_and_says_what_it_is_for(name):
+def test_every_sweep_file_composes_and_states_purpose(name):
     assert sweep_files()[name]
     assert read_sweep([f"+sweep={name}"]).runs
 
@@ -46,21 +46,21 @@ def test_every_file_composes_and_says_what_it_is_for(name):
         ("horizon_scoring", 100, "ABCD", "DCBA"),
     ],
 )  # fmt: skip
-def test_the_sweeps_of_the_original_log(name, steps, letters, expected):
-    """Steps, runs and expected rankings as that log has them."""
+def test_original_sweeps_match_log(name, steps, letters, expected):
+    """Steps, runs and expected rankings match the log."""
     file, plan = read_sweep_file(name), read_sweep([f"+sweep={name}"])
     assert "".join(file.runs) == letters
     assert "".join(file.expected) == expected
     assert {run.grpo.steps for run in plan.runs} == {steps}
 
 
-def test_the_experiments_take_one_optimizer_step_for_all_samples_of_a_step():
-    """As the original: it accumulates gradients over all chunks of a step before one step of AdamW."""
+def test_experiments_take_one_optimizer_step_per_step():
+    """The original accumulates gradients over all chunks of a step before one AdamW step."""
     runs = [load([f"+run=diplomacy_exp{number}"]) for number in (1, 3, 4, 5, 6, 7, 8)]
     assert {run.grpo.minibatch_samples for run in [*runs, *read_sweep(["+sweep=mlp_ablation"]).runs]} == {1_000_000}
 
 
-def test_one_change_a_run_in_the_ablation():
+def test_ablation_changes_one_option_per_run():
     plan = read_sweep(["+sweep=stability_ablation"])
     base = options(plan.runs[0])
     differing = [{k: v for k, v in options(run).items() if base[k] != v} for run in plan.runs]
@@ -104,14 +104,14 @@ def test_one_change_a_run_in_the_ablation():
         ({"runs": None, "search": {"sampler": "tpee", "trials": 2, "space": SPACE}}, "did you mean 'tpe'"),
     ],
 )  # fmt: skip
-def test_faults_are_one_line(parts, message):
+def test_faults_give_one_line_error(parts, message):
     with pytest.raises(InputError, match=message) as raised:
         parse_sweep("mine", changed(**parts), "mine.yaml")
     assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize("content", ["run: !!python/name:os.system", "run: [", "\x00"])
-def test_the_error_names_a_file_that_is_not_yaml(content, tmp_path, monkeypatch):
+def test_error_names_file_that_is_not_yaml(content, tmp_path, monkeypatch):
     monkeypatch.setattr(sweep_file, "FOLDER", tmp_path)
     (tmp_path / "mine.yaml").write_text(content)
     with pytest.raises(InputError, match=rf"^{re.escape(str(tmp_path))}/mine\.yaml: not YAML of plain data") as raised:
@@ -131,8 +131,8 @@ def test_the_error_names_a_file_that_is_not_yaml(content, tmp_path, monkeypatch)
         ),
     ],
 )
-def test_a_module_that_only_the_file_names_has_to_be_typed(parts, option, tmp_path, monkeypatch):
-    """As for a run file: naming a module runs its code."""
+def test_module_named_only_by_file_must_be_typed(parts, option, tmp_path, monkeypatch):
+    """As for run files, naming a module runs its code."""
     monkeypatch.setattr(sweep_file, "FOLDER", tmp_path)
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(changed(expected=None, **parts)))
     trust = rf"^mine: .* runs the code of the module my_bots; if you trust it, add {re.escape(option)}$"

@@ -1,4 +1,4 @@
-"""Sweeps on the executor and through Hydra's launchers: every combination a run, failures apart, a table at the end."""
+"""Sweeps on the executor and Hydra's launchers: every combination is a run, failures are isolated."""
 
 import json
 import shlex
@@ -32,7 +32,7 @@ def launched(tmp_path, capsys, *arguments):
     return code, capsys.readouterr().out
 
 
-def test_every_combination_is_a_run_that_was_checked_before():
+def test_every_combination_is_validated_run():
     wanted = read_grid(["+run=quickstart", "seed=1,2", "ppo.clip=0.1,0.2", "threads=1", "workers=3"])
     assert [(run.seed, run.ppo.clip) for run in wanted.runs] == [(1, 0.1), (1, 0.2), (2, 0.1), (2, 0.2)]
     assert wanted.varied[2] == "seed=2 ppo.clip=0.1"
@@ -57,12 +57,12 @@ def test_every_combination_is_a_run_that_was_checked_before():
         (["launcher=slurm", "workers=3"], "workers=3: is the executor's; leave it out, or launcher=slurm"),
     ],
 )
-def test_what_says_where_runs_are_trained_is_checked(words, message):
+def test_training_location_options_are_validated(words, message):
     with pytest.raises(InputError, match=message):
         read_grid(["+run=quickstart", *words])
 
 
-def test_runs_are_tasks_of_the_executor_and_a_failure_is_a_line_of_the_table(tmp_path, capsys, packed_tasks):
+def test_runs_are_executor_tasks_and_failure_is_table_row(tmp_path, capsys, packed_tasks):
     options = [*TINY[1:], "name=tiny", f"checkpoint_dir={tmp_path}", "executor=ray", "executor_address=head:6379"]
     found = sparring.sweep(run="gymnasium", overrides=options, varied={"device": ["cpu", "cuda:99"]})
     assert packed_tasks == [(Executor("ray", "head:6379", 2), 2)]
@@ -79,7 +79,7 @@ def test_runs_are_tasks_of_the_executor_and_a_failure_is_a_line_of_the_table(tmp
     assert load_checkpoint(tmp_path / "tiny-0" / "final.pt").training["update"] == 1
 
 
-def test_a_task_without_its_checkpoint_folder_asks_for_a_shared_disk(tmp_path):
+def test_task_without_checkpoint_folder_asks_for_shared_disk(tmp_path):
     with pytest.raises(InputError, match="none: is not on this machine; give a checkpoint_dir= on a disk that all"):
         _train_task(tmp_path / "none", False, "tiny-0", None)
 
@@ -91,8 +91,8 @@ LONGER = (
 
 
 @pytest.mark.slow
-def test_a_killed_driver_goes_on_with_the_weights_that_one_process_has(tmp_path):
-    """Killed while two workers train; the same command continues the runs, whose weights are those of one worker."""
+def test_killed_driver_resumes_with_weights_of_one_process(tmp_path):
+    """Killed while two workers train; repeating the command resumes, with the weights of one worker."""
     for folder in (tmp_path / "killed", tmp_path / "whole"):
         folder.mkdir()
     command = [sys.executable, str(ROOT / "train.py"), "--multirun", *LONGER]
@@ -120,15 +120,15 @@ def test_a_killed_driver_goes_on_with_the_weights_that_one_process_has(tmp_path)
         assert all(torch.equal(weights[name], others[name]) for name in weights)
 
 
-def test_a_call_names_what_it_trains():
+def test_call_names_what_it_trains():
     with pytest.raises(InputError, match="give either a sweep file"):
         sparring.sweep()
     with pytest.raises(InputError, match=r"unknown sweep 'stabilty_ablation': .*did you mean 'stability_ablation'"):
         sparring.sweep("stabilty_ablation")
 
 
-def test_a_repeated_sweep_continues_its_runs(tmp_path, capsys, packed_tasks):
-    """Runs that the executor began; jobs of Hydra's own launcher find what is to be done in the folder of the sweep."""
+def test_repeated_sweep_resumes_its_runs(tmp_path, capsys, packed_tasks):
+    """Hydra's own jobs find the remaining work in the folder of a sweep that the executor started."""
     code, out = launched(tmp_path, capsys, "seed=1,2")
     assert (code, len(packed_tasks)) == (0, 1), out
     longer = read_grid([*TINY, "name=tiny", f"checkpoint_dir={tmp_path}", "seed=1,2", "max_updates=2"])
@@ -140,27 +140,27 @@ def test_a_repeated_sweep_continues_its_runs(tmp_path, capsys, packed_tasks):
 
 
 @pytest.mark.slow
-def test_submitit_trains_in_a_process_of_its_own(tmp_path, capsys):
+def test_submitit_trains_in_own_process(tmp_path, capsys):
     pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
     code, out = launched(tmp_path, capsys, "seed=1", "launcher=local")
     assert code == 0, out
     assert out.splitlines()[-1].split()[:3] == ["tiny-0", "done", "1"]
 
 
-def test_the_options_for_slurm_are_ones_that_the_launcher_has():
+def test_slurm_options_exist_in_launcher():
     config = pytest.importorskip("hydra_plugins.hydra_submitit_launcher.config")
     options = yaml.safe_load((LAUNCHERS / "slurm.yaml").read_text())["options"]
     assert options.keys() <= {field.name for field in fields(config.SlurmQueueConf)}
     assert launchers() == ["local", "slurm"]
 
 
-def test_the_commands_of_the_scaling_page_are_understood():
+def test_scaling_page_commands_are_parsed():
     page = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
     commands = [shlex.split(line) for line in page.splitlines() if line.startswith("sparring train --multirun")]
     assert [len(read_grid(words[3:]).runs) for words in commands] == [3, 6, 3]
 
 
-def test_the_table_is_aligned_and_names_what_never_ended():
+def test_table_is_aligned_and_names_unfinished_runs():
     lines = table(["seed=1", "seed=10"], [{"run": "x-0", "outcome": "done", "updates": 3}, {"outcome": "did not end"}])
     assert lines == [
         "         run  outcome      updates  result",

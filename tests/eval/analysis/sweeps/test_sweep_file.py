@@ -1,4 +1,4 @@
-"""Sweeps of a file: finished runs are skipped, interrupted ones continue, a failure stops no other; searches."""
+"""Sweep files: finished runs are skipped, interrupted ones resume, failures are isolated; searches."""
 
 import json
 
@@ -50,7 +50,7 @@ def logs(tmp_path):
     return {path.stem: path.read_text() for path in (tmp_path / "runs" / "mine-sweep").glob("*.log")}
 
 
-def test_finished_runs_are_skipped_and_a_failure_stops_no_other(launch, tmp_path):
+def test_finished_runs_are_skipped_and_failure_stops_no_other(launch, tmp_path):
     code, said = launch(FILE)
     lines = said.out.splitlines()
     assert code == 1
@@ -70,7 +70,7 @@ def test_finished_runs_are_skipped_and_a_failure_stops_no_other(launch, tmp_path
     assert (tmp_path / "runs" / "mine-A-seed1" / "final.pt").exists()
 
 
-def test_a_search_trains_its_trials_and_goes_on_where_it_stopped(launch, tmp_path):
+def test_search_trains_trials_and_resumes(launch, tmp_path):
     pytest.importorskip("optuna")
     code, said = launch(SEARCH)
     assert code == 0, said
@@ -92,7 +92,7 @@ def test_a_search_trains_its_trials_and_goes_on_where_it_stopped(launch, tmp_pat
     assert "differs from the sweep file now" in said.err
 
 
-def test_a_trial_behind_the_median_is_pruned_and_an_interrupted_one_keeps_its_values(tmp_path):
+def test_trial_below_median_is_pruned_and_interrupted_keeps_values(tmp_path):
     optuna = pytest.importorskip("optuna")
     from sparring.eval.analysis.sweeps.criteria import read_measure
     from sparring.eval.analysis.sweeps.search import RUN, TrialObserver, _trial_of, open_study
@@ -120,21 +120,21 @@ def test_a_trial_behind_the_median_is_pruned_and_an_interrupted_one_keeps_its_va
     assert study.trials[-1].user_attrs[RUN] == "mine-trial001"
 
 
-def test_every_value_of_a_search_is_checked_before_the_first_trial(launch):
+def test_every_search_value_is_validated_before_first_trial(launch):
     space = {"ppo.clip": {"low": 0.1, "high": 7.0}}
     code, said = launch({**SEARCH, "search": {"trials": 1, "space": space}})
     assert code == 2
     assert "mine: search.space: ppo.clip=7.0: must be in (0, 1]" in said.err
 
 
-def test_cfg_prints_the_runs_and_starts_none(launch, tmp_path):
+def test_cfg_prints_runs_and_starts_none(launch, tmp_path):
     code, said = launch(FILE, "--cfg", "runs=A")
     assert code == 0
     assert yaml.safe_load(said.out)["A-seed0"]["max_updates"] == 2
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_missing_optuna_is_one_line(monkeypatch):
+def test_missing_optuna_gives_one_line_error(monkeypatch):
     from sparring.eval.analysis.sweeps import launch as module
 
     monkeypatch.setattr(module, "find_spec", lambda name: None if name == "optuna" else object())
@@ -146,7 +146,7 @@ def test_a_missing_optuna_is_one_line(monkeypatch):
     module._check_packages(searches=False, submits=False)
 
 
-def test_a_signal_to_the_launching_process_ends_the_sweep_and_not_only_its_run(launch, tmp_path, monkeypatch):
+def test_signal_to_launcher_ends_sweep(launch, tmp_path, monkeypatch):
     from sparring.eval.analysis.sweeps import launch as module
 
     def interrupted(run, callbacks=()):
@@ -159,7 +159,7 @@ def test_a_signal_to_the_launching_process_ends_the_sweep_and_not_only_its_run(l
     assert "mine-C-seed0  did not end" in said.out
 
 
-def test_a_win_rate_says_against_whom_and_over_how_many_matches():
+def test_win_rate_states_opponents_and_matches():
     from sparring.eval.analysis.sweeps.training import _against
 
     rows = [{"rollout/matches": 40.0}, {"other": 1.0}, {"rollout/matches": 1960.0}]

@@ -1,4 +1,4 @@
-"""Answers that are kept: not asked for again, of the same configuration alone, and with what the games went on from."""
+"""Stored answers: not requested again, tied to one configuration, and consistent with the games played."""
 
 import json
 from contextlib import contextmanager
@@ -17,20 +17,20 @@ TOY = {"structured": "regex", "model": "toy"}
 
 @contextmanager
 def kept(host, path, *, conditions=None, transcripts=None, **options):
-    """A backend that keeps its answers in a file."""
+    """Return a backend that stores its answers in a file."""
     with endpoint(host, **{**TOY, **options}) as backend:
         backend.follow(keep=path, conditions=conditions or {}, transcripts=transcripts, quiet=True)
         yield backend
 
 
 def without_time(metrics):
-    """Metrics of what was decided, not of what was sent."""
+    """Return metrics of decisions, without those of requests."""
     sent = ("seconds", "requests", "retries", "kept", "errors/server", "errors/refused", "errors/connection")
     return {name: value for name, value in metrics.items() if not any(part in name for part in sent)}
 
 
 @pytest.mark.parametrize("structured", ["regex", "choice", "none", "tokens"])
-def test_a_second_evaluation_sends_nothing_that_was_answered(structured, tmp_path):
+def test_second_evaluation_sends_no_answered_request(structured, tmp_path):
     tokens = structured == "tokens"
     how = {"structured": structured, "tokenizer": byte_tokenizer() if tokens else None, "answer_price": 1.0}
     with server() as host:
@@ -62,7 +62,7 @@ def test_a_second_evaluation_sends_nothing_that_was_answered(structured, tmp_pat
         ("--prompt=a.txt: ", {"conditions": {"--seed": 4, "--opponents": ("dumbbot", "chaos"), "--prompt": "a.txt"}}),
     ],
 )
-def test_another_configuration_is_refused_by_the_name_of_its_option(name, changes, tmp_path):
+def test_other_configuration_is_rejected_by_option_name(name, changes, tmp_path):
     options = {"conditions": {"--seed": 4, "--opponents": ("dumbbot", "chaos")}}
     with server(names=("toy", "other")) as host:
         with kept(host, tmp_path / "a.jsonl", **options) as backend:
@@ -79,7 +79,7 @@ def test_another_configuration_is_refused_by_the_name_of_its_option(name, change
     "changes",
     [{"concurrency": 2, "retries": 1, "timeout_seconds": 20.0}, {"prompt_price": 3.0, "answer_price": 2.0}],
 )
-def test_prices_and_limits_of_time_may_change(changes, tmp_path):
+def test_prices_and_time_limits_may_change(changes, tmp_path):
     with server() as host:
         with kept(host, tmp_path / "a.jsonl") as backend:
             backend.decide(requests(2))
@@ -89,7 +89,7 @@ def test_prices_and_limits_of_time_may_change(changes, tmp_path):
         assert len(host.bodies) == before
 
 
-def test_a_line_cut_off_by_a_kill_is_asked_for_again(tmp_path):
+def test_line_truncated_by_kill_is_requested_again(tmp_path):
     path = tmp_path / "a.jsonl"
     with server() as host:
         with kept(host, path) as backend:
@@ -102,7 +102,7 @@ def test_a_line_cut_off_by_a_kill_is_asked_for_again(tmp_path):
         assert len(host.bodies) == before + 1
 
 
-def test_a_damaged_answer_is_asked_for_again(tmp_path):
+def test_damaged_answer_is_requested_again(tmp_path):
     kept_answers = KeptAnswers(tmp_path / "a.jsonl", {})
     for key in ("a", "b"):
         kept_answers.answer(key, lambda: ServerAnswer("A PAR H", "", usage=Usage(3, 4)))
@@ -113,8 +113,8 @@ def test_a_damaged_answer_is_asked_for_again(tmp_path):
     assert again.answer("b", dict) == (ServerAnswer("A PAR H", "", usage=Usage(3, 4)), True, True)
 
 
-def test_a_decision_that_the_fallback_made_stays_the_fallbacks(tmp_path):
-    """The games went on from it, so a better answer would begin other games."""
+def test_fallback_decision_is_kept(tmp_path):
+    """The games continued from it, so a better answer would lead to other games."""
     with server(faults=["refusing"]) as host:
         with kept(host, tmp_path / "a.jsonl", concurrency=1) as backend:
             first = backend.decide(requests(3))
@@ -127,7 +127,7 @@ def test_a_decision_that_the_fallback_made_stays_the_fallbacks(tmp_path):
     assert [(each.text, each.why_inexact) for each in second] == [(each.text, each.why_inexact) for each in first]
 
 
-def test_what_ended_the_evaluation_is_asked_for_again(tmp_path):
+def test_answer_that_ended_evaluation_is_requested_again(tmp_path):
     with server(always="broken") as host:
         with kept(host, tmp_path / "a.jsonl", retries=0) as backend, pytest.raises(InputError, match="500"):
             backend.decide(requests(5))
@@ -136,7 +136,7 @@ def test_what_ended_the_evaluation_is_asked_for_again(tmp_path):
             assert {decision.finish_reason for decision in backend.decide(requests(5))} == {"stop"}
 
 
-def test_a_refused_parameter_is_not_tried_again(tmp_path):
+def test_rejected_parameter_is_not_retried(tmp_path):
     with server(refuses=("temperature",)) as host:
         how = {"structured": "none", "conditions": {}}
         with kept(host, tmp_path / "a.jsonl", **how) as backend:
@@ -162,20 +162,20 @@ def test_equal_requests_are_sent_and_counted_once(tmp_path):
     assert metrics["endpoint/kept_answers"] == 3
 
 
-def test_the_seed_tells_requests_of_equal_prompts_apart(tmp_path):
+def test_seed_distinguishes_requests_with_equal_prompts(tmp_path):
     (request,) = requests(1)
     with server() as host, kept(host, tmp_path / "a.jsonl") as backend:
         backend.decide([request, replace(request, seed=request.seed + 1)])
         assert len(host.bodies) == 2
 
 
-def test_odd_characters_are_kept(tmp_path):
+def test_unusual_characters_are_preserved(tmp_path):
     odd = ServerAnswer("A PAR H\ud800\u2028\0é", "", (1, 2), (3,), ({3: -0.5},), Usage(5, None))
     KeptAnswers(tmp_path / "a.jsonl", {}).answer("key", lambda: odd)
     assert KeptAnswers(tmp_path / "a.jsonl", {}).answer("key", dict)[0] == odd
 
 
-def test_neither_file_has_the_key(tmp_path, monkeypatch):
+def test_no_file_contains_api_key(tmp_path, monkeypatch):
     monkeypatch.setenv("SPARRING_TEST_KEY", "canary-0123456789")
     with (
         server(always="key_as_text", told="canary-0123456789") as host,
@@ -190,7 +190,7 @@ def test_neither_file_has_the_key(tmp_path, monkeypatch):
         assert "0123456789" not in text
 
 
-def test_transcripts_have_all_that_was_written(tmp_path):
+def test_transcripts_contain_full_output(tmp_path):
     how = {"structured": "none", "api": "chat", "concurrency": 1, "transcripts": tmp_path / "t.jsonl"}
     with server(faults=["reasoning", "without_usage", "refusing"]) as host:
         with kept(host, tmp_path / "a.jsonl", **how) as backend:
@@ -208,7 +208,7 @@ def test_transcripts_have_all_that_was_written(tmp_path):
     assert (lines[2]["answers"], lines[2]["end"], lines[2]["why"]) == ([], "fallback", "there is no answer (refused)")
 
 
-def test_a_file_that_cannot_be_written_is_one_line(tmp_path):
+def test_unwritable_file_gives_one_line_error(tmp_path):
     refused = pytest.raises(InputError, match=r"--transcripts .*: cannot be written")
     with server() as host, refused, kept(host, None, transcripts=tmp_path / "none" / "t.jsonl"):
         pass

@@ -1,4 +1,4 @@
-"""Tokens and cost: what a server counts, in every form, what it does not count, and the price of both."""
+"""Tokens and cost: every usage format, missing usage, and the price of both."""
 
 import pytest
 
@@ -38,17 +38,17 @@ CHAT = {"structured": "none", "model": "toy", "api": "chat"}
         ("9", Usage()),
     ],
 )  # fmt: skip
-def test_tokens_are_read_in_the_forms_of_servers(usage, tokens):
+def test_token_counts_are_read_in_all_server_formats(usage, tokens):
     assert read_usage(usage) == tokens
     assert tokens.is_counted == (tokens.prompt is not None and tokens.completion is not None)
 
 
-def test_an_empty_answer_may_have_no_tokens():
+def test_empty_answer_may_have_no_tokens():
     assert read_usage({"prompt_tokens": 9, "completion_tokens": 0}, is_empty=True) == Usage(9, 0)
     assert read_usage({"prompt_tokens": 9, "completion_tokens": 0}) == Usage(9)
 
 
-def test_the_price_by_hand():
+def test_price_by_hand():
     prices = EndpointConfig(prompt_price=2.0, answer_price=10.0)
     assert dollars(prices, 1_000_000, 100_000, 500_000) == pytest.approx(2.0 + 1.0)
     cached = EndpointConfig(prompt_price=2.0, cached_price=0.5, answer_price=10.0)
@@ -57,7 +57,7 @@ def test_the_price_by_hand():
     assert dollars(EndpointConfig(answer_price=3.0), 5, 1_000_000) == 3.0
 
 
-def test_a_forecast_states_its_price_or_how_to_get_one():
+def test_forecast_states_price_or_how_to_set_it():
     text = Forecast(12, 2_000_000, 3000).text(EndpointConfig(prompt_price=2.0, answer_price=10.0), "about ")
     assert text == "about 12 requests, about 2,000,000 prompt tokens and at most 3,000 of answers, at most $4.03"
     assert (
@@ -67,7 +67,7 @@ def test_a_forecast_states_its_price_or_how_to_get_one():
     )
 
 
-def test_a_forecast_counts_a_request_for_each_line_with_a_choice():
+def test_forecast_counts_one_request_per_line_with_choice():
     (request,) = requests(1, lines=2)
     lines = [len(request.menu.menu(line)) for line in range(request.menu.lines)]
     with server() as host:
@@ -79,7 +79,7 @@ def test_a_forecast_counts_a_request_for_each_line_with_a_choice():
         assert host.bodies == []
 
 
-def test_an_answer_without_usage_is_said_and_not_counted_as_zero(capsys):
+def test_answer_without_usage_is_reported_not_counted_as_zero(capsys):
     prices = {"prompt_price": 1000.0, "answer_price": 1000.0}
     with (
         server(faults=["without_usage"] * 2) as host,
@@ -101,7 +101,7 @@ def test_an_answer_without_usage_is_said_and_not_counted_as_zero(capsys):
     assert line == f"warning: endpoint: {notes['usage']}"
 
 
-def test_tokens_of_reasoning_are_counted_apart():
+def test_reasoning_tokens_are_counted_separately():
     with server(always="reasoning") as host, endpoint(host, **CHAT) as backend:
         backend.decide(requests(3))
         metrics = backend.metrics()
@@ -110,7 +110,7 @@ def test_tokens_of_reasoning_are_counted_apart():
     assert "Cost" not in spent(metrics)
 
 
-def test_what_is_spent_is_said_from_time_to_time(capsys):
+def test_spending_is_reported_periodically(capsys):
     with server() as host, endpoint(host, structured="regex", model="toy") as backend:
         backend._asker.spending = Spending(backend.metrics, every=0.0)
         backend.decide(requests(2))
@@ -130,7 +130,7 @@ def test_what_is_spent_is_said_from_time_to_time(capsys):
         ({"reasoning_effort": "none"}, {"reasoning_effort": "none"}, {"max_completion_tokens"}),
     ],
 )  # fmt: skip
-def test_limits_and_effort_are_sent_as_given(options, sent, left_out):
+def test_token_limit_and_effort_are_sent_as_given(options, sent, left_out):
     free = Prompt("Say a word.", FreeText(9), 1)
     with server() as host, endpoint(host, **CHAT, **options) as backend:
         backend.decide([*requests(1), free])
@@ -140,7 +140,7 @@ def test_limits_and_effort_are_sent_as_given(options, sent, left_out):
         assert not left_out & body.keys()
 
 
-def test_a_refused_effort_ends_the_evaluation_and_names_itself():
+def test_rejected_effort_stops_evaluation_by_name():
     with (
         server(refuses=("reasoning_effort",)) as host,
         endpoint(host, **CHAT, reasoning_effort="high") as backend,

@@ -1,4 +1,4 @@
-"""A league that begins with another run's: who comes along, with what, under which name; and what is refused."""
+"""A league inherited from another run: members, ratings, names, and rejected sources."""
 
 import shutil
 from dataclasses import replace
@@ -14,7 +14,7 @@ from tests.curriculum.league.small_league import small_league
 
 
 def make_run(root, name, league, *, weights=("step_10", "step_20")):
-    """The folder of a run with that league and these files of weights."""
+    """Return the folder of a run with this league and these weight files."""
     folder = root / name
     folder.mkdir()
     for path in weights:
@@ -33,7 +33,7 @@ def fresh(**options):
     return new_league(["chaos", "dumbbot"], "tiny", **options)
 
 
-def test_all_but_their_challenger_come_with_ratings_records_and_weights(tmp_path):
+def test_members_are_inherited_with_ratings_records_and_weights(tmp_path):
     old, new = make_run(tmp_path, "old-run", played()), make_run(tmp_path, "new-run", fresh())
     league = inherit(fresh(initial_elo=1234.0), new, old)
     theirs = played()
@@ -53,14 +53,14 @@ def test_all_but_their_challenger_come_with_ratings_records_and_weights(tmp_path
     assert LeagueFile(new).read() == league
 
 
-def test_a_record_is_turned_where_the_new_name_comes_first(tmp_path):
+def test_record_is_flipped_if_new_name_sorts_first(tmp_path):
     """checkpoint_000010 comes after chaos, and A/checkpoint_000010 before it."""
     old, new = make_run(tmp_path, "A", played()), make_run(tmp_path, "B", fresh())
     record = inherit(fresh(), new, old).records["A/checkpoint_000010", "chaos"]
     assert record.total == record.recent == (1, 0, 0)
 
 
-def test_what_was_inherited_before_keeps_its_first_run(tmp_path):
+def test_inherited_member_keeps_original_run(tmp_path):
     old, middle = make_run(tmp_path, "old", played()), make_run(tmp_path, "middle", fresh(), weights=("step_30",))
     LeagueFile(middle).restore(enter_checkpoint(inherit(fresh(), middle, old), step=30, path="step_30"))
     last = make_run(tmp_path, "last", fresh())
@@ -80,7 +80,7 @@ def test_missing_weights_are_named(tmp_path):
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../../elsewhere", ""])
-def test_weights_outside_the_runs_are_refused(tmp_path, path):
+def test_weights_outside_runs_are_rejected(tmp_path, path):
     (tmp_path / "elsewhere").write_text("weights")
     root = tmp_path / "runs"
     root.mkdir()
@@ -89,7 +89,7 @@ def test_weights_outside_the_runs_are_refused(tmp_path, path):
         inherit(fresh(), make_run(root, "new", fresh()), old)
 
 
-def test_another_base_model_is_refused(tmp_path):
+def test_other_base_model_is_rejected(tmp_path):
     old = make_run(tmp_path, "old", new_league(["chaos"], "smollm2"))
     wanted = (
         r"^league\.inherit=old: its base model is 'smollm2' and this run's is 'tiny'; "
@@ -99,21 +99,21 @@ def test_another_base_model_is_refused(tmp_path):
         inherit(fresh(), make_run(tmp_path, "new", fresh()), old)
 
 
-def test_a_run_without_a_league_is_named(tmp_path):
+def test_run_without_league_is_named(tmp_path):
     with pytest.raises(LeagueError, match=r"^league\.inherit=unknown: \S+/unknown/league\.json: is missing; "):
         inherit(fresh(), tmp_path, tmp_path / "unknown")
 
 
-def test_results_already_there_would_be_lost(tmp_path):
+def test_inheritance_over_existing_results_is_rejected(tmp_path):
     with pytest.raises(ValueError, match="has results already"):
         inherit(played(), tmp_path, make_run(tmp_path, "old", played()))
 
 
-def test_a_checkpoint_is_due_every_ten_steps():
+def test_checkpoint_is_due_every_ten_steps():
     assert [step for step in range(41) if is_due(step, 10)] == [10, 20, 30, 40]
 
 
-def test_thinning_adds_checkpoints_as_the_original_did():
+def test_thinning_matches_original_schedule():
     """Its own function, from step 1 to 400: the first at once, every 5 below 50, every 10 below 200, every 20 after."""
     joined = [1, *range(5, 50, 5), *range(50, 200, 10), *range(200, 401, 20)]
     assert [step for step in range(401) if is_due(step, 7, "thinning")] == joined

@@ -1,4 +1,4 @@
-"""The table of players that do not change, by hand, and the league's metrics."""
+"""The reference table of fixed players by hand, and the league's metrics."""
 
 import pytest
 
@@ -17,7 +17,7 @@ from sparring.curriculum.ratings import GameResult, head_to_head
 from tests.curriculum.league.small_league import rated, small_league
 
 
-def test_the_table_by_hand():
+def test_table_by_hand():
     league = small_league(2, base_model=940.0, c10=1010.0, c20=1090.0, dumbbot=1190.0, random=905.0, chaos=905.0)
     assert reference_table(league) == [
         ReferenceRow("base_model", 940.0, -60.0, 0),
@@ -32,20 +32,20 @@ def test_the_table_by_hand():
     ]
 
 
-def test_the_challenger_does_not_count_as_a_checkpoint():
+def test_challenger_is_not_counted_as_checkpoint():
     league = rated(small_league(0), challenger=3000.0)
     assert best_checkpoint(league) is None
     assert [row.figure for row in reference_table(league)][:2] == ["base_model", "total reference drop"]
 
 
-def test_games_are_counted_and_a_gap_rests_on_the_fewer():
+def test_games_are_counted_and_gap_uses_smaller_count():
     league = record(small_league(1), 3 * [GameResult(("base_model", "chaos"), (1, 2))])
     league = record(league, [GameResult(("base_model", "checkpoint_000010"), (1, 2))])
     base, gap, *_ = reference_table(league)
     assert (base.games, gap.games) == (4, 1)
 
 
-def test_metrics_by_hand():
+def test_league_metrics_by_hand():
     games = [
         GameResult((CHALLENGER, "chaos", "chaos"), (2, 1, 3)),
         GameResult(("dumbbot", CHALLENGER), (1, 1)),
@@ -74,7 +74,7 @@ def test_unknown_values_are_omitted():
     assert metrics["league/num_checkpoints"] == 0.0
 
 
-def test_without_a_base_model_the_best_checkpoint_or_the_learner_comes_first():
+def test_best_checkpoint_or_learner_is_first_without_base_model():
     """A league without a base model, like the dogfight's self-play."""
     league = record(new_league(["ace"]), head_to_head(CHALLENGER, "ace", (3, 0, 1)))
     assert [(row.figure, row.games) for row in reference_table(league)] == [(CHALLENGER, 4), ("ace", 4)]
@@ -82,7 +82,7 @@ def test_without_a_base_model_the_best_checkpoint_or_the_learner_comes_first():
     assert [row.figure for row in reference_table(league)] == ["snapshot_000005", "ace"]
 
 
-def test_the_bots_of_the_original_are_references_too():
+def test_original_bots_are_references():
     league = new_league(("random", "chaos_seed", "defensive", "territorial_seed", "coordinated_seed"), "tiny")
     league = rated(league, chaos_seed=905.0, base_model=940.0)
     assert reference_drop(league) == 60.0 + 95.0 + 100.0 + 40.0 + 60.0

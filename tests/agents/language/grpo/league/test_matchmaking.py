@@ -1,4 +1,4 @@
-"""Matchmaking: exact probabilities in every mode, missing categories, schedules, frequencies of draws."""
+"""Matchmaking: exact probabilities in every mode, missing categories, schedules, draw frequencies."""
 
 import json
 import math
@@ -38,7 +38,7 @@ def at(league, step=0, steps=100, **options):
 
 
 def chances(league, options, **position):
-    """The probability of each agent to get a seat, in a game of neither DumbBot nor the cold start."""
+    """Return each agent's probability of a seat, in a game that is neither against DumbBots nor a cold start."""
     found = seat_draws(league, options, **position)
     total, chance = math.fsum(draw.weight for draw in found), Counter()
     for draw in found:
@@ -60,7 +60,7 @@ def assert_frequencies(drawn, chance):
         assert names.count(name) == pytest.approx(len(names) * p, abs=5.0 * deviation + 1e-9), name
 
 
-def test_categories_by_rating_as_the_hero_sees_them():
+def test_categories_follow_rating_relative_to_hero():
     """More than 100 above, less than 100 below, less than 200 below, and the rest; a bound is in the lower one."""
     league = small_league(6, c10=1101.0, c20=1100.0, c30=901.0, c40=900.0, c50=801.0, c60=800.0)
     found = [bucket(league, agent.name) for agent in league.of_kind("checkpoint")]
@@ -69,7 +69,7 @@ def test_categories_by_rating_as_the_hero_sees_them():
     assert bucket(league, "checkpoint_000010", hero="checkpoint_000060") == "stronger"
 
 
-def test_chances_by_category_by_hand():
+def test_category_probabilities_by_hand():
     """Shares 0.30, 0.30, 0.35, 0.05: self, two peers, three weaker ones by their gaps 150, 101, 100, four bots."""
     chance = at(small_league(5, **SPREAD))
     assert chance.pop(CHALLENGER) == pytest.approx(0.30)
@@ -81,21 +81,21 @@ def test_chances_by_category_by_hand():
 
 
 @pytest.mark.parametrize("mode", ["category", "win_rate", "rating"])
-def test_the_challenger_is_never_drawn_against_another_hero(mode):
+def test_challenger_is_never_drawn_against_other_hero(mode):
     league = small_league(5, **SPREAD)
     found = chances(league, config(matchmaking=mode), step=0, steps=100, hero="checkpoint_000030")
     assert CHALLENGER not in found
     assert sum(found.values()) == pytest.approx(1.0)
 
 
-def test_peers_fall_back_to_those_within_300_and_then_to_self_play():
+def test_peers_fall_back_to_300_points_then_self_play():
     chance = at(small_league(2, c10=1300.0, c20=1301.0), self_play=0.0, peer=1.0, exploitable=0.0, baseline=0.0)
     assert chance == {"checkpoint_000010": 1.0}
     chance = at(small_league(1, c10=1301.0), self_play=0.0, peer=1.0, exploitable=0.0, baseline=0.0)
     assert chance == {CHALLENGER: 1.0}
 
 
-def test_exploitable_falls_back_to_any_bot_or_the_base_model():
+def test_exploitable_falls_back_to_bot_or_base_model():
     chance = at(small_league(1, c10=950.0), self_play=0.0, peer=0.0, exploitable=1.0, baseline=0.0)
     assert chance == pytest.approx(dict.fromkeys(BASELINE, 1 / 7))
     chance = at(small_league(1, c10=949.0), self_play=0.0, peer=0.0, exploitable=1.0, baseline=0.0)
@@ -111,7 +111,7 @@ STARTS = {"chaos": 900.0, "defensive": 950.0, "territorial": 950.0, "coordinated
 
 
 @pytest.mark.parametrize("row", recorded(), ids=lambda row: "-".join([row["form"], *row["checkpoints"]]))
-def test_draws_as_the_original_recorded_them(row):
+def test_draws_match_original_records(row):
     """24,000 seats of every league, of names and of categories, to five standard deviations."""
     league = new_league(STARTS, "tiny", ratings="original")
     for name, elo in row["checkpoints"].items():
@@ -131,7 +131,7 @@ def test_draws_as_the_original_recorded_them(row):
             assert there.get(name, 0) == pytest.approx(total * p, abs=5 * math.sqrt(total * p * (1 - p)) + 1e-6), name
 
 
-def test_shares_move_in_a_straight_line_to_the_last_step_and_sum_to_one():
+def test_shares_interpolate_linearly_and_sum_to_one():
     """The fourth experiment's: 0.3, 0.2, 0.1, 0.4 to 0.4, 0.35, 0.15, 0.1."""
     options = config(self_play=0.3, peer=0.2, exploitable=0.1, baseline=0.4)
     for name, last in {"self_play": 0.4, "peer": 0.35, "exploitable": 0.15, "baseline": 0.1}.items():
@@ -148,7 +148,7 @@ def test_shares_move_in_a_straight_line_to_the_last_step_and_sum_to_one():
 
 @pytest.mark.parametrize("mode", ["category", "win_rate", "rating"])
 @pytest.mark.parametrize("checkpoints", [0, 1, 5])
-def test_chances_sum_to_one_and_name_members_only(mode, checkpoints):
+def test_probabilities_sum_to_one_over_members(mode, checkpoints):
     league = small_league(checkpoints, **(SPREAD if checkpoints == 5 else {}))
     for step in (0, 50, 99):
         chance = at(league, step, matchmaking=mode, final_self_play=0.05, final_baseline=0.30)
@@ -158,7 +158,7 @@ def test_chances_sum_to_one_and_name_members_only(mode, checkpoints):
 
 
 def beaten(**share):
-    """A league in which the challenger took these shares of 98 games against each opponent (99 is the prior's)."""
+    """Return a league where the challenger took these shares of 98 games per opponent (99 is the prior's)."""
     league = small_league(2)
     games = []
     for name, won in share.items():
@@ -166,7 +166,7 @@ def beaten(**share):
     return record(league, games)
 
 
-def test_win_rates_decide_hard():
+def test_hard_mode_uses_win_rates():
     """(1 - p)^2 with p = 0.9, 0.1 and, never met, 0.5; the learner itself keeps its share."""
     league = beaten(chaos=89, dumbbot=9)
     chance = at(league, matchmaking="win_rate", self_play=0.25)
@@ -176,7 +176,7 @@ def test_win_rates_decide_hard():
     assert chance["checkpoint_000010"] == chance["random"]
 
 
-def test_ratings_decide_by_a_gaussian():
+def test_rating_mode_uses_gaussian():
     """Two checkpoints 150 and 300 away, that is one and two standard deviations."""
     league = rated(small_league(2, c10=850.0, c20=1300.0), **dict.fromkeys(BASELINE, 90_000.0))
     chance = at(league, matchmaking="rating")
@@ -187,7 +187,7 @@ def test_ratings_decide_by_a_gaussian():
     )
 
 
-def test_by_rating_self_play_has_exactly_its_share():
+def test_rating_mode_keeps_self_play_share_exactly():
     league = rated(small_league(20), **dict.fromkeys(BASELINE, 1000.0))  # 27 others, all as strong as the hero
     chance = at(league, matchmaking="rating")
     assert chance.pop(CHALLENGER) == pytest.approx(0.15)
@@ -195,7 +195,7 @@ def test_by_rating_self_play_has_exactly_its_share():
 
 
 @pytest.mark.parametrize("mode", ["category", "win_rate", "rating"])
-def test_the_cold_start_is_three_random_and_three_chaos_until_the_first_checkpoint(mode):
+def test_cold_start_is_three_random_three_chaos_until_checkpoint(mode):
     options = config(matchmaking=mode, cold_start_steps=10)
     for league, step, cold in ((small_league(0), 9, True), (small_league(0), 10, False), (small_league(1), 0, False)):
         rng = np.random.default_rng(1)
@@ -208,12 +208,12 @@ def test_the_cold_start_is_three_random_and_three_chaos_until_the_first_checkpoi
 @pytest.mark.parametrize(
     "options", [{}, {"matchmaking": "win_rate"}, {"matchmaking": "rating"}], ids=["category", "win_rate", "rating"]
 )
-def test_frequencies_of_draws_are_the_chances(options):
+def test_draw_frequencies_match_probabilities(options):
     league = record(small_league(5, **SPREAD), 30 * [GameResult((CHALLENGER, "chaos"), (1, 2))])
     assert_frequencies(draws(league, 3000, **options), at(league, **options))
 
 
-def test_games_against_six_dumbbots_come_at_the_configured_rate():
+def test_dumbbot_games_are_drawn_at_configured_rate():
     drawn = draws(small_league(), 4000, dumbbot_game_probability=0.1)
     share = np.mean([game.dumbbot_game for game in drawn])
     assert share == pytest.approx(0.1, abs=5 * math.sqrt(0.09 / 4000))
@@ -233,7 +233,7 @@ def test_rates_are_shares_of_seats():
     assert category_rates([]) == {}
 
 
-def test_the_error_names_requested_bots_that_are_missing():
+def test_error_names_missing_requested_bots():
     league = new_league([], "tiny")
     with pytest.raises(UnknownNameError, match="unknown bot 'random'"):
         draws(league, 1, cold_start_steps=1)
@@ -244,7 +244,7 @@ def test_the_error_names_requested_bots_that_are_missing():
 ORIGINAL = ("random", "chaos_seed", "defensive", "territorial_seed", "coordinated_seed", "dumbbot_seed")
 
 
-def test_the_bots_of_the_original_take_the_places_of_ours():
+def test_original_bots_replace_own_bots():
     league = new_league(ORIGINAL, "tiny", ratings="original")
     rng = np.random.default_rng(0)
     cold = draw_opponents(league, config(cold_start_steps=5), step=0, steps=9, rng=rng)
@@ -258,7 +258,7 @@ def test_the_bots_of_the_original_take_the_places_of_ours():
 
 @pytest.mark.parametrize("size", ["", "_quick"])
 @pytest.mark.parametrize("number", range(1, 9))
-def test_experiments_draw_the_original_s_bots_as_the_original_did(number, size):
+def test_experiments_draw_original_bots_as_original(number, size):
     """By rating in units that made it uniform, with exactly 0.15 self-play; experiment 4 is about the shares."""
     adapter = ["model.adapter=a.pt"] if number == 2 else []
     league = load([f"+run=diplomacy_exp{number}{size}", *adapter]).league

@@ -1,4 +1,4 @@
-"""Batches for the tests of the loss, with numbers like those of a run."""
+"""Batches with realistic numbers for the loss tests."""
 
 import torch
 
@@ -8,7 +8,7 @@ LENGTH = 16
 
 
 def tokens_of(logp, old, sample, advantage, *, entropy=None, kl=None, weight=None, old_source=Source.TRAINER):
-    """Tokens from plain lists or tensors; what is left out is zero."""
+    """Return tokens from plain lists or tensors; omitted values are zero."""
     logp = torch.as_tensor(logp)
     old = torch.as_tensor(old, dtype=logp.dtype)
     zeros = torch.zeros_like(logp).detach()
@@ -24,7 +24,7 @@ def tokens_of(logp, old, sample, advantage, *, entropy=None, kl=None, weight=Non
 
 
 def random_tokens(lengths, *, seed=0, dtype=torch.float64, weighted=False):
-    """Samples of these lengths with ratios from about 0.4 to 2.5, a leaf as `logp.values`."""
+    """Return samples of these lengths with ratios from about 0.4 to 2.5, with a leaf in `logp.values`."""
     generator = torch.Generator().manual_seed(seed)
     count = sum(lengths)
     draw = torch.rand(6, count, generator=generator, dtype=torch.float64).to(dtype)
@@ -37,13 +37,13 @@ def random_tokens(lengths, *, seed=0, dtype=torch.float64, weighted=False):
 
 
 def totals_of(tokens, *, forced=0, length=LENGTH):
-    """Totals of a whole batch, with as many `forced` tokens in every sample as said."""
+    """Return totals of a whole batch, with this many `forced` tokens in every sample."""
     counts = torch.bincount(tokens.sample, minlength=len(tokens.advantage))
     return Totals.of(counts, counts + forced, length=length)
 
 
 def part_of(tokens, samples):
-    """The micro-batch of some of the samples, renumbered."""
+    """Return the micro-batch of some of the samples, renumbered."""
     index = torch.tensor(samples)
     kept = torch.isin(tokens.sample, index)
     part = tokens.select(kept)

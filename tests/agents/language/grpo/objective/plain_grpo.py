@@ -1,4 +1,4 @@
-"""The objective once more, in plain Python with one loop inside another, written from the papers' formulas."""
+"""The GRPO objective in plain Python loops, written from the papers' formulas."""
 
 import math
 from dataclasses import dataclass, field
@@ -53,7 +53,7 @@ def plain_loss(samples, aggregation, *, length, **options):
 
 
 def plain_gradient(samples, aggregation, *, step=1e-6, **options):
-    """The loss's derivative by each `logp`, in order, from differences on both sides."""
+    """Return the derivative of the loss by each `logp`, in order, from central differences."""
     gradient = []
     for sample in samples:
         for t, here in enumerate(sample.logp):

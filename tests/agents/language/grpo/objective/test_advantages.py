@@ -1,4 +1,4 @@
-"""Advantages by hand, and what is refused."""
+"""Advantages by hand, and rejected input."""
 
 import math
 
@@ -21,12 +21,12 @@ def test_two_groups_by_hand_in_any_order():
     assert result.used.all()
 
 
-def test_without_scaling_the_unit_is_that_of_the_reward():
+def test_unscaled_advantages_keep_reward_unit():
     values = valued([1.0, 5.0, 0.0, 0.0, 3.0], [0, 0, 1, 1, 1], scale_advantages=False).values
     assert values.tolist() == [-2.0, 2.0, -1.0, -1.0, 2.0]
 
 
-def test_metrics_of_advantages_by_hand():
+def test_advantage_metrics_by_hand():
     # Values -2, 2, -1, -1, 2, cut to 1.5 in three places; the last sample is alone.
     result = valued([1.0, 5.0, 0.0, 0.0, 3.0, 7.0], [0, 0, 1, 1, 1, 2], scale_advantages=False, advantage_clip=1.5)
     assert result.values.tolist() == [-1.5, 1.5, -1.0, -1.0, 1.5, 0.0]
@@ -47,7 +47,7 @@ def test_metrics_of_advantages_by_hand():
     )
 
 
-def test_a_batch_of_nothing_and_a_batch_left_out_have_counts_and_no_means():
+def test_empty_and_dropped_batches_have_counts_but_no_means():
     for reward, group, skipped in (([], [], 0.0), ([1.0, 1.0], [0, 0], 1.0)):
         result = valued(reward, group)
         assert result.metrics["processing/skip_rate"] == skipped
@@ -57,11 +57,11 @@ def test_a_batch_of_nothing_and_a_batch_left_out_have_counts_and_no_means():
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_a_reward_that_is_not_finite_is_named(bad):
+def test_non_finite_reward_is_named(bad):
     with pytest.raises(ValueError, match=r"reward of sample 1 is .*must be finite"):
         valued([1.0, bad, 2.0], [0, 0, 0])
 
 
-def test_shapes_that_do_not_fit_are_refused():
+def test_mismatched_shapes_are_rejected():
     with pytest.raises(ValueError, match=r"\(3,\) and groups \(2,\)"):
         valued([1.0, 2.0, 3.0], [0, 0])

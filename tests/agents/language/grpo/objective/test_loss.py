@@ -1,4 +1,4 @@
-"""The loss by hand, and against the plain one, for every kind of ratio, weighting and clipping."""
+"""The loss by hand and against the plain implementation, for every ratio, weighting and clipping."""
 
 import itertools
 import math
@@ -30,7 +30,7 @@ def by_hand(advantage, **options):
     return loss_of(tokens_of(torch.tensor(LOGP, dtype=torch.float64), OLD, [0, 0, 1], advantage), **options)
 
 
-def test_the_asymmetric_clip_by_hand():
+def test_asymmetric_clip_by_hand():
     # A = 1, 1: min(2, 1.5) = 1.5 and 1; min(0.5, 0.8) = 0.5. Mean of each sample, then of both.
     assert by_hand([1.0, 1.0]).loss.item() == pytest.approx(-((1.5 + 1) / 2 + 0.5) / 2)
     # A = -1: min(-2, -1.5) = -2 and -1; min(-0.5, -0.8) = -0.8
@@ -39,7 +39,7 @@ def test_the_asymmetric_clip_by_hand():
     assert by_hand([-1.0, 1.0]).cut.tolist() == [False, False, False]
 
 
-def test_the_bound_above_for_bad_samples_by_hand():
+def test_dual_clip_by_hand():
     # A = -1: min(-min(2, 1.6), -1.5) = -1.6, cut, and -1; A = 1 is as without the bound.
     terms = by_hand([-1.0, 1.0], ppo_delta=1.6)
     assert terms.loss.item() == pytest.approx(((1.6 + 1) / 2 - 0.5) / 2)
@@ -47,20 +47,20 @@ def test_the_bound_above_for_bad_samples_by_hand():
     assert by_hand([1.0, 1.0], ppo_delta=1.6).loss.item() == by_hand([1.0, 1.0]).loss.item()
 
 
-def test_without_clipping_the_ratio_counts_as_it_is():
+def test_unclipped_ratio_is_used_as_is():
     terms = by_hand([1.0, -1.0], use_ppo_clipping=False)
     assert terms.loss.item() == pytest.approx(-((2 + 1) / 2 - 0.5) / 2)
     assert not terms.cut.any()
 
 
-def test_the_aggregations_by_hand():
+def test_loss_aggregations_by_hand():
     options = {"use_ppo_clipping": False}
     assert by_hand([1.0, 2.0], aggregation="grpo", **options).loss.item() == pytest.approx(-(3 / 2 + 1) / 2)
     assert by_hand([1.0, 2.0], aggregation="dapo", **options).loss.item() == pytest.approx(-(3 + 1) / 3)
     assert by_hand([1.0, 2.0], aggregation="dr_grpo", **options).loss.item() == pytest.approx(-(3 + 1) / (2 * LENGTH))
 
 
-def test_gspo_takes_the_geometric_mean_of_the_ratios():
+def test_gspo_uses_geometric_mean_of_ratios():
     # Sample 0: sqrt(2 * 1), sample 1: 1/2.
     terms = by_hand([1.0, -1.0], loss_type="gspo", use_ppo_clipping=False)
     assert terms.ratio.tolist() == pytest.approx([math.sqrt(2), math.sqrt(2), 0.5])
@@ -69,18 +69,18 @@ def test_gspo_takes_the_geometric_mean_of_the_ratios():
     assert by_hand([1.0, -1.0], loss_type="gspo").loss.item() == pytest.approx(-(math.sqrt(2) - 0.8) / 2)
 
 
-def test_penalty_and_bonus_are_added_per_token():
+def test_kl_penalty_and_entropy_bonus_are_per_token():
     tokens = tokens_of([-1.0], [-1.0], [0], [0.0], kl=[0.3], entropy=[0.7])
     assert loss_of(tokens, beta=0.1).loss.item() == pytest.approx(0.03)
     assert loss_of(tokens, entropy_coef=0.01).loss.item() == pytest.approx(-0.007)
 
 
-def test_a_penalty_of_weight_zero_leaves_even_an_infinite_kl_out():
+def test_zero_weight_penalty_ignores_infinite_kl():
     tokens = tokens_of([-1.0], [-1.0], [0], [1.0], kl=[math.inf])
     assert loss_of(tokens, beta=0.0).loss.item() == -1.0
 
 
-def test_importance_weights_multiply_the_surrogate_alone_and_carry_no_gradient():
+def test_importance_weights_scale_surrogate_without_gradient():
     weight = torch.tensor([3.0, 0.5], requires_grad=True)
     logp = torch.tensor([-1.0, -1.0], requires_grad=True)
     tokens = tokens_of(logp, [-1.0, -1.0], [0, 0], [2.0], kl=[0.1, 0.1], weight=weight)
@@ -91,14 +91,14 @@ def test_importance_weights_multiply_the_surrogate_alone_and_carry_no_gradient()
     assert weight.grad is None
 
 
-def test_old_log_probabilities_carry_no_gradient():
+def test_old_log_probs_carry_no_gradient():
     logp, old = (torch.tensor([-1.0], requires_grad=True) for _ in range(2))
     loss_of(tokens_of(logp, old, [0], [2.0])).loss.backward()
     assert logp.grad.item() == -2.0
     assert old.grad is None
 
 
-def test_weights_on_top_of_a_ratio_to_the_sampler_are_refused():
+def test_importance_weights_with_sampler_ratio_are_rejected():
     tokens = tokens_of([-1.0], [-1.0], [0], [1.0], weight=[1.0], old_source=Source.SAMPLER)
     with pytest.raises(ProvenanceError, match="corrects twice"):
         loss_of(tokens)
@@ -119,7 +119,7 @@ def plain_samples(tokens):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("clipped", [False, True])
 @pytest.mark.parametrize(("loss_type", "aggregation"), itertools.product(LOSS_TYPES, AGGREGATIONS))
-def test_loss_and_gradient_are_those_of_the_plain_one(loss_type, aggregation, clipped, weighted):
+def test_loss_and_gradient_match_plain_implementation(loss_type, aggregation, clipped, weighted):
     tokens = random_tokens([5, 1, 9, 3], seed=3, weighted=weighted)
     options = {"loss_type": loss_type, "aggregation": aggregation, "use_ppo_clipping": clipped, "entropy_coef": 0.02}
     loss = loss_of(tokens, beta=0.3, **options).loss
@@ -135,7 +135,7 @@ POLICY = -((LOGP[0] + LOGP[1]) / 2 + LOGP[2]) / 2
 """-A log pi, a mean within each sample, then over both."""
 
 
-def test_metrics_of_the_loss_by_hand():
+def test_loss_metrics_by_hand():
     tokens = tokens_of(torch.tensor(LOGP), OLD, [0, 0, 1], [1.0, 1.0], entropy=[1.0, 2.0, 3.0], kl=[0.0, 0.5, 1.0])
     totals = totals_of(tokens, forced=3)
     metrics = loss_metrics([loss_of(tokens, totals=totals, beta=0.1)], totals)
@@ -158,7 +158,7 @@ def test_metrics_of_the_loss_by_hand():
     assert metrics == pytest.approx(expected, rel=1e-5)
 
 
-def test_metrics_do_not_depend_on_the_cut_into_micro_batches():
+def test_metrics_do_not_depend_on_micro_batches():
     tokens = random_tokens([4, 2, 7], dtype=torch.float32)
     totals = totals_of(tokens)
     whole = loss_metrics([loss_of(tokens, totals=totals)], totals)
@@ -166,8 +166,8 @@ def test_metrics_do_not_depend_on_the_cut_into_micro_batches():
     assert loss_metrics(parts, totals) == pytest.approx(whole, rel=1e-6)
 
 
-def test_log_probabilities_in_half_precision_are_refused():
-    """bfloat16 has eight bits: a ratio of 1.003 could not be told from 1."""
+def test_half_precision_log_probs_are_rejected():
+    """bfloat16 has eight bits: a ratio of 1.003 is indistinguishable from 1."""
     tokens = tokens_of(torch.tensor([-1.0], dtype=torch.bfloat16), [-1.0], [0], [1.0])
     with pytest.raises(ValueError, match=r"bfloat16.*float32"):
         loss_of(tokens)

@@ -1,4 +1,4 @@
-"""Options that the overfit runs of RookWorld need, against formulas written out: std, start of beta, form of the KL."""
+"""Options for the RookWorld overfit runs against explicit formulas: std, start of beta, form of the KL."""
 
 import math
 from dataclasses import replace
@@ -12,7 +12,7 @@ from sparring.agents.language.grpo.objective.loss import LogProbs, ProvenanceErr
 from sparring.configs.language import GRPOConfig
 
 
-def test_the_std_of_a_sample_divides_by_one_less_and_has_a_floor():
+def test_sample_std_uses_n_minus_one_and_floor():
     rewards = torch.tensor([1.0, 0.0, 0.5, 0.2, 0.61, 0.60, 0.60, 0.59], dtype=torch.float64)
     groups = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1])
     config = GRPOConfig(advantage_std="sample", advantage_std_floor=0.05)
@@ -30,7 +30,7 @@ def test_the_std_of_a_sample_divides_by_one_less_and_has_a_floor():
     assert torch.allclose(population[:4], found.values[:4] * math.sqrt(4 / 3))
 
 
-def test_beta_is_zero_until_its_first_step_then_constant():
+def test_beta_is_zero_until_start_then_constant():
     beta = Beta(GRPOConfig(kl_beta=0.005, kl_beta_start_step=20))
     values = []
     for _ in range(30):
@@ -39,7 +39,7 @@ def test_beta_is_zero_until_its_first_step_then_constant():
     assert values == [0.0] * 20 + [0.005] * 10
 
 
-def test_a_start_and_a_warmup_follow_each_other():
+def test_beta_start_is_followed_by_warmup():
     beta = Beta(GRPOConfig(kl_beta=0.1, kl_beta_start_step=2, kl_beta_warmup_steps=4))
     values = []
     for _ in range(8):
@@ -49,7 +49,7 @@ def test_a_start_and_a_warmup_follow_each_other():
 
 
 @pytest.mark.parametrize(("form", "value", "gradient"), [("signed", -0.5, 1.0), ("squared", 0.25, -1.0)])
-def test_the_poor_forms_of_the_kl(form, value, gradient):
+def test_biased_kl_estimators_by_hand(form, value, gradient):
     drawn = torch.tensor([-3.0, -1.5, -9.0], requires_grad=True)
     reference = LogProbs(torch.tensor([-2.0, -1.0, -8.0]), Source.REFERENCE, "base:x")
     policy = LogProbs(drawn, Source.POLICY, "policy@0")

@@ -1,4 +1,4 @@
-"""Traps 1 and 11 once more with real adapters: LoRA of peft's on a small Llama, both kinds of reference."""
+"""Traps 1 and 11 with real PEFT LoRA adapters on a small Llama, for both kinds of reference."""
 
 import pytest
 import torch
@@ -44,12 +44,12 @@ def kl_of(model, reference):
         return exact_kl(scorer(model)(), reference.score(scorer(model)).values, ROW, 6).max().item()
 
 
-def test_trap_1_before_any_update_the_reference_is_the_policy(model):
+def test_trap_1_reference_equals_policy_before_updates(model):
     for ema in (False, True):
         assert abs(kl_of(model, reference_of(model, use_ema_reference=ema))) <= 1e-6
 
 
-def test_trap_11_the_base_model_stays_and_a_slow_mean_follows(model):
+def test_trap_11_base_model_is_fixed_and_ema_follows(model):
     base = reference_of(model)
     mean = reference_of(model, use_ema_reference=True, ema_tau=0.5)
     before = base.score(scorer(model)).values
@@ -62,7 +62,7 @@ def test_trap_11_the_base_model_stays_and_a_slow_mean_follows(model):
     assert torch.equal(base.score(scorer(model)).values, before)
 
 
-def test_trap_11_tau_at_its_ends(model):
+def test_trap_11_tau_at_limits(model):
     first, last = (reference_of(model, use_ema_reference=True, ema_tau=tau) for tau in (1.0, 0.0))
     start = scorer(model)().detach()
     learn(model, 1)
@@ -73,7 +73,7 @@ def test_trap_11_tau_at_its_ends(model):
 
 
 @pytest.mark.parametrize("ema", [False, True])
-def test_trap_11_adapters_come_back_bit_for_bit(model, ema):
+def test_trap_11_adapters_are_restored_bit_for_bit(model, ema):
     reference = reference_of(model, use_ema_reference=ema)
     learn(model, 1)
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}

@@ -1,4 +1,4 @@
-"""The running mean of each seat, by hand, and what it is subtracted from."""
+"""The running mean baseline of each seat, by hand."""
 
 import pytest
 import torch
@@ -23,17 +23,17 @@ def test_two_steps_by_hand():
     assert second.tolist() == pytest.approx([0.95 * 0.025 + 0.05, 0.95 * -0.025 - 0.05], abs=1e-15)
 
 
-def test_rewards_that_differ_within_a_game_count_by_their_mean_there():
+def test_rewards_within_game_are_averaged():
     after_one = after([0.0], [1.0, 3.0, 8.0], [0, 0, 0], [0, 0, 1]).tolist()
     assert after_one == pytest.approx([0.05 * 5.0])  # (2 + 8) / 2
 
 
-def test_a_seat_without_a_decision_keeps_its_mean():
+def test_seat_without_decision_keeps_mean():
     assert after([4.0, 7.0, -1.0], [2.0], [1], [3]).tolist() == pytest.approx([4.0, 6.75, -1.0])
     assert after([4.0], [], [], []).tolist() == [4.0]
 
 
-def test_advantages_are_rewards_less_the_mean_of_their_seat():
+def test_advantages_are_rewards_minus_seat_mean():
     reward, seat = torch.tensor([2.0, -2.0, 3.0], dtype=torch.float64), torch.tensor([0, 1, 0])
     baseline = torch.tensor([0.5, -0.5], dtype=torch.float64)
     result = role_advantages(reward, seat, baseline, GRPOConfig(advantage_clip=2.0))
@@ -53,7 +53,7 @@ def test_advantages_are_rewards_less_the_mean_of_their_seat():
         (["grpo.baseline=seat"], "grpo.baseline=seat: choose from group, role"),
     ],
 )
-def test_options_that_do_not_fit_are_refused(options, message):
+def test_incompatible_options_are_rejected(options, message):
     with pytest.raises(ConfigError) as refused:
         load(["+run=diplomacy_quickstart", *options])
     assert message in str(refused.value)

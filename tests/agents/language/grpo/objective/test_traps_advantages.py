@@ -1,4 +1,4 @@
-"""Traps 14, 15 and 17: what an advantage must not depend on, and what is left out of a batch."""
+"""Traps 14, 15 and 17: invariances of advantages, and groups dropped from a batch."""
 
 import itertools
 
@@ -20,11 +20,11 @@ def valued(reward, group=GROUPS, **options):
 
 
 @pytest.mark.parametrize(("factor", "shift"), [(10.0, 0.0), (0.01, 0.0), (1.0, 50.0), (7.0, -120.0)])
-def test_trap_14_advantages_do_not_know_the_unit_of_the_reward(factor, shift):
+def test_trap_14_advantages_are_invariant_to_reward_unit(factor, shift):
     torch.testing.assert_close(valued(factor * REWARDS + shift).values, valued(REWARDS).values, rtol=0, atol=2e-4)
 
 
-def test_trap_14_groups_of_different_spread_weigh_alike_only_when_scaled():
+def test_trap_14_only_scaling_equalizes_group_spread():
     reward = torch.tensor([0.0, 1.0, 0.0, 100.0])
     scaled = valued(reward, [0, 0, 1, 1]).values.tolist()
     plain = valued(reward, [0, 0, 1, 1], scale_advantages=False, advantage_clip=0.0).values.tolist()
@@ -32,7 +32,7 @@ def test_trap_14_groups_of_different_spread_weigh_alike_only_when_scaled():
     assert plain == [-0.5, 0.5, -50.0, 50.0]
 
 
-def test_trap_14_a_tiny_spread_is_not_blown_up():
+def test_trap_14_tiny_spread_is_not_amplified():
     """A standard deviation of 1e-5 would become +-1; one of 0.02 is used."""
     result = valued([0.0, 2e-5, 0.0, 0.04], [0, 0, 1, 1], min_reward_variance=1e-4)
     assert result.used.tolist() == [False, False, True, True]
@@ -40,15 +40,15 @@ def test_trap_14_a_tiny_spread_is_not_blown_up():
     assert result.metrics["processing/skipped_zero_variance"] == 2.0
 
 
-def test_groups_of_one_sample_are_left_out():
+def test_single_sample_groups_are_dropped():
     result = valued([7.0, 0.0, 1.0, 5.0], [0, 1, 1, 2])
     assert result.used.tolist() == [False, True, True, False]
     assert result.metrics["processing/skipped_single_sample"] == 2.0
     assert result.metrics["processing/total_samples_skipped"] == 2.0
 
 
-def test_trap_14_the_clip_is_the_last_thing_that_happens():
-    """One of 20 far out has (r - mean) / std = sqrt(19): nothing may stretch it again once it is cut at 2."""
+def test_trap_14_clip_is_last_operation():
+    """One outlier of 20 has (r - mean) / std = sqrt(19): nothing may rescale it after clipping at 2."""
     reward = torch.zeros(20)
     reward[7] = 1.0
     result = valued(reward, torch.zeros(20, dtype=torch.int64), advantage_clip=2.0)
@@ -63,14 +63,14 @@ def test_trap_14_the_clip_is_the_last_thing_that_happens():
 
 @pytest.mark.parametrize("clip", [0.1, 0.7, 1.0, 5.0])
 @pytest.mark.parametrize("scale", [True, False])
-def test_trap_14_the_bound_holds_whatever_the_rewards(clip, scale):
+def test_trap_14_clip_holds_for_any_rewards(clip, scale):
     generator = torch.Generator().manual_seed(0)
     reward = 100 * torch.randn(64, generator=generator).exp()
     values = valued(reward, torch.arange(64) // 8, advantage_clip=clip, scale_advantages=scale).values
     assert values.abs().max() <= clip
 
 
-def test_trap_15_groups_that_say_nothing_are_left_out_and_counted():
+def test_trap_15_uninformative_groups_are_dropped_and_counted():
     result = valued([1.0, 2.0, 5.0, 5.0, 9.0], [0, 0, 1, 1, 2])
     assert result.used.tolist() == [True, True, False, False, False]
     assert result.values[2:].tolist() == [0.0, 0.0, 0.0]
@@ -82,20 +82,20 @@ def test_trap_15_groups_that_say_nothing_are_left_out_and_counted():
 
 @pytest.mark.parametrize("reward", [0.1, 1 / 3, 49.7, -123.456, 1e-20, 0.0])
 @pytest.mark.parametrize("count", [3, 6, 7, 64])
-def test_trap_15_equal_rewards_give_nothing_although_their_mean_rounds(reward, count):
+def test_trap_15_equal_rewards_give_nothing_despite_rounding(reward, count):
     result = valued(torch.full((count,), reward), torch.zeros(count, dtype=torch.int64))
     assert not result.used.any()
     assert (result.values == 0).all()
 
 
-def test_trap_15_the_rounding_is_real():
-    """The mean of equal floats, taken plainly, differs from them: these would have had advantages of order one."""
+def test_trap_15_rounding_error_exists():
+    """The computed mean of equal floats differs from them: their advantages would be of order one."""
     reward = torch.full((7,), 0.1)
     mean = torch.zeros(1).index_add(0, torch.zeros(7, dtype=torch.int64), reward) / 7
     assert (reward - mean).abs().max() > 0
 
 
-def test_trap_15_rewards_equal_but_for_the_order_of_their_sum_are_equal():
+def test_trap_15_rewards_equal_up_to_summation_order_are_equal():
     terms = [50.0, 0.1, 0.2, -0.3, 7.7]
     sums = {sum(order) for order in itertools.permutations(terms)}
     reward = torch.tensor([sum(order) for order in itertools.permutations(torch.tensor(terms))])
@@ -104,14 +104,14 @@ def test_trap_15_rewards_equal_but_for_the_order_of_their_sum_are_equal():
     assert not valued(reward, torch.zeros(len(reward), dtype=torch.int64)).used.any()
 
 
-def test_trap_15_the_smallest_difference_that_rewards_have_is_used():
+def test_trap_15_smallest_real_difference_is_used():
     """0.04: a fifth of one province's influence, beside a solo's 136."""
     assert valued([136.0, 136.04], [0, 0]).used.all()
 
 
 @pytest.mark.parametrize(("loss_type", "aggregation"), itertools.product(LOSS_TYPES, AGGREGATIONS))
-def test_trap_15_leaving_groups_out_is_never_having_had_them(loss_type, aggregation):
-    """The gradient of a batch with dull groups, once they are left out, against that of the batch without them."""
+def test_trap_15_dropped_groups_do_not_affect_gradient(loss_type, aggregation):
+    """The gradient after dropping uninformative groups equals that of a batch without them."""
     tokens = random_tokens([3, 5, 4, 2, 6], seed=8)
     result = valued([1.0, 2.0, 5.0, 5.0, 9.0], [0, 0, 1, 1, 2])
     config = GRPOConfig(loss_type=loss_type, aggregation=aggregation)
@@ -128,7 +128,7 @@ def test_trap_15_leaving_groups_out_is_never_having_had_them(loss_type, aggregat
 
 
 def biased_games(count=400):
-    """A game that is the same for all powers, but where power p gets 10 p more whatever it does: rewards and facts."""
+    """Return rewards and facts of a game where power p gets 10 p more regardless of its actions."""
     noise = torch.randn(count, 4, 7, generator=torch.Generator().manual_seed(1))
     reward = (noise + 10 * torch.arange(7)).flatten()
     facts = [
@@ -141,14 +141,14 @@ def biased_games(count=400):
 
 
 @pytest.mark.parametrize("stratified", [False, True])
-def test_trap_17_a_role_that_is_better_off_gets_no_better_advantages(stratified):
+def test_trap_17_stronger_seat_gets_no_advantage(stratified):
     reward, facts = biased_games()
     result = valued(reward, group_ids(facts, stratified=stratified))
     means = result.values.view(-1, 7).mean(0)
     assert means.abs().max() < 1e-5
 
 
-def test_trap_17_without_the_power_in_the_group_it_would():
+def test_trap_17_stronger_seat_gains_without_power_in_group():
     reward, facts = biased_games()
     means = valued(reward, torch.tensor([fact.fork for fact in facts])).values.view(-1, 7).mean(0)
     assert means[0] < -1.0

@@ -1,4 +1,4 @@
-"""Trap 16: a group is made from what was known before the move, and compares what can be compared."""
+"""Trap 16: groups depend on what was known before the move, and compare comparable decisions."""
 
 import ast
 import dataclasses
@@ -26,8 +26,8 @@ def changed(*, centres=4, year=1903, **facts):
     return dataclasses.replace(BASE, stratum=stratum(centres, year), **facts)
 
 
-def test_trap_16_the_facts_are_those_of_before_the_move_and_no_others():
-    """The type is the proof: nothing that came of a decision has a place in it, and it cannot be written to later."""
+def test_trap_16_facts_are_exactly_those_before_move():
+    """The type proves it: it has no field for consequences of a decision, and is frozen."""
     assert set(GroupFacts.__slots__) == {"fork", "seat", "step", "stratum", "position"}
     assert set(typing.get_type_hints(GroupFacts).values()) == {int, Hashable}
     assert stratum(4, 1903) == (1, 1)
@@ -39,7 +39,7 @@ def test_trap_16_the_facts_are_those_of_before_the_move_and_no_others():
     assert typing.get_type_hints(group_ids)["decisions"].__args__ == (GroupFacts,)
 
 
-def test_trap_16_groups_read_the_facts_alone():
+def test_trap_16_groups_depend_on_facts_only():
     functions = (group_ids, advantages._same_fork, advantages._stratum)
     nodes = [node for function in functions for node in ast.walk(ast.parse(inspect.getsource(function)))]
     read = {node.attr for node in nodes if isinstance(node, ast.Attribute)} - {"setdefault", "tensor", "int64"}
@@ -47,8 +47,8 @@ def test_trap_16_groups_read_the_facts_alone():
 
 
 @pytest.mark.parametrize("stratified", [False, True])
-def test_trap_16_permuting_outcomes_changes_no_id(stratified):
-    """Games with the same decisions before them and other ends: centres won or lost by the move come one step later."""
+def test_trap_16_permuting_outcomes_keeps_ids(stratified):
+    """Games with equal decisions and different ends: centres won or lost by the move appear one step later."""
     generator = torch.Generator().manual_seed(0)
     before = [changed(fork=fork % 3, seat=fork % 7, centres=2 + fork % 6) for fork in range(40)]
     rewards = torch.randn(40, generator=generator)
@@ -59,7 +59,7 @@ def test_trap_16_permuting_outcomes_changes_no_id(stratified):
     assert len(set(ids.tolist())) > 1
 
 
-def test_trap_16_by_default_fork_power_and_step_part_groups():
+def test_trap_16_default_groups_by_fork_power_and_step():
     for facts in ({"fork": 5}, {"seat": 3}, {"step": 4}):
         assert not same_group(changed(**facts), stratified=False)
     for facts in ({"centres": 17}, {"year": 1910}, {"position": 78}):
@@ -80,17 +80,17 @@ def test_trap_16_by_default_fork_power_and_step_part_groups():
         ({"year": 1906}, False),
     ],
 )
-def test_trap_16_the_edges_of_the_strata(facts, same):
+def test_trap_16_strata_boundaries(facts, same):
     """Centres up to 3, 4 to 5, from 6 on; years to 1902, 1903 to 1905, from 1906 on."""
     assert same_group(changed(**facts), stratified=True) == same
 
 
-def test_trap_16_no_centres_and_many_lie_in_the_outer_strata():
+def test_trap_16_zero_and_many_centres_use_outer_strata():
     ids = group_ids([changed(centres=centres) for centres in (0, 3, 6, 18)], stratified=True).tolist()
     assert ids == [0, 0, 1, 1]
 
 
-def test_trap_16_groups_are_numbered_in_order_of_appearance():
+def test_trap_16_groups_are_numbered_by_first_appearance():
     decisions = [changed(fork=fork) for fork in (9, 3, 9, 1, 3)]
     ids = group_ids(decisions, stratified=False)
     assert ids.tolist() == [0, 1, 0, 2, 1]
@@ -98,8 +98,8 @@ def test_trap_16_groups_are_numbered_in_order_of_appearance():
     assert group_ids([], stratified=False).shape == (0,)
 
 
-def test_trap_16_mixed_share_counts_groups_of_different_positions():
-    """Group 0 is of one position, group 1 of two, group 2 has one member and compares nothing."""
+def test_trap_16_mixed_share_counts_groups_of_several_positions():
+    """Group 0 has one position, group 1 two, group 2 a single member and so no comparison."""
     decisions = [changed(position=position) for position in (1, 1, 2, 3, 4)]
     assert mixed_share(decisions, torch.tensor([0, 0, 1, 1, 2])) == 0.5
     assert mixed_share(decisions[:2], torch.tensor([0, 0])) == 0.0

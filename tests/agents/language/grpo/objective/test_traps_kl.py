@@ -1,4 +1,4 @@
-"""Traps 9 and 28: which estimates of the KL are right, enumerated; and no NaN where something is not allowed.
+"""Traps 9 and 28: KL estimators checked by enumeration, and no NaN under a mask.
 
 A policy and its reference over six ids, small enough that every expectation is a sum.
 """
@@ -17,7 +17,7 @@ ROW = torch.zeros(6, dtype=torch.int64)
 
 
 def true_gradient(value):
-    """Autograd's gradient by the logits of a scalar function of the log-probabilities, and the value."""
+    """Return the value, and autograd's gradient by the logits, of a scalar function of log-probabilities."""
     logits = LOGITS.clone().requires_grad_()
     loss = value(logits.log_softmax(0))
     loss.backward()
@@ -25,7 +25,7 @@ def true_gradient(value):
 
 
 def expected(estimate):
-    """The expectation over draws from the policy of an estimate and of its gradient; draws carry no gradient."""
+    """Return the expectation of an estimate and its gradient over draws from the policy, without gradients of draws."""
     logits = LOGITS.clone().requires_grad_()
     logp = logits.log_softmax(0)
     loss = (logp.detach().exp() * estimate(logp)).sum()
@@ -52,14 +52,14 @@ def cosine(left, right):
     return torch.nn.functional.cosine_similarity(left, right, dim=0).item()
 
 
-def test_trap_9_the_exact_kl_is_that_of_plain_python():
+def test_trap_9_exact_kl_matches_plain_python():
     policy, reference = LOGITS.softmax(0).tolist(), REFERENCE.exp().tolist()
     assert pytest.approx(plain_kl(policy, reference), abs=1e-12) == KL
     assert exact_kl(LOGITS.log_softmax(0), REFERENCE, ROW, 1).item() == pytest.approx(KL, abs=1e-12)
 
 
-def test_trap_9_the_exact_kl_has_the_gradient_of_the_kl():
-    """Against the closed form p_a (log p_a - log q_a - KL), which no autograd has touched."""
+def test_trap_9_exact_kl_has_kl_gradient():
+    """Reference: the closed form p_a (log p_a - log q_a - KL), without autograd."""
     _, gradient = true_gradient(lambda logp: exact_kl(logp, REFERENCE, ROW, 1).sum())
     logp = LOGITS.log_softmax(0)
     assert close(gradient, logp.exp() * (logp - REFERENCE - KL))
@@ -78,8 +78,8 @@ ESTIMATES = {
 
 
 @pytest.mark.parametrize("name", ESTIMATES)
-def test_trap_9_estimates_have_the_value_the_gradient_or_both(name):
-    """That of k3 is the gradient of the other direction."""
+def test_trap_9_estimators_match_value_gradient_or_both(name):
+    """The gradient of k3 is that of the reverse direction."""
     estimate, right, expected_gradient = ESTIMATES[name]
     value, gradient = expected(estimate)
     assert right in (None, value == pytest.approx(KL, abs=1e-10))
@@ -89,7 +89,7 @@ def test_trap_9_estimates_have_the_value_the_gradient_or_both(name):
     assert not close(ESTIMATES["k3"][2], GRADIENT)
 
 
-def test_trap_9_k3_times_the_ratio_is_right_for_draws_of_an_older_policy():
+def test_trap_9_ratio_weighted_k3_is_unbiased_off_policy():
     old = (LOGITS + torch.tensor([0.2, -0.1, 0.0, 0.4, -0.3, 0.1])).log_softmax(0)
     logits = LOGITS.clone().requires_grad_()
     loss = (old.exp() * k3_times_ratio(logits.log_softmax(0), REFERENCE, old)).sum()
@@ -98,16 +98,16 @@ def test_trap_9_k3_times_the_ratio_is_right_for_draws_of_an_older_policy():
     assert close(logits.grad, GRADIENT)
 
 
-def test_trap_9_the_reversed_k3_is_wrong_in_value_and_gradient():
-    """e^(l - q) - (l - q) - 1, the estimator of draws from the reference, is not what it was taken for."""
+def test_trap_9_reversed_k3_is_wrong_in_value_and_gradient():
+    """e^(l - q) - (l - q) - 1, meant for draws from the reference, is not an estimator here."""
     value, gradient = expected(lambda logp: (logp - REFERENCE).expm1() - (logp - REFERENCE))
     assert abs(value - KL) > 0.05
     assert not close(gradient, GRADIENT)
     assert not close(gradient, true_gradient(forward_kl)[1])
 
 
-def test_trap_9_sampled_estimates_agree_with_the_enumeration():
-    """The same conclusion from draws: the mean gradient of k3 points along the forward KL, not along the reverse."""
+def test_trap_9_sampled_estimates_match_enumeration():
+    """The same from draws: the mean gradient of k3 points along the forward KL, not along the reverse."""
     draws = torch.multinomial(LOGITS.softmax(0), 200_000, replacement=True, generator=torch.Generator().manual_seed(0))
     logits = LOGITS.clone().requires_grad_()
     k3(logits.log_softmax(0)[draws], REFERENCE[draws]).mean().backward()
@@ -124,7 +124,7 @@ def ragged(counts, seed=0):
     return flat[0], flat[1], torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts))
 
 
-def test_trap_28_ragged_rows_give_each_step_its_own_kl():
+def test_trap_28_ragged_rows_have_own_kl_per_step():
     policy, reference, row = ragged([2, 7, 1, 12])
     kl = exact_kl(policy, reference, row, 4)
     for step in range(4):
@@ -132,7 +132,7 @@ def test_trap_28_ragged_rows_give_each_step_its_own_kl():
         assert kl[step].item() == pytest.approx(plain_kl(*lists), abs=1e-6)
 
 
-def test_trap_28_a_forced_token_has_kl_and_gradient_zero():
+def test_trap_28_forced_token_has_zero_kl_and_gradient():
     logits = torch.tensor([3.7], requires_grad=True)
     kl = exact_kl(logits.log_softmax(0), torch.zeros(1), torch.zeros(1, dtype=torch.int64), 1)
     kl.sum().backward()
@@ -140,7 +140,7 @@ def test_trap_28_a_forced_token_has_kl_and_gradient_zero():
     assert logits.grad.item() == 0.0
 
 
-def test_trap_28_a_padded_mask_at_minus_infinity_gives_nan_and_the_ragged_sum_does_not():
+def test_trap_28_padded_mask_gives_nan_and_ragged_sum_does_not():
     logits = torch.tensor([1.0, 2.0, -math.inf], requires_grad=True)
     padded = logits.log_softmax(0)
     assert (padded.exp() * (padded - padded.detach())).sum().isnan()
@@ -150,8 +150,8 @@ def test_trap_28_a_padded_mask_at_minus_infinity_gives_nan_and_the_ragged_sum_do
     assert logits.grad.isfinite().all()
 
 
-def test_trap_28_certainty_is_finite():
-    """Logits 200 apart: the unlikely id underflows to probability 0 in float32 and its term must be 0, not NaN."""
+def test_trap_28_certain_distribution_is_finite():
+    """Logits 200 apart: the unlikely id underflows to 0 in float32, and its term must be 0, not NaN."""
     logits = torch.tensor([200.0, 0.0], requires_grad=True)
     kl = exact_kl(logits.log_softmax(0), torch.tensor([0.5, 0.5]).log(), torch.zeros(2, dtype=torch.int64), 1)
     kl.sum().backward()

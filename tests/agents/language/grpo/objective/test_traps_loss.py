@@ -1,4 +1,4 @@
-"""Traps 1, 4, 5, 10, 13, 23, 29 and 31, as far as they concern the loss alone."""
+"""Traps 1, 4, 5, 10, 13, 23, 29 and 31 in the loss."""
 
 import itertools
 
@@ -15,7 +15,7 @@ EVERY_KIND = pytest.mark.parametrize(("loss_type", "aggregation"), KINDS)
 
 
 def gradient_of(tokens, parts, totals, *, beta=0.1, **options):
-    """Loss and gradient of a batch learned in `parts`, lists of its samples."""
+    """Return loss and gradient of a batch processed in `parts`, lists of its samples."""
     tokens.logp.values.grad = None
     total = 0.0
     for samples in parts:
@@ -25,7 +25,7 @@ def gradient_of(tokens, parts, totals, *, beta=0.1, **options):
     return total, tokens.logp.values.grad
 
 
-def test_trap_1_the_first_pass_over_what_was_just_sampled_has_ratio_one_and_kl_zero():
+def test_trap_1_first_pass_has_ratio_one_and_zero_kl():
     logits = torch.randn(3, 5, generator=torch.Generator().manual_seed(0), requires_grad=True)
     logp = logits.log_softmax(1)
     row = torch.repeat_interleave(torch.arange(3), 5)
@@ -38,13 +38,13 @@ def test_trap_1_the_first_pass_over_what_was_just_sampled_has_ratio_one_and_kl_z
 
 
 def expected_ratio(drawn_from, policy):
-    """E of the loss's ratio over draws with these log-probabilities, each draw a sample of one token."""
+    """Return E[ratio] over draws with these log-probabilities, each draw a sample of one token."""
     tokens = tokens_of(policy, drawn_from, list(range(len(policy))), torch.ones(len(policy)).tolist())
     ratio = policy_loss(tokens, totals_of(tokens), GRPOConfig(), beta=0.0).ratio
     return (drawn_from.exp() * ratio).sum().item()
 
 
-def test_trap_4_the_ratio_has_mean_one_over_the_ids_that_could_be_drawn_and_less_over_a_truncated_choice():
+def test_trap_4_ratio_mean_is_one_over_mask_and_less_if_truncated():
     logits = torch.tensor([2.0, 1.0, 0.5, -1.0], dtype=torch.float64)
     updated = logits + torch.tensor([0.1, -0.3, 0.2, 0.0])
     assert expected_ratio(logits.log_softmax(0), updated.log_softmax(0)) == pytest.approx(1.0, abs=1e-12)
@@ -53,7 +53,7 @@ def test_trap_4_the_ratio_has_mean_one_over_the_ids_that_could_be_drawn_and_less
     assert expected_ratio(logits[kept].log_softmax(0), updated.log_softmax(0)[kept]) < 0.85
 
 
-def test_trap_5_a_temperature_on_one_side_alone_shows_in_the_ratio():
+def test_trap_5_one_sided_temperature_shows_in_ratio():
     logits = torch.tensor([2.0, 1.0, 0.5, -1.0], dtype=torch.float64)
     sampled = (logits / 0.8).log_softmax(0)
     for temperature, alike in ((0.8, True), (1.0, False)):
@@ -64,8 +64,8 @@ def test_trap_5_a_temperature_on_one_side_alone_shows_in_the_ratio():
 
 
 @pytest.mark.parametrize("loss_type", LOSS_TYPES)
-def test_trap_10_no_ratio_grows_with_the_length_of_the_completion(loss_type):
-    """Every token 0.3 nats likelier: a ratio of the sequence's sum would be e^(0.3 T), e^30 for 100 tokens."""
+def test_trap_10_ratio_does_not_grow_with_completion_length(loss_type):
+    """Every token is 0.3 nats likelier: a sequence ratio would be e^(0.3 T), e^30 for 100 tokens."""
     for length in (1, 10, 100):
         tokens = tokens_of([-1.0] * length, [-1.3] * length, [0] * length, [1.0], kl=[0.2] * length)
         totals = totals_of(tokens)
@@ -77,8 +77,8 @@ def test_trap_10_no_ratio_grows_with_the_length_of_the_completion(loss_type):
 
 
 @EVERY_KIND
-def test_trap_13_micro_batches_add_up_to_the_batch(loss_type, aggregation):
-    """One sample at a time, uneven parts, and all at once: the same loss and gradient."""
+def test_trap_13_micro_batches_sum_to_batch(loss_type, aggregation):
+    """One sample at a time, uneven parts, and all at once give the same loss and gradient."""
     tokens = random_tokens([5, 1, 9, 3, 12, 2], seed=1, weighted=True)
     options = {"loss_type": loss_type, "aggregation": aggregation, "entropy_coef": 0.01}
     totals = totals_of(tokens)
@@ -89,8 +89,8 @@ def test_trap_13_micro_batches_add_up_to_the_batch(loss_type, aggregation):
         torch.testing.assert_close(same, gradient, rtol=0, atol=1e-15)
 
 
-def test_trap_13_normalizing_each_micro_batch_by_itself_would_be_noticed():
-    """The mistake itself: a mean over tokens per part, averaged over the parts, weighs tokens of short parts more."""
+def test_trap_13_per_micro_batch_normalization_differs():
+    """The mistake: a mean over tokens per part, averaged over parts, overweights tokens of short parts."""
     tokens = random_tokens([9, 1], seed=1)
     _, right = gradient_of(tokens, [[0], [1]], totals_of(tokens), aggregation="dapo")
     right, wrong = right.clone(), torch.zeros(10, dtype=torch.float64)
@@ -101,8 +101,8 @@ def test_trap_13_normalizing_each_micro_batch_by_itself_would_be_noticed():
 
 
 @EVERY_KIND
-def test_trap_13_tokens_left_out_leave_sums_and_counts(loss_type, aggregation):
-    """A batch from which tokens were masked is the batch that never had them."""
+def test_trap_13_masked_tokens_leave_sums_and_counts(loss_type, aggregation):
+    """A batch with masked tokens equals the batch without them."""
     tokens = random_tokens([4, 3, 2], seed=2, weighted=True)
     kept = torch.tensor([1, 0, 1, 1, 1, 1, 0, 1, 1], dtype=torch.bool)
     config = GRPOConfig(loss_type=loss_type, aggregation=aggregation)
@@ -117,7 +117,7 @@ def test_trap_13_tokens_left_out_leave_sums_and_counts(loss_type, aggregation):
     assert left == pytest.approx(right, abs=1e-15)
 
 
-def test_trap_13_dr_grpo_gives_a_token_the_same_gradient_in_short_and_long_samples_and_grpo_does_not():
+def test_trap_13_only_dr_grpo_weights_tokens_equally():
     tokens = random_tokens([1, 10], dtype=torch.float64)
     logp = torch.full((11,), -1.0, dtype=torch.float64, requires_grad=True)
     tokens = tokens_of(logp, [-1.0] * 11, tokens.sample.tolist(), [1.0, 1.0])
@@ -130,15 +130,15 @@ def test_trap_13_dr_grpo_gives_a_token_the_same_gradient_in_short_and_long_sampl
     assert gradients["dr_grpo"] == pytest.approx([-1 / (2 * LENGTH)] * 11)
 
 
-def test_trap_23_the_last_token_of_a_sample_has_a_gradient_like_the_others():
+def test_trap_23_last_token_has_gradient():
     tokens = random_tokens([3, 4], seed=5)
     _, gradient = gradient_of(tokens, [[0, 1]], totals_of(tokens), use_ppo_clipping=False)
     assert (gradient[[2, 6]] != 0).all()
 
 
 @EVERY_KIND
-def test_trap_29_forced_tokens_do_not_dilute(loss_type, aggregation):
-    """However many tokens were forced, loss, gradient and the means over decisions stay; the means over all shrink."""
+def test_trap_29_forced_tokens_do_not_dilute_means(loss_type, aggregation):
+    """For any number of forced tokens, loss, gradient and decision means stay equal; means over all tokens shrink."""
     options = {"loss_type": loss_type, "aggregation": aggregation, "entropy_coef": 0.01}
     seen = []
     for forced in (0, 50):
@@ -153,13 +153,13 @@ def test_trap_29_forced_tokens_do_not_dilute(loss_type, aggregation):
     assert with_forced["kl/mean_all_tokens"] == pytest.approx(metrics["kl/mean"] * 7 / 107)
 
 
-def test_trap_29_a_sample_without_a_decision_is_not_counted():
+def test_trap_29_sample_without_decision_is_not_counted():
     counts, everything = torch.tensor([3, 0, 2]), torch.tensor([10, 8, 9])
     assert Totals.of(counts, everything, length=LENGTH) == Totals(samples=2, tokens=5, all_tokens=19, length=LENGTH)
 
 
 @EVERY_KIND
-def test_trap_31_an_empty_batch_is_counted_without_loss_or_gradient(loss_type, aggregation):
+def test_trap_31_empty_batch_is_counted_without_loss(loss_type, aggregation):
     logp = torch.zeros(0, requires_grad=True)
     tokens = tokens_of(logp, [], [], [])
     totals = totals_of(tokens)
@@ -170,7 +170,7 @@ def test_trap_31_an_empty_batch_is_counted_without_loss_or_gradient(loss_type, a
     assert loss_metrics([terms], totals) == loss_metrics([], totals) == {"processing/empty_batches": 1.0}
 
 
-def test_trap_31_a_batch_of_samples_without_decisions_is_empty_too():
+def test_trap_31_batch_without_decisions_is_empty():
     logp = torch.zeros(0, requires_grad=True)
     tokens = tokens_of(logp, [], [], [1.0, -1.0])
     totals = totals_of(tokens, forced=4)
@@ -179,7 +179,7 @@ def test_trap_31_a_batch_of_samples_without_decisions_is_empty_too():
     assert terms.loss.item() == 0.0
 
 
-def test_trap_31_a_full_batch_is_not_counted_as_empty():
+def test_trap_31_full_batch_is_not_counted_as_empty():
     tokens = random_tokens([1])
     terms = policy_loss(tokens, totals_of(tokens), GRPOConfig(), beta=0.0)
     assert loss_metrics([terms], totals_of(tokens))["processing/empty_batches"] == 0.0

@@ -1,4 +1,4 @@
-"""Traps 11 and 12: the reference is really used, comes back bit for bit, and is never another model.
+"""Traps 11 and 12: the reference is used, restored bit for bit, and never replaced by another model.
 
 The model is one linear layer with an adapter of low rank, small enough to see what is going on.
 """
@@ -47,7 +47,7 @@ class Adapted(nn.Module):
 
     @torch.no_grad()
     def learn(self, seed=0):
-        """Move the adapter some way."""
+        """Move the adapter a little."""
         generator = torch.Generator().manual_seed(seed)
         for parameter in self.adapters().values():
             parameter.add_(0.3 * torch.randn(parameter.shape, generator=generator).to(parameter.dtype))
@@ -71,7 +71,7 @@ def same_bits(left, right):
     return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
 
 
-def test_trap_11_the_base_model_is_the_one_with_adapters_off():
+def test_trap_11_base_model_has_adapters_disabled():
     model = Adapted()
     start = model().detach()
     reference = reference_of(model)
@@ -82,8 +82,8 @@ def test_trap_11_the_base_model_is_the_one_with_adapters_off():
     assert kl_of(model, reference).min() > 1e-3
 
 
-def test_trap_11_a_changed_mean_changes_the_kl():
-    """The mistake was a mean that was kept up to date and never looked at."""
+def test_trap_11_changed_ema_changes_kl():
+    """The mistake was a mean that was updated but never used."""
     model = Adapted()
     model.learn()
     reference = reference_of(model, use_ema_reference=True)
@@ -92,7 +92,7 @@ def test_trap_11_a_changed_mean_changes_the_kl():
     assert kl_of(model, reference).max() > 0.01
 
 
-def test_trap_11_a_mean_that_never_moves_is_the_first_policy():
+def test_trap_11_ema_with_tau_one_keeps_first_policy():
     model = Adapted()
     model.learn(seed=1)
     first = model().detach()
@@ -104,7 +104,7 @@ def test_trap_11_a_mean_that_never_moves_is_the_first_policy():
     assert kl_of(model, reference).max() > 0.01
 
 
-def test_trap_11_a_mean_without_memory_is_the_policy():
+def test_trap_11_ema_with_tau_zero_equals_policy():
     model = Adapted()
     reference = reference_of(model, use_ema_reference=True, ema_tau=0.0)
     for seed in (2, 3):
@@ -113,7 +113,7 @@ def test_trap_11_a_mean_without_memory_is_the_policy():
         assert kl_of(model, reference).abs().max() == 0.0
 
 
-def test_trap_11_the_mean_by_hand():
+def test_trap_11_ema_by_hand():
     """tau 0.75, theta 0 then 4 then 8: 0, 0.75 * 0 + 0.25 * 4 = 1, 0.75 * 1 + 0.25 * 8 = 2.75."""
     theta = nn.Parameter(torch.zeros(1))
     config = GRPOConfig(use_ema_reference=True, ema_tau=0.75)
@@ -127,7 +127,7 @@ def test_trap_11_the_mean_by_hand():
 
 
 @pytest.mark.parametrize("ema", [False, True])
-def test_trap_11_after_a_pass_the_policy_is_what_it_was_bit_for_bit(ema):
+def test_trap_11_reference_pass_restores_policy_bit_for_bit(ema):
     model = Adapted()
     reference = reference_of(model, use_ema_reference=ema)
     model.learn()
@@ -143,7 +143,7 @@ def test_trap_11_after_a_pass_the_policy_is_what_it_was_bit_for_bit(ema):
     assert torch.equal(model.b.grad, gradient)
 
 
-def test_trap_11_a_pass_that_fails_leaves_the_policy_as_it_was():
+def test_trap_11_failed_reference_pass_restores_policy():
     model = Adapted()
     reference = reference_of(model, use_ema_reference=True)
     model.learn()
@@ -157,7 +157,7 @@ def test_trap_11_a_pass_that_fails_leaves_the_policy_as_it_was():
     assert same_bits(bits(model), before)
 
 
-def test_trap_11_other_weights_that_lack_a_name_leave_the_policy_as_it_was():
+def test_trap_11_missing_reference_weights_restore_policy():
     model = Adapted()
     before = bits(model)
     with pytest.raises(KeyError), in_place_of(model.adapters(), {"a": torch.zeros(2, 8)}):
@@ -165,7 +165,7 @@ def test_trap_11_other_weights_that_lack_a_name_leave_the_policy_as_it_was():
     assert same_bits(bits(model), before)
 
 
-def test_trap_11_an_optimizer_step_after_a_pass_moves_the_policy_and_not_the_mean():
+def test_trap_11_optimizer_step_moves_policy_not_ema():
     model = Adapted()
     model.learn()
     reference = reference_of(model, use_ema_reference=True)
@@ -179,7 +179,7 @@ def test_trap_11_an_optimizer_step_after_a_pass_moves_the_policy_and_not_the_mea
     assert kl_of(model, reference).max() > 0
 
 
-def test_trap_11_a_mean_of_half_precision_weights_still_moves():
+def test_trap_11_half_precision_ema_still_moves():
     """In bfloat16, 1 + 0.01 * (1.02 - 1) is 1 again; the mean is kept in float32."""
     theta = nn.Parameter(torch.ones(1, dtype=torch.bfloat16))
     config = GRPOConfig(use_ema_reference=True, ema_tau=0.99)
@@ -193,7 +193,7 @@ def test_trap_11_a_mean_of_half_precision_weights_still_moves():
         assert theta.dtype == torch.bfloat16
 
 
-def test_trap_11_a_continued_run_has_the_same_mean_bit_for_bit():
+def test_trap_11_resumed_run_has_same_ema_bit_for_bit():
     model = Adapted()
     whole = reference_of(model, use_ema_reference=True, ema_tau=0.9)
     model.learn(1)
@@ -208,7 +208,7 @@ def test_trap_11_a_continued_run_has_the_same_mean_bit_for_bit():
     assert second.weights == whole.weights == "ema@2"
 
 
-def test_trap_11_a_state_of_other_adapters_is_refused():
+def test_trap_11_state_of_other_adapters_is_rejected():
     model = Adapted()
     with_mean, without = reference_of(model, use_ema_reference=True), reference_of(model)
     with pytest.raises(ContentError, match="ema"):
@@ -217,7 +217,7 @@ def test_trap_11_a_state_of_other_adapters_is_refused():
         without.load_state_dict(with_mean.state_dict())
 
 
-def test_trap_11_stored_log_probabilities_are_refused_with_a_mean():
+def test_trap_11_stored_log_probs_are_rejected_with_ema():
     model = Adapted()
     reference = reference_of(model, use_ema_reference=True)
     kept = reference.score(model)
@@ -226,7 +226,7 @@ def test_trap_11_stored_log_probabilities_are_refused_with_a_mean():
     assert reference.metrics() == {"benchmark/used_cached_ref_logprobs": 0.0}
 
 
-def test_trap_12_stored_log_probabilities_of_the_base_model_are_used_and_reported():
+def test_trap_12_stored_base_log_probs_are_used_and_reported():
     model = Adapted()
     reference = reference_of(model)
     kept = reference.score(model)
@@ -238,8 +238,8 @@ def test_trap_12_stored_log_probabilities_of_the_base_model_are_used_and_reporte
 
 
 @pytest.mark.parametrize("source", [Source.SAMPLER, Source.TRAINER, Source.POLICY])
-def test_trap_12_a_rollouts_log_probabilities_cannot_be_taken_for_the_references(source):
-    """The mistake itself: what came with the decisions, kept under the name of the reference."""
+def test_trap_12_rollout_log_probs_are_not_reference_log_probs(source):
+    """The mistake: log-probabilities stored with the decisions were used as the reference's."""
     model = Adapted()
     reference = reference_of(model)
     rollout = LogProbs(model().detach(), source, "policy@1")
@@ -250,7 +250,7 @@ def test_trap_12_a_rollouts_log_probabilities_cannot_be_taken_for_the_references
         kl_to_reference(policy, rollout, ROW, 4, weights=reference.weights)
 
 
-def test_trap_12_another_models_reference_is_refused():
+def test_trap_12_reference_of_other_model_is_rejected():
     model = Adapted()
     reference = reference_of(model)
     other = LogProbs(model().detach(), Source.REFERENCE, "base:smollm2")
@@ -258,7 +258,7 @@ def test_trap_12_another_models_reference_is_refused():
         reference.cached(other)
 
 
-def test_trap_12_a_mean_of_another_update_is_refused():
+def test_trap_12_ema_of_other_update_is_rejected():
     model = Adapted()
     reference = reference_of(model, use_ema_reference=True)
     stale = reference.score(model)
@@ -269,13 +269,13 @@ def test_trap_12_a_mean_of_another_update_is_refused():
 
 
 @pytest.mark.parametrize("source", [Source.REFERENCE, Source.POLICY])
-def test_trap_12_the_ratio_is_to_the_policy_that_played_and_to_no_other(source):
+def test_trap_12_ratio_uses_policy_that_played(source):
     tokens = tokens_of([-1.0], [-1.0], [0], [1.0], old_source=source)
     with pytest.raises(ProvenanceError, match="needs the trainer or sampler's"):
         policy_loss(tokens, totals_of(tokens), GRPOConfig(), beta=0.0)
 
 
-def test_trap_12_only_the_policy_in_training_is_trained():
+def test_trap_12_only_policy_is_trained():
     tokens = tokens_of([-1.0], [-1.0], [0], [1.0])
     swapped = type(tokens)(tokens.old, tokens.old, tokens.sample, tokens.advantage, tokens.entropy, tokens.kl)
     with pytest.raises(ProvenanceError, match="needs the policy's"):

@@ -1,4 +1,4 @@
-"""TRL's loss and ours are the same numbers, and the same gradients, on the same random completions.
+"""Loss and gradients equal TRL's on the same random completions.
 
 TRL's trainer is never built: its loss is called with a stand-in for the trainer, and padded tensors with masks.
 """
@@ -21,7 +21,7 @@ BETA = 0.1
 
 @pytest.fixture(scope="module")
 def trainer():
-    """TRL's trainer class; its import takes some seconds."""
+    """Return TRL's trainer class, whose import takes seconds."""
     pytest.importorskip("trl", minversion="1.16")
     from trl import GRPOTrainer
 
@@ -36,7 +36,7 @@ def padded(values, lengths):
 
 
 def stand_in(logp, aggregation, level, corrected, kl_ratio, delta):
-    """What `GRPOTrainer._compute_loss` asks of the trainer."""
+    """Stand in for what `GRPOTrainer._compute_loss` reads from the trainer."""
     accelerator = SimpleNamespace(num_processes=1, reduce=lambda x, reduction: x, gather=lambda x: x)
     return SimpleNamespace(
         _get_per_token_logps_and_entropies=lambda *args, **kwargs: (logp, torch.zeros_like(logp), None),
@@ -61,7 +61,7 @@ def stand_in(logp, aggregation, level, corrected, kl_ratio, delta):
 
 
 def batch(dtype, *, weighted):
-    """Random tokens whose reference's log-probabilities, [N], are `reference`."""
+    """Return random tokens with reference log-probabilities `reference` [N]."""
     tokens = random_tokens(LENGTHS, seed=11, dtype=dtype, weighted=weighted)
     generator = torch.Generator().manual_seed(12)
     shift = torch.rand(len(tokens.sample), generator=generator, dtype=torch.float64) - 0.5
@@ -69,7 +69,7 @@ def batch(dtype, *, weighted):
 
 
 def trls(trainer, tokens, reference, aggregation, level="token", kl_ratio=False, delta=None):
-    """TRL's loss and its gradient by the log-probabilities of the tokens."""
+    """Return TRL's loss and its gradient by the token log-probabilities."""
     leaf = tokens.logp.values.detach().clone().requires_grad_()
     mask = padded(torch.ones_like(leaf), LENGTHS)
     ids = torch.zeros(mask.shape, dtype=torch.int64)
@@ -92,7 +92,7 @@ def trls(trainer, tokens, reference, aggregation, level="token", kl_ratio=False,
 
 
 def ours(tokens, reference, aggregation, kl=None, **options):
-    """Our loss and gradient, with the estimate of the KL that TRL makes."""
+    """Return our loss and gradient, with TRL's KL estimator."""
     leaf = tokens.logp.values.detach().clone().requires_grad_()
     kl = kl(leaf, reference) if kl else k3(leaf, reference)
     logp = LogProbs(leaf, Source.POLICY, "policy@1")
@@ -106,7 +106,7 @@ KINDS = list(itertools.product(AGGREGATIONS, [False, True], [torch.float32, torc
 
 
 @pytest.mark.parametrize(("aggregation", "weighted", "dtype"), KINDS)
-def test_loss_and_gradient_are_those_of_trl(trainer, aggregation, weighted, dtype):
+def test_loss_and_gradient_match_trl(trainer, aggregation, weighted, dtype):
     tokens, reference = batch(dtype, weighted=weighted)
     their_loss, their_gradient, their_metrics = trls(trainer, tokens, reference, aggregation)
     loss, gradient, terms = ours(tokens, reference, aggregation)
@@ -118,7 +118,7 @@ def test_loss_and_gradient_are_those_of_trl(trainer, aggregation, weighted, dtyp
 
 
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
-def test_sequence_ratios_are_those_of_trl(trainer, aggregation):
+def test_sequence_ratios_match_trl(trainer, aggregation):
     tokens, reference = batch(torch.float64, weighted=False)
     their_loss, their_gradient, _ = trls(trainer, tokens, reference, aggregation, level="sequence")
     loss, gradient, _ = ours(tokens, reference, aggregation, loss_type="gspo")
@@ -126,7 +126,7 @@ def test_sequence_ratios_are_those_of_trl(trainer, aggregation):
     torch.testing.assert_close(gradient, their_gradient, rtol=0, atol=1e-6)
 
 
-def test_the_corrected_estimate_of_the_kl_is_that_of_trl(trainer):
+def test_corrected_kl_estimate_matches_trl(trainer):
     tokens, reference = batch(torch.float64, weighted=False)
     their_loss, their_gradient, _ = trls(trainer, tokens, reference, "grpo", kl_ratio=True)
     loss, gradient, _ = ours(tokens, reference, "grpo", kl=lambda pi, ref: k3_times_ratio(pi, ref, tokens.old.values))
@@ -134,7 +134,7 @@ def test_the_corrected_estimate_of_the_kl_is_that_of_trl(trainer):
     torch.testing.assert_close(gradient, their_gradient, rtol=0, atol=1e-6)
 
 
-def test_the_comparison_would_notice_another_clip(trainer):
+def test_comparison_detects_other_clip(trainer):
     tokens, reference = batch(torch.float64, weighted=False)
     their_loss, their_gradient, _ = trls(trainer, tokens, reference, "grpo")
     loss, gradient, _ = ours(tokens, reference, "grpo", ppo_epsilon_high=0.4)
@@ -144,8 +144,8 @@ def test_the_comparison_would_notice_another_clip(trainer):
 
 @pytest.mark.parametrize(("level", "loss_type"), [("token", "grpo"), ("sequence", "gspo")])
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
-def test_two_sided_clipping_is_that_of_trl(trainer, aggregation, level, loss_type):
-    """A bound of 1.6, which tokens with ratios up to 2.5 and bad advantages exceed."""
+def test_two_sided_clipping_matches_trl(trainer, aggregation, level, loss_type):
+    """The bound is 1.6, which tokens with ratios up to 2.5 and negative advantages exceed."""
     tokens, reference = batch(torch.float64, weighted=False)
     tokens.advantage.copy_(-tokens.advantage.abs())
     their_loss, their_gradient, _ = trls(trainer, tokens, reference, aggregation, level, delta=1.6)

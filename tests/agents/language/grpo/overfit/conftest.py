@@ -1,4 +1,4 @@
-"""The model of the overfit checks, trained once, and checks that draw no picture."""
+"""The model of the overfit checks, trained once, without plotting."""
 
 import pytest
 
@@ -14,5 +14,5 @@ def model(tmp_path_factory):
 
 @pytest.fixture
 def no_picture(monkeypatch):
-    """Matplotlib takes as long as the check itself."""
+    """Skip Matplotlib, which takes as long as the check itself."""
     monkeypatch.setattr("sparring.agents.language.grpo.overfit._plot", lambda path, *_: path)

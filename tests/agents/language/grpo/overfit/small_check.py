@@ -1,4 +1,4 @@
-"""An overfit check of seconds: a tiny model that answers one of four letters, mostly d, and is paid most for a."""
+"""An overfit check that takes seconds: a tiny model answers one of four letters and is paid most for "a"."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The overfit check passes as it is, and catches five faults planted in the trainer, each by its own criterion."""
+"""The overfit check passes without faults and catches five planted faults by their own criteria."""
 
 from importlib.util import find_spec
 
@@ -17,7 +17,7 @@ def paid(monkeypatch):
     monkeypatch.setattr("sparring.envs.chess.rollouts.task.reward_of", pay)
 
 
-def test_it_passes_without_a_fault(model, tmp_path):
+def test_overfit_check_passes_without_fault(model, tmp_path):
     code, report = run_check(model, tmp_path, "good")
     assert failures(report) == []
     assert (code, report["verdict"]) == (0, "PASS")
@@ -30,8 +30,8 @@ def test_it_passes_without_a_fault(model, tmp_path):
 
 
 @pytest.mark.usefixtures("no_picture")
-def test_a_rate_of_zero_fails(model, tmp_path):
-    """The smallest rate that the options allow leaves every answer what it was, and with sampling each draw, too."""
+def test_zero_learning_rate_fails(model, tmp_path):
+    """The smallest allowed rate leaves every answer unchanged, and with sampling every draw."""
     code, report = run_check(model, tmp_path, "still", "grpo.learning_rate=1e-12", "overfit.greedy=false")
     assert (code, report["verdict"]) == (1, "FAIL")
     assert "reward slope" in failures(report)
@@ -40,7 +40,7 @@ def test_a_rate_of_zero_fails(model, tmp_path):
 
 @pytest.mark.usefixtures("no_picture")
 @pytest.mark.parametrize("fault", ["shuffled", "reference", "end"])
-def test_a_fault_fails_its_own_criterion(fault, model, tmp_path):
+def test_planted_fault_fails_its_criterion(fault, model, tmp_path):
     with FAULTS[fault]():
         code, report = run_check(model, tmp_path, fault, *(["grpo.steps=8"] if fault == "end" else []))
     criterion = {"shuffled": "reward slope", "reference": "reference", "end": "end of text"}[fault]
@@ -50,7 +50,7 @@ def test_a_fault_fails_its_own_criterion(fault, model, tmp_path):
 
 
 @pytest.mark.parametrize("fault", ["mask", "dropout"])
-def test_a_trainer_that_reads_or_computes_differently_ends_the_run(fault, model, tmp_path):
+def test_disagreeing_trainer_stops_run(fault, model, tmp_path):
     with FAULTS[fault]():
         assert run_check(model, tmp_path, fault) == (1, {})
 
@@ -59,7 +59,7 @@ def timeless(report):
     return [{key: value for key, value in row.items() if key != "seconds"} for row in report["steps"]]
 
 
-def test_cut_and_uncut_are_equal(model, no_picture, tmp_path, monkeypatch):
+def test_interrupted_and_uninterrupted_runs_are_equal(model, no_picture, tmp_path, monkeypatch):
     monkeypatch.setattr("sparring.envs.chess.rollouts.task.reward_of", pay)
     short = ("grpo.steps=3", "overfit.window=2")  # the window reaches over the cut
     whole = run_check(model, tmp_path, "whole", *short)

@@ -1,4 +1,4 @@
-"""Criteria of the overfit check, each on rows that break it alone."""
+"""Criteria of the overfit check, each on rows that violate only it."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ HEALTHY |= {"advantage_range": 3.0, "control": 0.1, "gradient_norm": 0.5, "skipp
 
 
 def row(step, **changed):
-    """A healthy step: the reward rises, the KL is a fifth of the loss."""
+    """Return a healthy step: the reward rises, and the KL is a fifth of the loss."""
     rising = {"before": 0.1 + 0.001 * step, "after": 0.101 + 0.001 * step, "beta": 0.005 if step > 20 else 0.0}
     return OverfitRow(step=step, **{**HEALTHY, **rising, **changed})
 
@@ -28,13 +28,13 @@ def failed(made):
     return [one.name for one in judge(made, CONFIG) if not one.held]
 
 
-def test_a_healthy_run_passes():
+def test_healthy_run_passes():
     assert failed(rows()) == []
     assert outcome(judge(rows(), CONFIG)).startswith("PASS (reward slope")
 
 
 def recorded(seed, *, reward, kl_share, skipped, kl, noise, starts=1):
-    """50 steps with figures of a published log; the control stays where the reward begins, with the same noise."""
+    """Return 50 steps with published figures; the control stays at the initial reward with the same noise."""
     random = np.random.default_rng(seed)
     made = []
     for step, mean in enumerate(np.linspace(*reward, 50), 1):
@@ -50,7 +50,7 @@ R4 = {"reward": (0.394, 0.441), "kl_share": (0.15, 0.6), "skipped": 0.0, "kl": 0
 """A reward that ends near its peak of 0.44, a KL of 0.055 after 20 steps without it, of 60 % of the loss at most."""
 
 
-def test_the_first_recorded_revision_fails_the_fourth_passes_and_a_rate_of_zero_does_not():
+def test_recorded_revisions_and_zero_rate_have_expected_verdicts():
     seeds = range(20)
     assert all({"KL share", "signal"} <= {*failed(recorded(seed, **R1))} for seed in seeds)
     assert sum("reward slope" in failed(recorded(seed, **R1)) for seed in range(200)) >= 198
@@ -74,17 +74,17 @@ def test_the_first_recorded_revision_fails_the_fourth_passes_and_a_rate_of_zero_
         ("end of text", lambda one: replace(one, ended=0.1)),
     ],
 )
-def test_a_fault_fails_its_criterion_alone_and_is_named(name, change):
+def test_fault_fails_only_its_named_criterion(name, change):
     assert failed(rows(change)) == [name]
     assert outcome(judge(rows(change), CONFIG)).startswith(f"FAIL ({name}: ")
 
 
-def test_a_high_share_that_passes_by_and_one_during_the_steps_without_beta_do_not_count():
+def test_temporary_or_early_high_kl_share_does_not_count():
     assert failed(rows(lambda one: replace(one, kl_share=0.9 if one.step in (25, 30, 35) else 0.2))) == []
     assert failed(rows(lambda one: replace(one, kl_share=0.9 if one.beta == 0 else 0.2))) == []
 
 
-def test_a_run_shorter_than_its_window_fails():
+def test_run_shorter_than_window_fails():
     assert "reward slope" in failed(rows()[:20])
     assert len(failed([])) >= 4
 
@@ -93,8 +93,8 @@ def with_rewards(rewards, control):
     return [row(step, after=a, control=c) for step, (a, c) in enumerate(zip(rewards, control, strict=True), 1)]
 
 
-def test_a_rate_of_zero_fails_on_the_same_seeds_however_lucky_its_draws():
-    """The rewards of equal policies with equal seeds are equal, so even rising ones are no learning."""
+def test_zero_rate_fails_on_equal_seeds_despite_lucky_draws():
+    """Equal policies with equal seeds earn equal rewards, so even rising rewards show no learning."""
     lucky = np.linspace(0.1, 0.9, STEPS)
     assert failed(with_rewards(lucky, lucky)) == ["reward slope"]
     assert failed(with_rewards(lucky, np.full(STEPS, 0.1))) == []
@@ -105,8 +105,8 @@ def test_a_rate_of_zero_fails_on_the_same_seeds_however_lucky_its_draws():
     ("steps", "correlation", "most"),
     [(25, 0.0, 0.01), (50, 0.5, 0.03), (200, 0.8, 0.03), (50, 1.0, 0.35)],
 )
-def test_policies_that_change_without_learning_rarely_pass(steps, correlation, most):
-    """Of 400; the sign of the slope alone passes half of them. At 1 the reward is a random walk."""
+def test_random_walk_rarely_passes(steps, correlation, most):
+    """Of 400 runs; the sign of the slope alone would pass half. At 1 the reward is a random walk."""
     rng = np.random.default_rng(0)
     noise = rng.normal(size=(400, steps))
     for step in range(1, steps):
@@ -115,7 +115,7 @@ def test_policies_that_change_without_learning_rarely_pass(steps, correlation, m
     assert np.mean(passed) <= most
 
 
-def test_learning_that_begins_late_or_ends_early_passes():
+def test_late_or_early_learning_passes():
     stairs = np.repeat([0.0, 0.3, 0.8], [30, 10, 20])
     noise = np.random.default_rng(1).normal(size=STEPS) / 20
     for learned in (stairs, stairs + noise, 1 - np.exp(-np.arange(STEPS) / 8) + noise):

@@ -1,4 +1,4 @@
-"""Rollout players without a model: what a worker's process does, and how it ends.
+"""Rollout players without a model, for tests of worker processes.
 
 Kept apart from the tests, because a new process imports the module of its player: this one needs no language model.
 """
@@ -16,7 +16,7 @@ from sparring.envs.diplomacy.config import DiplomacyGRPORunConfig
 
 
 class Job(NamedTuple):
-    """Stands for a `RolloutJob`, whose module needs a language model."""
+    """Stand in for `RolloutJob`, whose module needs a language model."""
 
     plan: SimpleNamespace
     weights: bytes
@@ -28,7 +28,7 @@ def idle_config(*, workers=1, threads=1, deterministic=False):
 
 
 class Actor:
-    """Plays nothing, and does what the plan says instead."""
+    """Play nothing, and do what the plan says instead."""
 
     def __init__(self, config):
         pass
@@ -56,14 +56,14 @@ class Actor:
         raise InputError("model.name=x: is no model")
 
     def fall_silent(self):
-        """End with exit code 7, but take longer for it than the closing of a pipe waits."""
+        """Exit with code 7, later than the pipe's closing waits."""
         os.closerange(3, 1000)
         time.sleep(1.3)
         os._exit(7)
 
 
 class Patient:
-    """Answers with the weights it is given."""
+    """Answer with the weights it was given."""
 
     def __init__(self, config):
         pass

@@ -1,4 +1,4 @@
-"""Nim as a text task, with a menu of moves or with free text: a game that nothing but tests knows."""
+"""Nim as a text task with menus or free text, defined only for tests."""
 
 import re
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ def nim_tokenizer():
 
 
 def nim_plan(step, *, groups, samples):
-    """Every group has a heap of its own; the learner moves first against a perfect player."""
+    """Return a plan with a heap per group; the learner moves first against a perfect player."""
     made = [GroupPlan((HERO, BOT), (0,), (), (0.0, 0.0), 0, 1, mix(step, number)) for number in range(groups)]
     return RolloutPlan(step, 0, samples, tuple(made))
 

@@ -1,4 +1,4 @@
-"""A GRPO configuration so small that a rollout takes a second, and a toy model to play it."""
+"""A GRPO configuration with rollouts of a second, and a toy model to play it."""
 
 from sparring.agents.language.decoding.constraint import Constraint
 from sparring.agents.language.grpo.learner import GRPOLearner

@@ -1,4 +1,4 @@
-"""What is played before the fork: by a bot in the kernels, or by the base model, which decides as any other player."""
+"""Play before the fork: by a bot in the kernels, by the base model, or by league players."""
 
 from dataclasses import replace
 from functools import partial
@@ -22,7 +22,7 @@ PHASES = (0, 2, 4)
 
 
 class Noting:
-    """The backends of a rollout: who was asked, when, and how often for prompts that it says it cannot read."""
+    """Backends of a rollout that record requests, and reject a given number of prompts as unreadable."""
 
     def __init__(self, unreadable=()):
         self.asked, self._unreadable, self._backend = [], unreadable, toy_backend()
@@ -55,8 +55,8 @@ def same(one, other):
     return [all(torch.equal(one[name][game], other[name][game]) for name in one) for game in range(len(PHASES))]
 
 
-def test_the_base_model_is_asked_for_all_seven_powers_as_long_as_a_group_has_phases_left(tmp_path):
-    """Two games in spring and autumn of 1901, one of them beyond; retreats and winters ask fewer."""
+def test_base_model_plays_all_powers_until_fork(tmp_path):
+    """Two games in spring and autumn of 1901, one of them longer; retreats and winters ask fewer powers."""
     backends = Noting()
     found = warmed(tmp_path, backends=backends)
     assert [name for name, _ in backends.asked] == [BASE_MODEL] * len(backends.asked)
@@ -66,30 +66,30 @@ def test_the_base_model_is_asked_for_all_seven_powers_as_long_as_a_group_has_pha
     assert not same(found.positions, warmed(tmp_path, "dumbbot").positions)[1]
 
 
-def test_a_group_begins_where_its_seed_leads(tmp_path):
-    """Whatever the other groups' seeds are."""
+def test_group_start_depends_on_its_seed_only(tmp_path):
+    """The seeds of other groups do not matter."""
     first, again, other = (warmed(tmp_path, seeds=seeds) for seeds in ((1, 2, 3), (1, 2, 3), (1, 9, 3)))
     assert same(first.positions, again.positions) == [True] * 3
     assert same(first.positions, other.positions) == [True, False, True]
 
 
-def test_a_prompt_that_cannot_be_read_fails_its_group_and_no_other(tmp_path):
+def test_unreadable_prompt_fails_its_group_only(tmp_path):
     """In the second batch of decisions the first seat belongs to group 1."""
     whole, hurt = warmed(tmp_path), warmed(tmp_path, backends=Noting(unreadable=(2,)))
     assert hurt.failed == {1: "the prompt for RUSSIA has 3000 tokens"}
     assert same(whole.positions, hurt.positions)[2]
 
 
-def test_no_game_is_played_beyond_the_beginning_of_its_last_year(tmp_path):
-    """However many phases it may have: there is a year left to learn in."""
+def test_fork_stays_before_last_year(tmp_path):
+    """For any number of phases, one year is left to learn in."""
     found = warmed(tmp_path, "dumbbot", phases=(0, 500, 900), last_year=1904)
     assert found.positions["year"].tolist() == [1901, 1904, 1904]
     assert found.positions["phase"].tolist() == [SPRING] * 3
     assert not found.positions["done"].any()
 
 
-def test_a_game_that_is_won_stays_in_the_position_before(tmp_path):
-    """With these seeds DumbBots win in 1923, 1925 and 1922, once centres are counted after an autumn."""
+def test_won_game_forks_from_position_before_win(tmp_path):
+    """With these seeds DumbBots win in 1923, 1925 and 1922, after autumn's centre count."""
     found = warmed(tmp_path, "dumbbot", seeds=(18, 39, 40), phases=(160,) * 3, last_year=1930)
     centres = count_centres(found.positions["owner"])
     assert found.positions["year"].tolist() == [1923, 1925, 1922]
@@ -99,8 +99,8 @@ def test_a_game_that_is_won_stays_in_the_position_before(tmp_path):
     assert (found.positions["winner"] < 0).all()
 
 
-def test_ownership_before_the_fork_is_available_after_it(tmp_path, monkeypatch):
-    """Provinces that a unit has left are its power's still, so coming back is nothing new."""
+def test_ownership_before_fork_is_kept(tmp_path, monkeypatch):
+    """A power keeps provinces that its units left, so returning there is nothing new."""
     config, seen, begin = small_config(), [], Scorer.begin
     monkeypatch.setattr(rollout, "AT_OPENING", 0.0)
 
@@ -118,7 +118,7 @@ def test_ownership_before_the_fork_is_available_after_it(tmp_path, monkeypatch):
     assert ((influence >= 0) & (first_influence(units) < 0)).any()
 
 
-def test_games_of_a_group_that_failed_before_the_fork_are_counted(monkeypatch):
+def test_games_failed_before_fork_are_counted(monkeypatch):
     monkeypatch.setattr(rollout, "AT_OPENING", 0.0)
     config = small_config("grpo.rollout_warmup_player=base_model")
     backends = Noting(unreadable=(1,))
@@ -131,8 +131,8 @@ def test_games_of_a_group_that_failed_before_the_fork_are_counted(monkeypatch):
     assert {name for name, _ in backends.asked} == {BASE_MODEL, CHALLENGER}
 
 
-def test_the_players_of_the_games_may_play_before_the_fork(tmp_path):
-    """The learner, the hero's, is asked; all other seats are bots', and the base model is never asked."""
+def test_league_players_can_play_before_fork(tmp_path):
+    """The learner plays the hero; bots have all other seats, and the base model is never asked."""
     config = small_config("grpo.rollout_warmup_player=players")
     plan = plan_of(config)
     masters = DiplomacyBatch(len(plan.groups), last_year=1910, threads=1)
@@ -144,6 +144,6 @@ def test_the_players_of_the_games_may_play_before_the_fork(tmp_path):
     assert 3 <= sum(count for _, count in backends.asked) <= 3 * len(plan.groups)  # one power of each game
 
 
-def test_who_plays_before_the_fork_is_checked():
+def test_player_before_fork_is_validated():
     with pytest.raises(ConfigError, match=r"grpo\.rollout_warmup_player=dumbot: choose from .*did you mean 'dumbbot'"):
         small_config("grpo.rollout_warmup_player=dumbot")

@@ -1,4 +1,4 @@
-"""A player that cannot answer: its games are given up, counted and told of, and the others are as they would be."""
+"""Players that cannot answer: their games are dropped and reported, and other games are unchanged."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ BOTS = ("chaos", "random", "dumbbot", "random", "chaos")
 
 
 def plan_with_a_checkpoint(config, folder):
-    """Two positions of two games each; a frozen policy sits in the first position's games alone."""
+    """Return two positions of two games each; a frozen policy plays only in the first position's games."""
     met = iter([(FROZEN, *BOTS), ("random", *BOTS)])
     league = enter_checkpoint(new_league(("random", "chaos", "dumbbot"), "toy"), step=1, path="step_000001.pt")
     draw = {"draw": lambda rng: Opponents(next(met), ("peer",) * 6), "league": league}
@@ -63,7 +63,7 @@ def batches(tmp_path_factory):
     return [played(config, folder, broken=broken) for broken in (False, True)]
 
 
-def test_only_games_of_a_player_that_cannot_answer_fail(batches):
+def test_failing_player_fails_only_its_games(batches):
     whole, hurt = batches
     assert (whole.failed, hurt.failed) == (0, 2)
     assert told(hurt, {0, 1}) == []
@@ -73,7 +73,7 @@ def test_only_games_of_a_player_that_cannot_answer_fail(batches):
 
 
 class Forgetful:
-    """A backend that cannot read the prompts of one game as soon as it has moved `moves` times."""
+    """A backend that rejects the prompts of one game once it has moved `moves` times."""
 
     name, exact = "forgetful", True
 
@@ -91,8 +91,8 @@ class Forgetful:
         pass
 
 
-def test_a_prompt_that_cannot_be_read_fails_its_own_game_alone(tmp_path):
-    """One learner's seat in each of four games, so a request's place is its game."""
+def test_unreadable_prompt_fails_its_game_only(tmp_path):
+    """There is one learner seat in each of four games, so a request's index is its game."""
     config = small_config()
     batches = []
     for moves in (0, 2):
@@ -106,8 +106,8 @@ def test_a_prompt_that_cannot_be_read_fails_its_own_game_alone(tmp_path):
     assert hurt.alerts == ["a game failed: the prompt for ITALY has 3000 tokens"]
 
 
-def test_fallbacks_are_counted_as_what_they_are(batches):
-    """Two answers of no use, and one that lacks an order: of the orders asked for, those count that came."""
+def test_fallbacks_are_counted_by_order(batches):
+    """Two useless answers and one with a missing order: only given orders count."""
     whole, _ = batches
     turns = list(whole.turns)
     long = [number for number, turn in enumerate(turns) if turn.lines >= 2][:3]
@@ -140,7 +140,7 @@ def run(folder, *options, callbacks=()):
 
 
 class Damage(Callback):
-    """Cut the checkpoints of the league short once a step is done; `kept` has what they were."""
+    """Truncate the league's checkpoints after a step; `kept` holds their content."""
 
     def __init__(self, folder):
         self._folder, self.kept = folder, {}
@@ -152,8 +152,8 @@ class Damage(Callback):
                 path.write_bytes(content[:-100])
 
 
-def test_when_every_game_fails_the_run_stops_with_the_cause_and_nothing_is_lost(tmp_path):
-    """The only policies to meet are damaged on the disk; put back, the run ends as one that was never stopped."""
+def test_failure_of_all_games_stops_resumably_with_cause(tmp_path):
+    """All opponents are damaged on disk; once restored, the run ends like an uninterrupted one."""
     whole = run(tmp_path, "name=whole")
     folder = tmp_path / "cut"
     damage = Damage(folder)
@@ -169,7 +169,7 @@ def test_when_every_game_fails_the_run_stops_with_the_cause_and_nothing_is_lost(
     assert all(torch.equal(value, weights[1][name]) for name, value in weights[0].items())
 
 
-def test_without_a_model_nothing_starts(tmp_path):
+def test_run_without_model_does_not_start(tmp_path):
     with pytest.raises(InputError, match=r"model\.name=nowhere: is not tiny, smollm2, a run that cloned a bot, a"):
         train(small_config("model.name=nowhere", f"checkpoint_dir={tmp_path}", "name=none"))
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""Players of the league that are no language models: a policy orders for its own seats, for which nobody is asked."""
+"""League players that are not language models: policies order their own seats without requests."""
 
 import json
 
@@ -28,7 +28,7 @@ PLAYERS = tuple(CHALLENGER if power == HERO else STUDENT if power in OWN else "c
 
 
 class Asked(BotBackend):
-    """A bot in the place of a language model, and the seats for which it was asked."""
+    """A bot in place of a language model that records the seats it is asked for."""
 
     def __init__(self):
         super().__init__("random", game="diplomacy")
@@ -39,7 +39,7 @@ class Asked(BotBackend):
         return super().decide(prompts)
 
 
-def test_a_player_orders_its_seats_before_and_after_the_fork_and_is_never_asked(monkeypatch):
+def test_league_policy_orders_its_seats_without_requests(monkeypatch):
     found, process = [], DiplomacyBatch.process
 
     def process_and_record(batch):
@@ -72,8 +72,8 @@ def test_a_player_orders_its_seats_before_and_after_the_fork_and_is_never_asked(
     assert {ending.players for ending in batch.endings} == {PLAYERS}
 
 
-def test_a_player_of_all_phases_replaces_the_orders_of_the_bot_in_its_place():
-    """To the end of games that both play: as if no bot had been there."""
+def test_all_phase_policy_replaces_bot_orders():
+    """Until both games end, play equals a game without the bot."""
     network = OrderNetwork(NetworkConfig(hidden=8, blocks=1, all_phases=True), seed=2).eval()
     with torch.no_grad():
         network.actor.ask.weight.mul_(300.0)
@@ -96,7 +96,7 @@ def test_a_player_of_all_phases_replaces_the_orders_of_the_bot_in_its_place():
         one.close()
 
 
-def test_players_take_the_share_of_the_bots_in_the_baseline():
+def test_league_players_take_bot_share_of_baseline():
     config = small_config("league.cold_start_steps=0", f'league.players=[{STUDENT},"{SEARCH}"]').league
     league = new_league(("random", "chaos", "territorial", "dumbbot"), "toy", players=config.players)
     draws = seat_draws(league, config, step=0, steps=10)
@@ -104,7 +104,7 @@ def test_players_take_the_share_of_the_bots_in_the_baseline():
     assert share == pytest.approx({STUDENT: config.baseline / 2, SEARCH: config.baseline / 2})
 
 
-def test_a_league_with_players_comes_back_and_only_a_player_may_have_such_a_name():
+def test_league_round_trips_players_and_reserves_their_names():
     league = new_league(("chaos",), players=(STUDENT, SEARCH))
     assert read_league(json.loads(json.dumps(write_league(league)))) == league
     for name in (SEARCH, "../outside"):
@@ -122,6 +122,6 @@ def test_a_league_with_players_comes_back_and_only_a_player_may_have_such_a_name
         ("nobody", "nobody"),
     ],
 )
-def test_what_cannot_play_is_refused_before_the_run_has_a_folder(named, message):
+def test_unplayable_opponent_is_rejected_before_folder_creation(named, message):
     with pytest.raises((ConfigError, InputError), match=message):
         check_sources(small_config(f'league.players=["{named}"]'.replace(",", '","')))

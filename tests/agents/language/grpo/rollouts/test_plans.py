@@ -1,4 +1,4 @@
-"""What a plan says of who plays, where its games begin and how long they go on: every option decides what it names."""
+"""Rollout plans: who plays, where games start and how long they last, for every option."""
 
 from collections import Counter
 from dataclasses import replace
@@ -24,19 +24,19 @@ def refuse(rng):
 
 
 def groups(*, steps=1, draw=met, **options):
-    """All groups of the first steps."""
+    """Return all groups of the first steps."""
     league = enter_checkpoint(new_league(("random", "chaos", "dumbbot"), "toy"), step=1, path="step_000001.pt")
     given = {"seats": 7, "policy_version": 0, "seed": 3, "draw": draw, "league": league}
     return [g for step in range(steps) for g in draw_plan(replace(CONFIG, **options), step=step, **given).groups]
 
 
-def test_heroes_take_turns_at_the_powers():
-    """Three a step: after seven steps each power has been learned with three times, none twice in a row."""
+def test_heroes_rotate_over_powers():
+    """Three per step: after seven steps each power has learned three times, never twice in a row."""
     found = [group.heroes for group in groups(groups=3, steps=7)]
     assert found == [(power,) for _ in range(3) for power in range(7)]
 
 
-def test_opponents_sit_around_the_hero_with_their_own_ratings():
+def test_opponents_sit_around_hero_with_own_ratings():
     for group in groups(steps=7):
         (hero,) = group.heroes
         assert group.players[hero] == CHALLENGER
@@ -47,7 +47,7 @@ def test_opponents_sit_around_the_hero_with_their_own_ratings():
         assert len(rated) == 6
 
 
-def test_opponents_have_their_ratings_of_the_moment():
+def test_opponents_have_current_ratings():
     league = new_league(("random", "chaos", "dumbbot"), "toy")
     league = enter_checkpoint(league, step=1, path="step_000001.pt")
     risen = replace(league, agents=league.agents | {"chaos": replace(league["chaos"], elo=1234.5)})
@@ -56,7 +56,7 @@ def test_opponents_have_their_ratings_of_the_moment():
         assert {group.ratings[seat] for seat, name in enumerate(group.players) if name == "chaos"} == {1234.5}
 
 
-def test_in_self_play_all_seven_learn_and_no_opponent_is_drawn():
+def test_self_play_trains_all_seven_without_opponents():
     for group in groups(play="self_play", draw=refuse, steps=2):
         assert group.heroes == (0, 1, 2, 3, 4, 5, 6)
         assert group.players == (CHALLENGER,) * 7
@@ -65,15 +65,15 @@ def test_in_self_play_all_seven_learn_and_no_opponent_is_drawn():
 
 
 def at_opening(monkeypatch, *chances):
-    """Let games begin at the opening with one chance after the other."""
+    """Start games at the opening with one probability after the other."""
     for chance in chances:
         monkeypatch.setattr(rollout, "AT_OPENING", chance)
         yield
 
 
 @pytest.mark.parametrize("most", [1, 3])
-def test_phases_before_the_fork_are_uniform_from_none_to_the_most_unless_games_begin_at_the_opening(most, monkeypatch):
-    """With chance 0 every number from 0 to the most comes up alike, with 1 none."""
+def test_fork_phase_is_uniform_unless_game_starts_at_opening(most, monkeypatch):
+    """With probability 0 every number of phases is equally likely, with 1 there are none."""
     many = {"groups": 200, "rollout_warmup_phases": most}
     never, always, half = (
         Counter(group.warmup_phases for group in groups(**many)) for _ in at_opening(monkeypatch, 0.0, 1.0, 0.5)
@@ -86,7 +86,7 @@ def test_phases_before_the_fork_are_uniform_from_none_to_the_most_unless_games_b
     assert set(half) == {*range(most + 1)}
 
 
-def test_by_default_games_begin_at_the_opening_with_chance_0_289():
+def test_default_opening_probability_is_0_289():
     """0.2 + 0.8 / 9, to five standard deviations of 4,000 groups."""
     found = groups(groups=4000, rollout_warmup_phases=GRPOConfig().rollout_warmup_phases)
     assert max(group.warmup_phases for group in found) == 8
@@ -94,13 +94,13 @@ def test_by_default_games_begin_at_the_opening_with_chance_0_289():
 
 
 @pytest.mark.parametrize(("chance", "years"), [(0.0, {2}), (1.0, {5}), (0.5, {2, 5})])
-def test_the_long_horizon_is_drawn_at_its_configured_rate(chance, years):
+def test_long_horizon_is_drawn_at_configured_rate(chance, years):
     found = Counter(group.years for group in groups(groups=200, rollout_long_horizon_chance=chance))
     assert set(found) == years
     assert len(years) == 1 or 70 < found[5] < 130
 
 
-def test_every_group_has_draws_of_its_own_and_a_plan_can_be_made_again():
+def test_groups_have_own_draws_and_plans_are_reproducible():
     seeds = [group.seed for group in groups(groups=20, steps=3)]
     assert len(set(seeds)) == 60
     assert groups(groups=20, steps=3) == groups(groups=20, steps=3)

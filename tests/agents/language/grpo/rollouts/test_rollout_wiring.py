@@ -1,4 +1,4 @@
-"""A rollout pays each decision by its own phase, game and power, under the rules that the options say.
+"""Rollout rewards: each decision is paid for its own phase, game and power, under the configured rules.
 
 The games are recorded by the simulator itself while they are played, all seven powers by a bot that is asked like a
 language model; what they should have been paid is then worked out from the recording.
@@ -80,7 +80,7 @@ def recorded(monkeypatch):
 
 
 def scored(recorded, kind):
-    """What every phase of the forked games earned, [G, 7] each."""
+    """Return the earnings of every phase of the forked games, [G, 7] each."""
     influence = first_influence(opening()["units"]).repeat(2, 1)
     for before, units in recorded.masters:
         influence = influence_after(influence, before, units)
@@ -101,7 +101,7 @@ def played(rules, to_play=PLAN, *, bot="dumbbot"):
 
 
 def worked_out(recorded, rules, turns):
-    """What the recorded games pay for the decisions under some rules."""
+    """Return what the recorded games pay for the decisions under the given rules."""
     steps = torch.stack(scored(recorded, "strategic" if rules["use_strategic_step_scoring"] else "dense"))
     ratings = torch.tensor([RATINGS[game // SAMPLES] for game in range(2 * SAMPLES)])
     paid = sample_rewards(steps, recorded.phases[-1][1], GRPOConfig(**rules), ratings=ratings)
@@ -109,8 +109,8 @@ def worked_out(recorded, rules, turns):
 
 
 @pytest.mark.parametrize("switched", [{}, *SWITCHED], ids=lambda rules: "-".join(rules) or "plain")
-def test_every_option_of_the_rewards_decides_what_is_paid(switched, recorded):
-    """Decision by decision, and other than without it."""
+def test_every_reward_option_changes_rewards(switched, recorded):
+    """Each option changes the pay of decisions."""
     batch = played(PLAIN | switched)
     own = worked_out(recorded, PLAIN | switched, batch.turns)
     assert len(own) > 50
@@ -119,8 +119,8 @@ def test_every_option_of_the_rewards_decides_what_is_paid(switched, recorded):
         assert np.abs(own - worked_out(recorded, PLAIN, batch.turns)).max() > 0.1
 
 
-def test_a_decision_is_paid_for_what_its_own_phase_brought(recorded):
-    """Without discounting two decisions of a power in a game differ by 0.8 of what their phases earned, and no more."""
+def test_decision_is_paid_for_its_own_phase(recorded):
+    """Without discounting, two decisions of a power differ by exactly 0.8 of their phases' difference."""
     batch = played(PLAIN)
     earned = scored(recorded, "dense")
     by_seat = {}
@@ -133,8 +133,8 @@ def test_a_decision_is_paid_for_what_its_own_phase_brought(recorded):
     assert np.mean([np.ptp([own for _, own in rest]) > 0.5 for rest in by_seat.values()]) > 0.5
 
 
-def test_the_bonus_is_for_the_sole_leader_alone():
-    """Ten more for a win are a fifth of that for its decisions, and nothing for those of the others."""
+def test_bonus_is_paid_to_sole_leader_only():
+    """Ten more for a win adds a fifth of that to the winner's decisions, and nothing to others."""
     batches = [played(PLAIN | {"win_bonus": bonus}) for bonus in (10.0, 20.0)]
     more = batches[1].rewards - batches[0].rewards
     centres = {number: ending.scores for number, ending in enumerate(batches[0].endings)}
@@ -147,7 +147,7 @@ def test_the_bonus_is_for_the_sole_leader_alone():
     assert more == pytest.approx(2.0 * np.array(first), abs=1e-9)
 
 
-def test_trajectory_rewards_pay_every_turn_alike():
+def test_trajectory_rewards_pay_every_turn_equally():
     batch = played(PLAIN | {"use_trajectory_level_rewards": True})
     by_seat = {}
     for turn, reward in zip(batch.turns, batch.rewards, strict=True):
@@ -156,8 +156,8 @@ def test_trajectory_rewards_pay_every_turn_alike():
     assert len(set.union(*by_seat.values())) > 7
 
 
-def test_being_placed_better_than_expected_pays_by_everybodys_own_rating():
-    """By hand: 2 x 0.5 x (7 - the chances to beat each of the six others - the place)."""
+def test_placement_bonus_uses_each_players_own_rating():
+    """By hand: 2 x 0.5 x (7 - probabilities of beating each of six others - place)."""
     batches = [played(PLAIN), played(PLAIN | ELO)]
     expected = []
     for turn in batches[0].turns:
@@ -178,8 +178,8 @@ def year(turn, season=SPRING):
     ("warmup", "years", "season", "ends"),
     [(0, 1, SPRING, 1902), (0, 2, SPRING, 1903), (1, 1, FALL, 1903), (1, 2, FALL, 1904)],
 )
-def test_games_last_whole_years_without_the_year_of_the_fork(warmup, years, season, ends, recorded):
-    """They stop in the spring after them, without further decisions."""
+def test_games_last_full_years_after_fork_year(warmup, years, season, ends, recorded):
+    """They stop in the following spring, without further decisions."""
     batch = played(PLAIN, plan(group(warmup, years, seed=1), group(warmup, years, seed=2)), bot="defensive")
     start, end = recorded.phases[0][0], recorded.phases[-1][1]
     assert (start["year"].tolist(), start["phase"].tolist()) == ([1901] * 2 * SAMPLES, [season] * 2 * SAMPLES)
@@ -190,7 +190,7 @@ def test_games_last_whole_years_without_the_year_of_the_fork(warmup, years, seas
 
 
 @pytest.mark.parametrize(("warmup", "years", "ends"), [(0, 1, 1902), (1, 1, 1902), (1, 2, 1903)])
-def test_the_year_of_the_fork_may_count_as_the_first(warmup, years, ends, recorded):
+def test_fork_year_can_count_as_first(warmup, years, ends, recorded):
     options = PLAIN | {"count_fork_year": True}
     played(options, plan(group(warmup, years, seed=1), group(warmup, years, seed=2)), bot="defensive")
     end = recorded.phases[-1][1]
@@ -198,8 +198,8 @@ def test_the_year_of_the_fork_may_count_as_the_first(warmup, years, ends, record
     assert end["phase"].tolist() == [SPRING] * 2 * SAMPLES
 
 
-def test_discounting_by_own_decisions(recorded):
-    """A decision is paid its own phase and 0.9 of what the same power's next decision is paid for its phases."""
+def test_discount_counts_own_decisions(recorded):
+    """A decision gets its own phase's pay and 0.9 of the same power's next decision's pay."""
     batch = played(PLAIN | {"reward_discount_gamma": 0.9, "reward_discount_per": "decision"})
     plain = played(PLAIN)
     earned = scored(recorded, "dense")[: len(recorded.phases) // 2]
@@ -223,8 +223,8 @@ def test_players_are_rated_by_final_scores():
 
 
 @pytest.mark.parametrize("strategic", [True, False])
-def test_a_game_that_has_stopped_earns_nothing_while_others_go_on(strategic):
-    """What a group is paid does not depend on how long another one plays."""
+def test_stopped_game_earns_nothing_while_others_continue(strategic):
+    """A group's pay does not depend on how long another group plays."""
     rules = PLAIN | {"use_strategic_step_scoring": strategic, "reward_discount_gamma": 0.9}
     batches = [played(rules, plan(group(0, 1, seed=1), group(0, years, seed=2)), bot="defensive") for years in (1, 2)]
     paid = [
@@ -239,8 +239,8 @@ def test_a_game_that_has_stopped_earns_nothing_while_others_go_on(strategic):
     assert len(paid[0]) > 20
 
 
-def test_groups_know_the_position_before_the_orders_and_not_what_came_of_it(recorded):
-    """Centres, year and units of every decision are those that its prompt showed, also where the phase changed them."""
+def test_group_facts_are_positions_before_orders(recorded):
+    """Centres, year and units are those shown in the prompt, also where the phase changed them."""
     batch = played(PLAIN, plan(group(0, 3, seed=1), group(3, 3, seed=2)))
     before = [facts_of(recorded.phases[turn.step][0], turn) for turn in batch.turns]
     after = [facts_of(recorded.phases[turn.step][1], turn) for turn in batch.turns]
@@ -250,7 +250,7 @@ def test_groups_know_the_position_before_the_orders_and_not_what_came_of_it(reco
 
 
 def facts_of(positions, turn):
-    """Stratum of a decision's power, and checksum of the position, by hand."""
+    """Return the stratum of a decision's power and the checksum of the position, by hand."""
     row = {name: values[turn.game].numpy() for name, values in positions.items()}
     centres, year = int((row["owner"] == turn.seat).sum()), int(row["year"])
     size = 0 if centres <= 3 else 1 if centres <= 5 else 2

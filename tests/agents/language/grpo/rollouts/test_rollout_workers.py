@@ -1,4 +1,4 @@
-"""Worker processes: they compute as the trainer does, and whatever they die or fail of is named."""
+"""Worker processes compute like the trainer, and their failures are reported."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def play(players, step, what):
 
 @pytest.fixture
 def loaded(monkeypatch):
-    """Workers are forked from a loaded process: how one begins is not the question, and imports take seconds."""
+    """Fork workers from a preloaded process, since imports take seconds."""
     monkeypatch.setattr(pools, "multiprocessing", warm_workers())
 
 
@@ -43,8 +43,8 @@ def workers(**options):
         players.close()
 
 
-def test_all_plans_are_played_before_a_result_is_requested_and_a_fault_is_raised_after_the_batches_before_it(loaded):
-    """One worker and five plans: the others are played when the first is taken, not when they are asked for."""
+def test_plans_run_ahead_and_fault_is_raised_in_order(loaded):
+    """One worker and five plans: the others are already played when the first result is taken."""
     with workers(threads=3, deterministic=True) as players:
         for step, what in enumerate(("report", "report", "report", "fault")):
             players.submit(Job(SimpleNamespace(step=step, what=what), b""))
@@ -57,12 +57,12 @@ def test_all_plans_are_played_before_a_result_is_requested_and_a_fault_is_raised
         assert "in fault" in caught.value.__notes__[0]
 
 
-def test_what_a_worker_refuses_is_refused_in_its_words(loaded):
+def test_worker_error_is_raised_with_its_message(loaded):
     with workers() as players, pytest.raises(InputError, match=r"^model\.name=x: is no model$"):
         play(players, 2, "refuse")
 
 
-def test_the_death_of_a_worker_is_reported_in_the_trainers_thread(loaded):
+def test_worker_death_is_reported_in_trainer_thread(loaded):
     heard = []
     config = idle_config()
     players = Workers(config, Actor, lambda text: heard.append((text, threading.current_thread())))
@@ -79,8 +79,8 @@ def test_the_death_of_a_worker_is_reported_in_the_trainers_thread(loaded):
     assert heard == [(line, threading.main_thread())]
 
 
-def test_a_worker_leaves_signals_to_the_trainer(tmp_path):
-    """Sent to the whole group by a scheduler or a terminal, at any moment: the worker plays on."""
+def test_worker_ignores_signals(tmp_path):
+    """A scheduler or terminal signals the whole group at any moment: the worker continues."""
     with closing(Workers(idle_config(), Patient, pytest.fail)) as players:
         worker = players.pool.workers[0]
         players.submit(Job(SimpleNamespace(step=0), b"weights"))
@@ -97,7 +97,7 @@ def test_a_worker_leaves_signals_to_the_trainer(tmp_path):
 
 @pytest.fixture(scope="module")
 def left():
-    """A process that gives its two workers a job each, looks at the signals they block, and leaves."""
+    """A process that gives its two workers a job each, records their blocked signals, and exits."""
     leaving = (
         "import sys, time; from pathlib import Path; from types import SimpleNamespace; "
         "from sparring.agents.language.grpo.rollouts.workers import Workers; "
@@ -112,13 +112,13 @@ def left():
     return subprocess.run([sys.executable, "-c", leaving], cwd=ROOT, timeout=120, check=False, capture_output=True)
 
 
-def test_who_leaves_without_ending_its_workers_does_not_wait_for_them(left):
-    """Though they leave SIGTERM, which a process sends its daemons when it ends, to the trainer."""
+def test_exit_does_not_wait_for_workers(left):
+    """They ignore SIGTERM, which a process sends to its daemons on exit."""
     assert left.returncode == 3, left.stderr
 
 
-def test_the_first_worker_ignores_signals_like_the_others(left):
-    """In a process of its own: with its first child comes one that tracks resources, and lets signals in."""
+def test_first_worker_ignores_signals(left):
+    """Run in a separate process: the first child starts a resource tracker, which unblocks signals."""
     first, second = json.loads(left.stdout.decode().replace("'", '"'))
     assert first == second
     assert int(first, 16) & 1 << signal.SIGINT - 1
@@ -126,8 +126,8 @@ def test_the_first_worker_ignores_signals_like_the_others(left):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells a process of its parent's end")
-def test_a_busy_worker_ends_with_a_killed_trainer():
-    """It would notice the end of the pipe only after its rollout."""
+def test_busy_worker_exits_with_killed_trainer():
+    """It would notice the closed pipe only after its rollout."""
     training = (
         "import time; from types import SimpleNamespace; "
         "from sparring.agents.language.grpo.rollouts.workers import Workers; "

@@ -1,4 +1,4 @@
-"""GRPO learns a game that it does not know: Nim, from a menu of moves and from free text."""
+"""GRPO learns an unknown game: Nim, from menus and from free text."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ OPTIONS = ("grpo.learning_rate=1e-2", "grpo.kl_beta=0", "grpo.target_kl=0", "grp
 
 
 def toy(*options):
-    """A model that plays Nim and learns, of the seats called `HERO`."""
+    """Return a model that plays Nim and learns for the seats called `HERO`."""
     config, tokenizer = small_config(*OPTIONS, *options), nim_tokenizer()
     adapters = Adapters(llama(tokenizer, initializer_range=0.15), LoraShape.of(config.model), seed=3)
     base = {"base": "nim", "without_adapters": lambda: adapters.playing(BASE)}
@@ -40,8 +40,8 @@ def step(learner, batch):
 
 
 @pytest.mark.parametrize(("free_text", "steps", "first", "last"), [(False, 12, 0.65, 0.9), (True, 25, 0.35, 0.55)])
-def test_the_reward_of_a_game_that_only_a_test_knows_rises(free_text, steps, first, last):
-    """From chance to nearly always won; free text first has to become moves at all."""
+def test_reward_of_unknown_text_game_rises(free_text, steps, first, last):
+    """From chance to nearly always won; free text must first become valid moves."""
     learner, backend = toy()
     rollouts, rewards = Rollouts(Nim(free_text=free_text), {HERO: backend}.__getitem__), []
     for number in range(steps):
@@ -57,7 +57,7 @@ def test_the_reward_of_a_game_that_only_a_test_knows_rises(free_text, steps, fir
     assert np.mean(rewards[-3:]) > last
 
 
-def test_free_text_is_what_was_written_and_ends_where_it_must():
+def test_free_text_is_kept_and_ends_at_limit():
     _, backend = toy()
     prompts = [Prompt("5 sticks\n<move>\n", FreeText(3), seed) for seed in range(40)]
     decisions = backend.decide([*prompts, Prompt("5 sticks\n<move>\n", Moves(5), 1)])
@@ -72,7 +72,7 @@ def test_free_text_is_what_was_written_and_ends_where_it_must():
     assert decisions[-1].text in ("1", "2", "3")
 
 
-def test_a_game_whose_player_cannot_answer_fails_alone():
+def test_failing_player_fails_only_its_game():
     _, backend = toy()
 
     class Reluctant:

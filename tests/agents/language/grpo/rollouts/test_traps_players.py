@@ -1,4 +1,4 @@
-"""Traps 19, 20 and 22 in the rollout: who stays the same, what is forgotten after an update, how old a batch is."""
+"""Traps 19, 20 and 22 in the rollout: fixed players, caches after an update, age of a batch."""
 
 from types import SimpleNamespace
 
@@ -25,7 +25,7 @@ def config(tmp_path_factory):
 
 
 def weights(config, seed):
-    """A learner that has learned something, by a seed: both halves of the adapter are other than nothing."""
+    """Return a learner with non-zero weights in both halves of the adapter, by seed."""
     adapters = Adapters(load_model(config.model)[0], LoraShape.of(config.model))
     generator = torch.Generator().manual_seed(seed)
     return {key: 0.3 * torch.randn(value.shape, generator=generator) for key, value in adapters.weights().items()}
@@ -39,8 +39,8 @@ def play(player, plan, learned):
     return player.play(plan, pack(learned))
 
 
-def test_trap_20_with_new_weights_a_player_plays_as_one_that_never_had_others(config, tmp_path):
-    """Greedy or drawn, a beginning that was read under the old weights would show in log-probabilities."""
+def test_trap_20_new_weights_clear_prefix_cache(config, tmp_path):
+    """Greedy or sampled, a prefix cached under the old weights would show in log-probabilities."""
     first, second = (plan_of(config, step=step, version=step) for step in (0, 1))
     used, cold = AdapterRolloutWorker(config, tmp_path), AdapterRolloutWorker(config, tmp_path)
     before = play(used, second, weights(config, 1))
@@ -53,8 +53,8 @@ def test_trap_20_with_new_weights_a_player_plays_as_one_that_never_had_others(co
     cold.close()
 
 
-def test_trap_19_base_model_and_checkpoints_stay_what_they_are_while_the_learner_learns(config, tmp_path):
-    """A rating against them means the same in every step; the challenger's own decisions change."""
+def test_trap_19_base_and_checkpoints_are_fixed_while_learning(config, tmp_path):
+    """Ratings against them are comparable across steps; the challenger's decisions change."""
     model, _ = load_model(config.model)
     adapters = Adapters(model, LoraShape.of(config.model))
     save_adapter(tmp_path / "old.pt", adapters.model, adapters.shape, weights(config, 7), training={})
@@ -73,7 +73,7 @@ def test_trap_19_base_model_and_checkpoints_stay_what_they_are_while_the_learner
 
 
 @pytest.mark.parametrize("version", [0, 5])
-def test_trap_22_every_sample_says_which_weights_played_it(config, tmp_path, version):
+def test_trap_22_every_sample_names_its_weights(config, tmp_path, version):
     player = AdapterRolloutWorker(config, tmp_path)
     batch = play(player, plan_of(config, step=1, version=version), weights(config, 1))
     player.close()
@@ -84,8 +84,8 @@ def test_trap_22_every_sample_says_which_weights_played_it(config, tmp_path, ver
 @pytest.mark.parametrize(
     ("step", "version", "sound"), [(6, 6, True), (6, 4, True), (6, 3, False), (6, 7, False), (5, 6, False)]
 )
-def test_trap_22_a_batch_that_is_too_old_or_of_another_step_stops_the_run(step, version, sound):
-    """The trainer is at step 6 with version 6, the buffer two deep."""
+def test_trap_22_stale_or_wrong_step_batch_stops_run(step, version, sound):
+    """The trainer is at step 6 with version 6, and the buffer is two deep."""
     batch = SimpleNamespace(plan=SimpleNamespace(step=step, policy_version=version), alerts=[], endings=[1])
     if sound:
         check_batch(batch, step=6, version=6, depth=2)

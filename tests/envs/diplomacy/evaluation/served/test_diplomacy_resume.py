@@ -1,4 +1,4 @@
-"""A benchmark of a model on a server survives kill -9: no answer is paid for twice, and the table is equal."""
+"""A benchmark of a served model survives kill -9: no answer is paid twice, and the table is equal."""
 
 import json
 import signal
@@ -32,7 +32,7 @@ def results(out):
 
 
 def killed_after(count, host, out):
-    """Start the evaluation in a process of its own, and kill it once the server has been asked `count` times."""
+    """Start the evaluation in a process, and kill it after `count` server requests."""
     command = [sys.executable, "eval/run.py", "--env", "diplomacy", *words(host.url, out)]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + 120
@@ -42,7 +42,7 @@ def killed_after(count, host, out):
         assert process.wait() == -signal.SIGKILL, process.stderr.read().decode()
 
 
-def test_a_killed_benchmark_goes_on_without_paying_twice(tmp_path, capsys):
+def test_killed_benchmark_resumes_without_paying_twice(tmp_path, capsys):
     with server(delay=0.05) as host:
         killed_after(15, host, tmp_path / "cut")
         asked = settled(host)
@@ -73,7 +73,7 @@ def test_a_killed_benchmark_goes_on_without_paying_twice(tmp_path, capsys):
         (["--set", *ASKED, "endpoint.max_tokens=77"], "endpoint.max_tokens=77"),
     ],
 )
-def test_a_cut_benchmark_of_other_options_is_refused(more, name, tmp_path, capsys):
+def test_interrupted_benchmark_with_other_options_is_rejected(more, name, tmp_path, capsys):
     with server(faults=[""] * 20, always="not_found") as host:
         assert main(words(host.url, tmp_path)) == 2
         before = settled(host)
@@ -85,7 +85,7 @@ def test_a_cut_benchmark_of_other_options_is_refused(more, name, tmp_path, capsy
     assert f"holds answers with {name.partition('=')[0]}=" in line
 
 
-def test_the_price_is_said_before_the_first_decision_and_the_table_has_all_kinds(tmp_path, capsys):
+def test_price_precedes_first_decision_and_table_has_all_kinds(tmp_path, capsys):
     faults = ["illegal", "cut", "empty", "refusing"]
     with server(faults=faults) as host:
         prices = ["endpoint.prompt_price=2", "endpoint.answer_price=8", "endpoint.retries=0"]
@@ -111,7 +111,7 @@ def test_the_price_is_said_before_the_first_decision_and_the_table_has_all_kinds
     assert f"Cost: at least ${decisions['endpoint/cost']:.2f}." in text  # those of the faults have no full count
 
 
-def test_without_a_folder_it_is_said_that_answers_are_not_kept(tmp_path, capsys, monkeypatch):
+def test_missing_folder_warns_that_answers_are_not_kept(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with server() as host:
         assert main(["--ckpt", host.url, "--opponents", "dumbbot", *GAMES, "--set", *ASKED]) == 0

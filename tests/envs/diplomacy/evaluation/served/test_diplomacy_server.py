@@ -1,4 +1,4 @@
-"""A language model on a server plays in the evaluation: by its address, with a run's options, its failures counted."""
+"""A served language model in the evaluation: addressed by URL, with run options and counted failures."""
 
 import json
 import re
@@ -21,7 +21,7 @@ def evaluated(url, folder, *arguments):
     return code, folder / "diplomacy.json"
 
 
-def test_a_server_plays_and_its_answers_are_counted(tmp_path):
+def test_server_plays_and_answers_are_counted(tmp_path):
     page = tmp_path / "game.html"
     with server() as running:
         code, file = evaluated(running.url, tmp_path, "--set", "endpoint.structured=regex", "--replay", str(page))
@@ -37,7 +37,7 @@ def test_a_server_plays_and_its_answers_are_counted(tmp_path):
 
 
 def test_fallbacks_are_reported(tmp_path):
-    """Two of all answers are unusable: the table counts them by cause and names the option."""
+    """Two answers are unusable: the table counts them by cause and names the option."""
     with server(faults=["only_reasoning", "illegal"]) as running:
         options = ["endpoint.structured=regex", "endpoint.model=toy"]
         code, file = evaluated(running.url, tmp_path, "--set", *options)
@@ -60,8 +60,8 @@ def test_fallbacks_are_reported(tmp_path):
     ("always", "why"),
     [("only_reasoning", r"\d+ truncated[,)].* give a "), ("illegal", r"\d+ illegal[,)].*not the model's")],
 )
-def test_games_of_fallbacks_alone_are_an_error(always, why, tmp_path, capsys):
-    """They would be those of units that hold; nothing is written, and the first round is enough to know."""
+def test_games_of_fallbacks_only_are_error(always, why, tmp_path, capsys):
+    """Such games only measure holding units; nothing is written, and the first round suffices to detect it."""
     with server(always=always) as running:
         code, _ = evaluated(running.url, tmp_path, *NO_MASK, "endpoint.model=toy", "--games", "700")
         asked = len(running.bodies)
@@ -75,7 +75,7 @@ def test_games_of_fallbacks_alone_are_an_error(always, why, tmp_path, capsys):
     assert not list(tmp_path.glob("*"))
 
 
-def test_a_server_that_is_down_is_one_line(tmp_path, capsys):
+def test_unreachable_server_gives_one_line_error(tmp_path, capsys):
     with server() as stopped:
         pass
     code, file = evaluated(stopped.url, tmp_path, *NO_MASK)
@@ -84,7 +84,7 @@ def test_a_server_that_is_down_is_one_line(tmp_path, capsys):
     assert not file.exists()
 
 
-def test_settings_are_read_as_a_run_reads_them():
+def test_settings_are_read_like_run_settings():
     assert read_settings([("model.compact", "false"), ("endpoint.model", "a=b")]) == {
         "model": {"compact": False},
         "endpoint": {"model": "a=b"},

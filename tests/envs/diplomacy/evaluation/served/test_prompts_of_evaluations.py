@@ -1,4 +1,4 @@
-"""Prompts that only evaluations have: orders of the past, and instructions from a file."""
+"""Evaluation-only prompts: past orders, and instructions from a file."""
 
 import json
 from functools import partial
@@ -14,14 +14,14 @@ ASKED = ["--set", "endpoint.structured=regex", "endpoint.model=toy"]
 
 
 def evaluated(folder, *words):
-    """Decisions of an evaluation by a loopback server, and its exit code."""
+    """Return decisions of an evaluation with a loopback server, and its exit code."""
     file = folder / "t.jsonl"
     with server() as host:
         code = main(["--ckpt", host.url, "--opponents", "dumbbot", *GAMES, "--transcripts", str(file), *words])
     return code, [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
-def test_prompts_show_the_orders_of_the_last_phases(tmp_path):
+def test_prompts_show_orders_of_last_phases(tmp_path):
     code, decisions = evaluated(tmp_path, *ASKED, "--past-orders", "1")
     assert code == 0
     spring = {each["game"]: each for each in decisions if "\nspring 1901 of" in each["prompt"]}
@@ -40,7 +40,7 @@ def test_prompts_show_the_orders_of_the_last_phases(tmp_path):
         assert "fall 1901: " not in each["prompt"]
 
 
-def test_a_file_takes_the_place_of_the_instructions(tmp_path):
+def test_file_replaces_instructions(tmp_path):
     (tmp_path / "p.txt").write_text("Play like Talleyrand.\n\n")
     words = ["--prompt", str(tmp_path / "p.txt")]
     code, decisions = evaluated(tmp_path, *ASKED, "model.compact=false", *words)
@@ -60,7 +60,7 @@ def test_a_file_takes_the_place_of_the_instructions(tmp_path):
         (None, [*ASKED, "model.compact=false"], "cannot be read"),
     ],
 )
-def test_instructions_that_cannot_be_used_are_one_line(text, words, message, tmp_path, capsys):
+def test_unusable_instructions_give_one_line_error(text, words, message, tmp_path, capsys):
     file = tmp_path / "p.txt"
     if text is not None:
         file.write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -70,6 +70,6 @@ def test_instructions_that_cannot_be_used_are_one_line(text, words, message, tmp
 
 
 @pytest.mark.parametrize("words", [["--past-orders", "2"], ["--prompt", "p.txt"]])
-def test_a_bot_has_no_prompts(words, capsys):
+def test_bot_rejects_prompt_options(words, capsys):
     assert main(["--bot", "dumbbot", "--opponents", "chaos", "--games", "7", *words]) == 2
     assert f"{words[0]}: is not for bots" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Games that begin in a phase of a saved game: prompts and tables follow it, and what cannot be begun is refused."""
+"""Games started from a phase of a saved game: prompts, tables and rejected starts."""
 
 import json
 import re
@@ -18,7 +18,7 @@ GAMES = ["--opponents", "dumbbot", "--games", "7", "--threads", "1", "--device",
 
 
 def saved(folder, *phases, name="game.json", **changes):
-    """A file of phases, each with changes to the units and centres of the opening; `changes` are to the file."""
+    """Save a file of phases with changes to the opening's units and centres; `changes` apply to the file."""
     content = write_game([PhaseRecord(opening())])
     (first,) = content["phases"]
     content["phases"] = []
@@ -34,7 +34,7 @@ FALL = ("F1901M", {"FRANCE": ["A BUR", "A MAR", "F MAO"]}, {}, {})
 """France has moved from Paris and Brest, and nobody else has."""
 
 
-def test_all_games_begin_in_the_saved_position(tmp_path):
+def test_all_games_start_in_saved_position(tmp_path):
     file, transcripts = saved(tmp_path, FALL), tmp_path / "t.jsonl"
     words = ["--start", str(file), "--last-year", "1901", "--protocol", "alone", "--transcripts", str(transcripts)]
     asked = ["--set", "endpoint.structured=regex", "endpoint.model=toy", "--out", str(tmp_path)]
@@ -50,7 +50,7 @@ def test_all_games_begin_in_the_saved_position(tmp_path):
     assert "from F1901M of game.json to the end of 1901" in " ".join((tmp_path / "diplomacy.md").read_text().split())
 
 
-def test_a_policy_and_a_bot_begin_there_too(tmp_path):
+def test_policy_and_bot_start_in_saved_position(tmp_path):
     untrained(tmp_path / "policy.pt")
     page, words = tmp_path / "game.html", ["--last-year", "1901", "--quiet", "--start", str(saved(tmp_path, FALL))]
     for player in (["--ckpt", str(tmp_path / "policy.pt")], ["--bot", "random"]):
@@ -69,7 +69,7 @@ def test_a_policy_and_a_bot_begin_there_too(tmp_path):
         ([("S1902M", {"ITALY": []}, {"ITALY": []}, {})], {}, [], "ITALY is out, and every power is played equally"),
     ],
 )  # fmt: skip
-def test_a_position_from_which_no_game_can_begin_is_one_line(phases, changes, words, message, tmp_path, capsys):
+def test_unplayable_position_gives_one_line_error(phases, changes, words, message, tmp_path, capsys):
     file = saved(tmp_path, *phases, **changes)
     assert main(["--bot", "dumbbot", *GAMES, "--last-year", "1902", "--start", str(file), *words]) == 2
     refusal = capsys.readouterr().err.splitlines()[-1]
@@ -77,7 +77,7 @@ def test_a_position_from_which_no_game_can_begin_is_one_line(phases, changes, wo
     assert refusal.startswith("eval/run.py: --")
 
 
-def test_a_phase_needs_a_game_and_pooled_games_one_start(tmp_path, capsys):
+def test_phase_needs_game_and_pooled_games_share_start(tmp_path, capsys):
     assert main(["--bot", "random", *GAMES, "--phase", "S1902M"]) == 2
     assert "--phase S1902M: is a phase of a saved game; give the game with --start" in capsys.readouterr().err
     file, quick = saved(tmp_path, FALL), ["--bot", "random", *GAMES, "--last-year", "1901", "--quiet"]

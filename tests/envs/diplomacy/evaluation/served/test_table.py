@@ -1,4 +1,4 @@
-"""Several language models at one table: seats, what is counted for each, a cut, and files that are refused."""
+"""Several language models in one game: seats, counts, interruption, and rejected files."""
 
 import json
 from functools import partial
@@ -24,7 +24,7 @@ def table(path, first, second, *, more=""):
 
 
 @pytest.mark.parametrize("models", [2, 5, 7])
-def test_every_model_has_every_power_equally_often_and_alone(models):
+def test_every_model_plays_every_power_equally_often(models):
     seats = seats_of(range(700), models, 3)
     for model in range(models):
         assert torch.bincount(seats[:, model], minlength=7).tolist() == [100] * 7
@@ -35,7 +35,7 @@ def test_every_model_has_every_power_equally_often_and_alone(models):
     assert set(apart.tolist()) == set(range(1, 7)), "the same power is not always beside"
 
 
-def test_two_models_play_and_are_compared_in_the_same_games(tmp_path):
+def test_two_models_are_compared_in_same_games(tmp_path):
     with server() as first, server() as second:
         assert main([*table(tmp_path / "t.yaml", first, second), "--out", str(tmp_path / "whole")]) == 0
         asked = len(first.bodies), len(second.bodies)
@@ -77,7 +77,7 @@ def test_two_models_play_and_are_compared_in_the_same_games(tmp_path):
         ("a: {player: tiny}\nb: {player: tiny, model: {size: 3}}", "model.size"),
     ],
 )
-def test_a_file_that_names_no_table_is_one_line(text, message, tmp_path, capsys):
+def test_file_without_table_gives_one_line_error(text, message, tmp_path, capsys):
     (tmp_path / "t.yaml").write_text(text)
     assert main(["--table", str(tmp_path / "t.yaml"), *GAMES]) == 2
     (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("eval/run.py: ")]

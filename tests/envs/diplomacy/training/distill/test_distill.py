@@ -1,4 +1,4 @@
-"""Distillation: it learns its teacher's orders, resumes exactly, and refuses what it cannot use."""
+"""Distillation: learning the teacher's orders, exact resuming, and rejected input."""
 
 import json
 from dataclasses import fields
@@ -37,12 +37,12 @@ def config(root, *options):
 
 
 def rows(root, name="student"):
-    """Metrics without what a clock says."""
+    """Return metrics without times."""
     lines = map(json.loads, (root / name / "metrics.jsonl").read_text().splitlines())
     return [{key: value for key, value in row.items() if not key.startswith("time/")} for row in lines]
 
 
-def test_it_learns_and_a_cut_run_goes_on_bit_for_bit(tmp_path):
+def test_distillation_learns_and_resumes_bit_for_bit(tmp_path):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     final = train(config(whole))
     learned = rows(whole)
@@ -59,7 +59,7 @@ def test_it_learns_and_a_cut_run_goes_on_bit_for_bit(tmp_path):
     assert player.network.config.in_turn
 
 
-def test_labels_that_were_interrupted_are_continued(tmp_path, monkeypatch):
+def test_interrupted_labels_resume(tmp_path, monkeypatch):
     options = ("distill.games=28", "max_updates=1")
     played, part = [], labelled.Labeller.part
 
@@ -80,7 +80,7 @@ def test_labels_that_were_interrupted_are_continued(tmp_path, monkeypatch):
     assert labelled.read_card(tmp_path / "student" / "data")["parts"] == 2
 
 
-def test_labels_of_several_processes_are_the_same(tmp_path, packed_tasks):
+def test_labels_of_several_processes_are_equal(tmp_path, packed_tasks):
     folder = train(config(tmp_path, "distill.games=28", "max_updates=1", "distill.workers=2")).parent / "data"
     assert packed_tasks == [(Executor(workers=2, threads=1), 2)]
     card = labelled.read_card(folder)
@@ -90,7 +90,7 @@ def test_labels_of_several_processes_are_the_same(tmp_path, packed_tasks):
         assert torch.equal(values, torch.cat([rows[name] for rows in one_by_one])), name
 
 
-def test_labels_and_weights_of_another_run_are_taken(tmp_path):
+def test_labels_and_weights_of_other_run_are_reused(tmp_path):
     first = train(config(tmp_path, "max_updates=1"))
     options = ("name=second", "distill.games=0", f"distill.data=[{first.parent / 'data'}]", "max_updates=1")
     train(config(tmp_path, *options, f"init_from={first}"))
@@ -112,7 +112,7 @@ def test_labels_and_weights_of_another_run_are_taken(tmp_path):
         (["distill.slips=2"], r"distill\.slips=2"),
     ],
 )
-def test_what_cannot_teach_is_refused(tmp_path, options, message):
+def test_unusable_teacher_is_rejected(tmp_path, options, message):
     with pytest.raises((ConfigError, InputError), match=message):
         train(config(tmp_path, *options))
 
@@ -126,11 +126,11 @@ def test_held_out_games_are_complete_and_reproducible():
     assert not held_out(game, 0.0).any()
 
 
-def test_the_mean_share_is_over_games():
+def test_mean_share_is_over_games():
     assert mean_share({"game": torch.tensor([4, 4, 4, 9]), "share": torch.tensor([0.5, 0.5, 0.5, 0.0])}) == 0.25
 
 
-def test_orders_that_the_network_cannot_give_have_no_loss():
+def test_orders_outside_network_choices_have_no_loss():
     obs = observe(opening(), torch.tensor([0]), last_year=1910).flatten(1)
     network = OrderNetwork(NetworkConfig(hidden=8, blocks=1, in_turn=True), seed=1)
     log_probs, _ = network.log_probs(obs, torch.tensor([[0, 0, 0]]))

@@ -1,11 +1,11 @@
-"""Players of others, as a user's module has them."""
+"""Third-party players as in a user's module."""
 
 import itertools
 import time
 
 
 class Fold:
-    """Always takes the first legal action; of a policy as OpenSpiel's are."""
+    """Always take the first legal action, with the interface of an OpenSpiel policy."""
 
     def __init__(self, game):
         self.game = game
@@ -82,7 +82,7 @@ class SteppingByFlags:
 
 
 class Moving(Fold):
-    """Plays on in the state that it is given."""
+    """A player that plays on in the state it receives."""
 
     def action_probabilities(self, state, player):
         (action, *_) = state.legal_actions()
@@ -99,14 +99,14 @@ class Changing(Fold):
 
 
 class Learning(Changing):
-    """Is another player after the two times that its decisions are asked for before the attack."""
+    """A player that changes after its decisions were requested twice before the attack."""
 
     def action_probabilities(self, state, player):
         return {int(next(self.calls) >= 24): 1.0}
 
 
 class Peeking(Fold):
-    """Bets if the other player's card is lower, which it must not see."""
+    """Bet if the other player's card is lower, which it must not see."""
 
     def action_probabilities(self, state, player):
         cards = state.history()
@@ -149,7 +149,7 @@ def stubborn(game, seat):
     import pyspiel
 
     class Stubborn(pyspiel.Bot):
-        """It bets as first player and passes as second one."""
+        """Bet as first player and pass as second."""
 
         def __init__(self):
             pyspiel.Bot.__init__(self)

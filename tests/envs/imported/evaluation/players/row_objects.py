@@ -1,4 +1,4 @@
-"""Players of others in PettingZoo's games, as a user's module has them."""
+"""Third-party players of PettingZoo games as in a user's module."""
 
 import itertools
 
@@ -6,21 +6,21 @@ import numpy as np
 
 
 class Highest:
-    """Takes the last legal action."""
+    """Take the last legal action."""
 
     def act(self, obs, mask):
         return mask.shape[1] - 1 - mask[:, ::-1].argmax(1)
 
 
 class Choosing:
-    """Takes the first legal action of the match."""
+    """Take the first legal action of the match."""
 
     def choose(self, match, seat):
         return int(np.flatnonzero(match.mask(seat))[0])
 
 
 class Changing:
-    """Takes the last legal action every seventh time that it is asked, else the first."""
+    """Take the last legal action on every seventh call, else the first."""
 
     def __init__(self):
         self.calls = itertools.count()

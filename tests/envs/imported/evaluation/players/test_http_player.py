@@ -1,4 +1,4 @@
-"""A player behind HTTP, on loopback: what is asked, what it answers, and servers that fail."""
+"""Players behind HTTP on loopback: requests, answers, and failing servers."""
 
 import contextlib
 import json
@@ -19,7 +19,7 @@ pyspiel = pytest.importorskip("pyspiel")
 
 @pytest.fixture
 def serve():
-    """`serve(answer)` starts a server that answers with `answer(request)`; returns address and requests."""
+    """Return `serve(answer)`, which starts a server with `answer(request)` and returns address and requests."""
     servers = []
 
     def start(answer, status=200):
@@ -60,7 +60,7 @@ def first(request):
 
 
 @pytest.mark.parametrize(("answer", "exact"), [(uniform, 11 / 24), (first, 1.0)])
-def test_exploitability_is_that_of_the_same_player_by_hand(serve, tmp_path, answer, exact):
+def test_exploitability_matches_same_player_by_hand(serve, tmp_path, answer, exact):
     """Kuhn poker: uniform play, and a player that passes and folds."""
     address, requests = serve(answer)
     report = exploit_policy(address, env="openspiel", id="kuhn_poker", moves=2000, out=tmp_path)
@@ -68,7 +68,7 @@ def test_exploitability_is_that_of_the_same_player_by_hand(serve, tmp_path, answ
     assert max(len(request["decisions"]) for request in requests) == 12  # all information states in one request
 
 
-def test_request_has_what_openspiel_says_of_the_state(serve):
+def test_request_contains_openspiel_state_views(serve):
     address, requests = serve(uniform)
     game = pyspiel.load_game("kuhn_poker")
     state = game.new_initial_state().child(2).child(0).child(1)
@@ -89,7 +89,7 @@ def test_request_has_what_openspiel_says_of_the_state(serve):
     ]
 
 
-def test_many_decisions_are_several_requests(serve, monkeypatch):
+def test_many_decisions_are_split_into_requests(serve, monkeypatch):
     monkeypatch.setattr(http_player, "BATCH", 5)
     address, requests = serve(uniform)
     game = pyspiel.load_game("kuhn_poker")
@@ -116,7 +116,7 @@ def test_many_decisions_are_several_requests(serve, monkeypatch):
         (lambda _: b" " * 5_000_000, "larger than 4,194,304 bytes"),
     ],
 )
-def test_wrong_answer_is_one_line(serve, tmp_path, capsys, answer, message):
+def test_wrong_answer_gives_one_line_error(serve, tmp_path, capsys, answer, message):
     address, _ = serve(answer)
     assert main([address, "--env", "openspiel", "--id", "kuhn_poker", "--out", str(tmp_path)]) == 2
     error = capsys.readouterr().err.splitlines()[-1]
@@ -125,7 +125,7 @@ def test_wrong_answer_is_one_line(serve, tmp_path, capsys, answer, message):
 
 
 @pytest.mark.parametrize(("status", "cure"), [(302, "200: name the address that it redirects to"), (500, "200")])
-def test_other_status_is_refused_and_redirects_are_not_followed(serve, status, cure):
+def test_other_status_is_rejected_and_redirects_are_not_followed(serve, status, cure):
     address, requests = serve(uniform, status)
     game = pyspiel.load_game("kuhn_poker")
     with pytest.raises(InputError, match=f"answered with status {status}; expected {cure}$"):
@@ -133,7 +133,7 @@ def test_other_status_is_refused_and_redirects_are_not_followed(serve, status, c
     assert len(requests) == 1
 
 
-def test_server_that_does_not_answer_is_given_up(serve, monkeypatch):
+def test_silent_server_times_out(serve, monkeypatch):
     monkeypatch.setattr(http_player, "SECONDS", 0.2)
     address, _ = serve(lambda request: (time.sleep(1.0), uniform(request))[1])
     game = pyspiel.load_game("kuhn_poker")
@@ -141,7 +141,7 @@ def test_server_that_does_not_answer_is_given_up(serve, monkeypatch):
         open_player(address, game).replay(game)
 
 
-def test_server_that_sends_byte_by_byte_is_given_up(monkeypatch):
+def test_slow_server_times_out(monkeypatch):
     monkeypatch.setattr(http_player, "SECONDS", 0.4)
     listening = socket.create_server(("127.0.0.1", 0))
 
@@ -161,7 +161,7 @@ def test_server_that_sends_byte_by_byte_is_given_up(monkeypatch):
 @pytest.mark.parametrize(
     "answer", [b"SSH-2.0-other\r\n", b"", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nz"]
 )
-def test_server_that_was_reached_and_gives_no_whole_answer_is_not_called_unreachable(answer):
+def test_reached_server_with_partial_answer_is_not_unreachable(answer):
     listening = socket.create_server(("127.0.0.1", 0))
 
     def close():
@@ -184,7 +184,7 @@ def test_server_that_was_reached_and_gives_no_whole_answer_is_not_called_unreach
         ("http://me:secret@127.0.0.1:1/", "has a user or password"),
     ],
 )
-def test_wrong_address_is_one_line_without_passwords(address, message, tmp_path, capsys):
+def test_wrong_address_gives_one_line_error_without_password(address, message, tmp_path, capsys):
     assert main([address, "--id", "kuhn_poker", "--out", str(tmp_path)]) == 2
     error = capsys.readouterr().err
     assert message in error

@@ -1,4 +1,4 @@
-"""Policies of this project and models of ONNX as players of OpenSpiel's states, beside any other player."""
+"""Policies and ONNX models as players of OpenSpiel states, combined with other players."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ LEDUC = pyspiel.load_game("leduc_poker")
 
 
 def model(folder, **options):
-    """A matrix as a model, and its file."""
+    """Return a matrix as a model, and its file."""
     onnx = pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
     from tests.eval.onnx_export.onnx_models import linear
@@ -36,7 +36,7 @@ def leduc_states():
 
 
 @pytest.mark.parametrize(("size", "tensor"), [(30, "information_state_tensor"), (16, "observation_tensor")])
-def test_model_of_logits_acts_as_the_softmax_of_its_legal_outputs(tmp_path, size, tensor):
+def test_logit_model_acts_by_softmax_over_legal_actions(tmp_path, size, tensor):
     weights, path = model(tmp_path, size=size)
     states = leduc_states()
     for state, choices in zip(states, open_player(path, LEDUC)(states), strict=True):
@@ -52,13 +52,13 @@ def test_model_of_logits_acts_as_the_softmax_of_its_legal_outputs(tmp_path, size
         ({"size": 30, "outputs": 4}, "output float32 [1, 3] or [N, 3], a logit for each action"),
     ],
 )
-def test_model_of_other_sizes_is_one_line(tmp_path, capsys, options, part):
+def test_model_of_other_sizes_gives_one_line_error(tmp_path, capsys, options, part):
     _, path = model(tmp_path, **options)
     assert main([path, "--id", "leduc_poker", "--out", str(tmp_path / "out")]) == 2
     assert part in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_policy_of_a_run_draws_its_actions_as_in_its_own_matches(tmp_path):
+def test_run_policy_samples_as_in_own_matches(tmp_path):
     path = save_run(tmp_path / "leduc", "openspiel", "leduc_poker")
     player, game = load_policy(path, "cpu")
     match = game.match()
@@ -76,8 +76,8 @@ def test_policy_of_a_run_draws_its_actions_as_in_its_own_matches(tmp_path):
     ("name", "kwargs"),
     [("leduc_poker", {}), ("goofspiel", {"imp_info": True, "num_cards": 4, "points_order": "descending"})],
 )
-def test_policy_with_memory_acts_as_in_its_own_matches(tmp_path, memory, deterministic, name, kwargs):
-    """Its memory after the moves of a match, as the match itself leaves it there."""
+def test_recurrent_policy_acts_as_in_own_matches(tmp_path, memory, deterministic, name, kwargs):
+    """Its memory after a match's moves equals the match's own."""
     path = save_run(tmp_path / "run", "openspiel", name, kwargs, memory=memory)
     player, game = load_policy(path, "cpu")
     match, draws = game.match(), np.random.default_rng(0)
@@ -106,7 +106,7 @@ def test_policy_with_memory_acts_as_in_its_own_matches(tmp_path, memory, determi
     assert again > 10
 
 
-def test_mixture_may_be_of_a_run_and_of_a_player_of_openspiel(tmp_path):
+def test_mixture_can_combine_run_and_openspiel_player(tmp_path):
     path = save_run(tmp_path / "kuhn", "openspiel", "kuhn_poker")
     values = [
         exploit_policy(players, id="kuhn_poker", moves=2000, out=tmp_path / str(number)).exact
@@ -123,7 +123,7 @@ def test_mixture_may_be_of_a_run_and_of_a_player_of_openspiel(tmp_path):
         ("pettingzoo", DUEL, {}, "runs the code of the module"),
     ],
 )
-def test_policy_that_cannot_play_the_game_is_one_line(tmp_path, package, game, options, message):
+def test_unplayable_policy_gives_one_line_error(tmp_path, package, game, options, message):
     path = save_run(tmp_path / "run", package, game, **options)
     with pytest.raises(InputError, match=message):
         open_player(str(path), LEDUC)

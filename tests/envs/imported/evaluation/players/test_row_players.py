@@ -1,4 +1,4 @@
-"""Players of others in PettingZoo's games: what they are shown, what they answer, and attacks on them."""
+"""Third-party players in PettingZoo games: views, answers, and attacks on them."""
 
 import numpy as np
 import pytest
@@ -25,14 +25,14 @@ MINE = "tests.envs.imported.evaluation.players.row_objects"
 
 
 class Still(Env):
-    """The spaces of tic-tac-toe as the tutorial's wrapper shows them, in which nothing is played."""
+    """The spaces of tic-tac-toe in the tutorial's wrapper, without play."""
 
     observation_space = Box(0, 1, (3, 3, 2), np.int8)
     action_space = Discrete(9)
 
 
 def decisions(count=40):
-    """Rows of decisions in random games, with the observation and the mask of PettingZoo's own game."""
+    """Return decision rows of random games, with PettingZoo's own observation and mask."""
     batch, random = make_batch("pettingzoo", TICTACTOE, {}, 2, 0), np.random.default_rng(0)
     for _ in range(count):
         rows = batch.deciding.flatten().nonzero().squeeze(1)
@@ -66,7 +66,7 @@ def check_zip(model, path):
 
 
 @pytest.mark.parametrize("kind", ["PPO", "MaskablePPO"])
-def test_zip_has_the_probabilities_of_its_own_policy_in_legal_actions(kind, tmp_path):
+def test_zip_has_its_own_probabilities_over_legal_actions(kind, tmp_path):
     sb3 = pytest.importorskip("stable_baselines3" if kind == "PPO" else "sb3_contrib")
     model = getattr(sb3, kind)("MlpPolicy", Still(), seed=1, device="cpu")
     with torch.no_grad():
@@ -74,7 +74,7 @@ def test_zip_has_the_probabilities_of_its_own_policy_in_legal_actions(kind, tmp_
     check_zip(model, tmp_path / "model.zip")
 
 
-def test_server_is_shown_observation_legal_actions_and_seat(serve):  # noqa: F811
+def test_server_receives_observation_legal_actions_and_seat(serve):  # noqa: F811
     address, requests = serve(first)
     for batch, rows, seen in decisions(3):
         player = open_row_player(address, batch.contract).seats(True)
@@ -94,8 +94,8 @@ def attack(player, tmp_path, options=None, **more):
 
 
 @pytest.mark.parametrize(("seat", "score"), [(0, 1.0), (1, 0.0)])
-def test_seat_that_always_wins_is_attacked_alone(seat, score, tmp_path):
-    """In this form of the game the first seat wins whatever is played."""
+def test_winning_seat_is_attacked_alone(seat, score, tmp_path):
+    """In this variant the first seat always wins."""
     pytest.importorskip("matplotlib")
     report = attack(f"{MINE}:Highest", tmp_path, {"env.kwargs.fault": "seats"}, seat=seat)
     check_schema(report.data)
@@ -108,7 +108,7 @@ def test_seat_that_always_wins_is_attacked_alone(seat, score, tmp_path):
     assert point["score"] == score
 
 
-def test_mixture_of_a_policy_and_an_object_is_attacked_by_what_it_allows(tmp_path):
+def test_mixture_of_policy_and_object_is_attacked_by_allowed_means(tmp_path):
     pytest.importorskip("matplotlib")
     path = save_run(tmp_path / "duel", "pettingzoo", DUEL)
     report = attack([path, f"{MINE}:Choosing"], tmp_path, start=["cold", "warm", "clone", "sampling"])
@@ -119,8 +119,8 @@ def test_mixture_of_a_policy_and_an_object_is_attacked_by_what_it_allows(tmp_pat
     assert "does not show its weights" in report.markdown
 
 
-def test_object_that_changes_or_fails_is_refused_in_one_line(tmp_path):
-    """Of four moves in 16 matches of two seats each is asked for twice; the seventh question is the fourth move."""
+def test_changing_or_failing_object_is_rejected_in_one_line(tmp_path):
+    """Each of four moves in 16 two-seat matches is requested twice; the seventh request is the fourth move."""
     for name, message in (
         ("Changing", r"32 of 128 answers changed when asked again; fix its seed, or give the object reseed\(seed\)"),
         ("Raising", "raised RuntimeError: no model, in line"),
@@ -131,5 +131,5 @@ def test_object_that_changes_or_fails_is_refused_in_one_line(tmp_path):
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_pettingzoo"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, check_row):
+def test_invalid_arguments_print_expected_messages(row, check_row):
     check_row(main, row)

@@ -1,4 +1,4 @@
-"""Zips of SB3 as players of OpenSpiel's games: their probabilities are those of SB3's own policy."""
+"""SB3 zips as players of OpenSpiel games: probabilities equal SB3's own policy."""
 
 import io
 import json
@@ -33,7 +33,7 @@ MASKABLE = "sb3_contrib.common.maskable.policies.MaskableActorCriticPolicy"
 
 
 class Still(gym.Env):
-    """The spaces of a game's observations, in which nothing is played."""
+    """The spaces of a game's observations, without play."""
 
     def __init__(self, name):
         game = pyspiel.load_game(name)
@@ -42,7 +42,7 @@ class Still(gym.Env):
 
 
 class Turns(gym.Env):
-    """The first seat of a game against random play; an action that is not legal is replaced by a legal one."""
+    """The first seat against random play; illegal actions are replaced by legal ones."""
 
     def __init__(self, name, tensor="information_state"):
         self.game, self.tensor = pyspiel.load_game(name), f"{tensor}_tensor"
@@ -77,7 +77,7 @@ def saved(folder, game="kuhn_poker", tensor="information_state", kind=PPO, steps
 
 @pytest.fixture(scope="module")
 def kuhn(tmp_path_factory):
-    """A zip of a policy of Kuhn poker, which nothing may change."""
+    """Return a zip of a Kuhn poker policy, which tests must not change."""
     return saved(tmp_path_factory.mktemp("kuhn"))[1]
 
 
@@ -96,7 +96,7 @@ def rewritten(path, to, weights=None, **values):
 
 
 def asked(path, name):
-    """Probabilities of the player, and states of the game."""
+    """Return the player's probabilities and the game's states."""
     game = pyspiel.load_game(name)
     states = [states[0] for states in met_states(game, 60).values()]
     player = open_player(str(path), game)
@@ -117,7 +117,7 @@ def asked(path, name):
     ],
     ids=str,
 )
-def test_probabilities_and_likeliest_actions_are_those_of_sb3(case, tmp_path):
+def test_probabilities_and_likeliest_actions_match_sb3(case, tmp_path):
     model, path = saved(tmp_path, **case)
     answers, states = asked(path, case.get("game", "kuhn_poker"))
     spread = []
@@ -136,7 +136,7 @@ def test_probabilities_and_likeliest_actions_are_those_of_sb3(case, tmp_path):
     assert max(spread) > 0.1  # it has learned something
 
 
-def test_maskable_ppo_is_read_by_its_class_and_acts_as_its_own_predict(tmp_path):
+def test_maskable_ppo_is_read_and_acts_like_its_predict(tmp_path):
     contrib = pytest.importorskip("sb3_contrib", reason="sb3-contrib is not installed; the dev extra has it")
     model = contrib.MaskablePPO("MlpPolicy", Turns("leduc_poker"), n_steps=64, batch_size=64, seed=1, device="cpu")
     model.save(tmp_path / "model.zip")
@@ -148,7 +148,7 @@ def test_maskable_ppo_is_read_by_its_class_and_acts_as_its_own_predict(tmp_path)
         assert max(choices, key=lambda choice: choice[1])[0] == action
 
 
-def test_class_of_maskable_ppo_need_not_be_installed(tmp_path):
+def test_maskable_ppo_class_need_not_be_installed(tmp_path):
     _, path = saved(tmp_path, game="leduc_poker", steps=64)
     plain, _ = asked(path, "leduc_poker")
     masked, _ = asked(rewritten(path, path, policy_class=by_name(MASKABLE)), "leduc_poker")
@@ -156,7 +156,7 @@ def test_class_of_maskable_ppo_need_not_be_installed(tmp_path):
 
 
 def games_followed(path, name, expected):
-    """Compare the player with the probabilities `expected(tensor, memory) -> (probabilities, memory)` in games."""
+    """Compare the player with `expected(tensor, memory) -> (probabilities, memory)` over games."""
     draws, game = random.Random(0), pyspiel.load_game(name)
     player = open_player(str(path), game)
     player.replay(game)
@@ -189,7 +189,7 @@ def games_followed(path, name, expected):
     ids=str,
 )
 @pytest.mark.parametrize("name", ["leduc_poker", "goofspiel(imp_info=True,num_cards=3,points_order=descending)"])
-def test_recurrent_ppo_acts_as_its_own_policy_along_games(name, options, tmp_path):
+def test_recurrent_ppo_acts_like_its_policy_along_games(name, options, tmp_path):
     contrib = pytest.importorskip("sb3_contrib", reason="sb3-contrib is not installed; the dev extra has it")
     env = Still(name)
     model = contrib.RecurrentPPO("MlpLstmPolicy", env, seed=1, device="cpu", policy_kwargs=options)
@@ -207,7 +207,7 @@ def test_recurrent_ppo_acts_as_its_own_policy_along_games(name, options, tmp_pat
 
 
 def with_lstm(state, hidden=8, inputs=16, **more):
-    """The weights with an LSTM in front, as RecurrentPPO names them; the first layer takes its output."""
+    """Return the weights with an LSTM in front, named as in RecurrentPPO; the first layer takes its output."""
     generator = torch.Generator().manual_seed(3)
     shapes = {"weight_ih_l0": (4 * hidden, inputs), "weight_hh_l0": (4 * hidden, hidden), "bias_ih_l0": (4 * hidden,)}
     shapes |= {"bias_hh_l0": (4 * hidden,), **more}
@@ -216,8 +216,8 @@ def with_lstm(state, hidden=8, inputs=16, **more):
     return {**state, **added, **first}
 
 
-def test_class_of_recurrent_ppo_need_not_be_installed(tmp_path):
-    """The gates by hand: i, f, g and o in this order."""
+def test_recurrent_ppo_class_need_not_be_installed(tmp_path):
+    """The gates by hand, in the order i, f, g, o."""
     _, path = saved(tmp_path, game="leduc_poker", tensor="observation", steps=64)
     kept = {}
     rewritten(path, path, lambda state: kept.setdefault("state", with_lstm(state)), policy_class=by_name(RECURRENT))
@@ -245,19 +245,19 @@ def test_class_of_recurrent_ppo_need_not_be_installed(tmp_path):
         ({"weight_hh_l0": (1, 10**6), "weight_ih_l0": (1, 16)}, "its lstm_actor is not a plain LSTM"),
     ],
 )
-def test_lstm_of_other_options_is_refused_in_one_line(options, message, tmp_path):
+def test_lstm_with_other_options_is_rejected_in_one_line(options, message, tmp_path):
     _, path = saved(tmp_path, game="leduc_poker", tensor="observation", steps=64)
     rewritten(path, path, lambda state: with_lstm(state, **options), policy_class=by_name(RECURRENT))
     with pytest.raises(InputError, match=message):
         open_player(str(path), pyspiel.load_game("leduc_poker"))
 
 
-def test_whole_attack_runs_on_a_zip(kuhn, tmp_path):
+def test_full_attack_runs_on_zip(kuhn, tmp_path):
     report = exploit_policy(kuhn, env="openspiel", id="kuhn_poker", moves=20_000, out=tmp_path / "out")
     assert report.interval[0] < report.exact < report.interval[1]
 
 
-def test_statistics_of_vec_normalize_are_applied_and_missed_where_they_lack(tmp_path):
+def test_vec_normalize_is_applied_or_reported_missing(tmp_path):
     env = VecNormalize(DummyVecEnv([lambda: Turns("kuhn_poker")]))
     model = PPO("MlpPolicy", env, n_steps=64, batch_size=64, seed=1, device="cpu", learning_rate=0.01).learn(256)
     model.save(tmp_path / "model.zip")
@@ -294,13 +294,13 @@ def space(value):
         ("kuhn_poker", {"policy_class": by_name("sb3_contrib.x.RecurrentPolicy")}, "only stable_baselines3.common"),
     ],
 )
-def test_zip_of_other_spaces_is_refused_in_one_line(game, values, message, kuhn, tmp_path, capsys):
+def test_zip_of_other_spaces_is_rejected_in_one_line(game, values, message, kuhn, tmp_path, capsys):
     path = rewritten(kuhn, tmp_path / "model.zip", **values)
     assert main([str(path), "--id", game, "--moves", "100", "--out", str(tmp_path / "out")]) == 2
     assert message in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_missing_and_damaged_zips_are_refused(kuhn, tmp_path):
+def test_missing_and_damaged_zips_are_rejected(kuhn, tmp_path):
     path = tmp_path / "model.zip"
     with pytest.raises(InputError, match="no such file"):
         open_player(str(tmp_path / "none.zip"), pyspiel.load_game("kuhn_poker"))
@@ -309,13 +309,13 @@ def test_missing_and_damaged_zips_are_refused(kuhn, tmp_path):
         open_player(str(path), pyspiel.load_game("kuhn_poker"))
 
 
-def test_zip_of_another_algorithm_is_refused(tmp_path):
+def test_zip_of_other_algorithm_is_rejected(tmp_path):
     SAC("MlpPolicy", gym.make("Pendulum-v1"), device="cpu").save(tmp_path / "model.zip")
     with pytest.raises(InputError, match=r"SACPolicy: only .* the MlpPolicy of PPO, A2C and MaskablePPO"):
         open_player(str(tmp_path / "model.zip"), pyspiel.load_game("kuhn_poker"))
 
 
-def test_a_zip_is_an_opponent_that_takes_the_likeliest_legal_action(tmp_path):
+def test_zip_opponent_takes_likeliest_legal_action(tmp_path):
     model, path = saved(tmp_path)
     run = save_run(tmp_path / "run", "openspiel", "kuhn_poker")
     words = ["--ckpt", str(run), "--opponents", f"{path},stochastic:{path}", "--games", "40", "--threads", "1"]

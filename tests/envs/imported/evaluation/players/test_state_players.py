@@ -1,4 +1,4 @@
-"""Attacks on players that are not policies of this project, against values of OpenSpiel and by hand."""
+"""Attacks on third-party players, against OpenSpiel's values and hand calculation."""
 
 import json
 
@@ -29,7 +29,7 @@ def exploited(text, game, tmp_path, moves=20_000, **options):
 
 @pytest.mark.parametrize(("solver", "name"), [("CFRSolver", "cfr"), ("CFRPlusSolver", "cfr+")])
 @pytest.mark.parametrize(("game_id", "iterations"), [("kuhn_poker", 5), ("leduc_poker", 10)])
-def test_exact_exploitability_of_cfr_is_that_of_openspiel(game_id, iterations, solver, name):
+def test_exact_exploitability_of_cfr_matches_openspiel(game_id, iterations, solver, name):
     game = pyspiel.load_game(game_id)
     reference = getattr(pyspiel, solver)(game)
     for _ in range(iterations):
@@ -39,33 +39,33 @@ def test_exact_exploitability_of_cfr_is_that_of_openspiel(game_id, iterations, s
     assert tree.exploitability(table_of(tree, player)) == pytest.approx(expected, abs=1e-9)
 
 
-def test_python_player_that_only_passes_loses_every_ante(tmp_path):
+def test_always_passing_python_player_loses_every_ante(tmp_path):
     """Kuhn poker. The attacker bets, the player folds: +1 in each seat."""
     data = exploited(f"{MINE}:Fold", "kuhn_poker", tmp_path, moves=4000)
     assert data["sampled"][0]["returns"] == [1.0, 1.0]
     assert data["exploitability"]["sampled"] == pytest.approx(1.0)
 
 
-def test_python_player_that_steps_and_always_bets(tmp_path):
+def test_always_betting_python_player_loses_expected_value(tmp_path):
     """Kuhn poker. Folding costs 1 and calling wins or loses 2: with jack -1, with queen 0, with king +2; mean 1/3."""
     data = exploited(f"{MINE}:Stepping", "kuhn_poker", tmp_path, moves=4000)
     assert data["exploitability"]["sampled"] == pytest.approx(1 / 3)
     assert data["sampled"][0]["player"] == "sampling, against stochastic play"
 
 
-def test_players_of_a_simultaneous_move_answer_by_seat(tmp_path):
+def test_simultaneous_players_answer_by_seat(tmp_path):
     data = exploited(f"{MINE}:Fold", "matrix_rps", tmp_path, moves=500)
     assert data["sampled"][0]["returns"] == [1.0, 1.0]
 
 
-def test_tree_search_is_a_fixed_player_and_loses_to_a_response(tmp_path):
+def test_tree_search_is_deterministic_and_loses_to_response(tmp_path):
     """Each position has its own seed, so the response replays one won game."""
     data = exploited("openspiel:mcts:3", "tic_tac_toe", tmp_path)
     assert data["sampled"][0]["gain"] > 0.4
     assert "exploitability" in data or game_tree("tic_tac_toe", {}) is None
 
 
-def test_search_in_information_sets_answers_with_probabilities():
+def test_information_set_search_answers_with_probabilities():
     game = pyspiel.load_game("kuhn_poker")
     player = open_player("openspiel:ismcts:60", game)
     player.replay(game)
@@ -76,18 +76,18 @@ def test_search_in_information_sets_answers_with_probabilities():
     assert action in (0, 1)
 
 
-def test_open_game_without_texts_of_information_states_is_attacked(tmp_path):
+def test_game_without_information_state_strings_is_attacked(tmp_path):
     data = exploited(f"{MINE}:Fold", "breakthrough(rows=4,columns=3)", tmp_path, moves=4000)
     assert data["sampled"][0]["returns"] == [1.0, 1.0]
 
 
-def test_likeliest_actions_are_another_player(tmp_path):
+def test_likeliest_actions_are_separate_player(tmp_path):
     data = exploited("openspiel:cfr:3", "kuhn_poker", tmp_path, moves=4000, target="all")
     assert [record["player"] for record in data["sampled"]] == ["sampling", "sampling, against stochastic play"]
     assert data["exploitability"]["deterministic"] != pytest.approx(data["exploitability"]["sampled"])
 
 
-def test_results_of_a_player_that_may_change_are_not_reused(tmp_path, monkeypatch):
+def test_results_of_changeable_player_are_not_reused(tmp_path, monkeypatch):
     from tests.envs.imported.evaluation.players import foreign_players
 
     first = exploited(f"{MINE}:Fold", "kuhn_poker", tmp_path, moves=4000)
@@ -97,7 +97,7 @@ def test_results_of_a_player_that_may_change_are_not_reused(tmp_path, monkeypatc
     assert second["sampled"][0]["gain"] < 0.6
 
 
-def test_budget_is_another_name_for_the_moves_that_attacks_share(tmp_path):
+def test_budget_is_alias_of_shared_moves(tmp_path):
     by_name = [
         sparring.exploit("openspiel:uniform", id="kuhn_poker", out=tmp_path / name, **{name: 2000})
         for name in ("moves", "budget")
@@ -107,7 +107,7 @@ def test_budget_is_another_name_for_the_moves_that_attacks_share(tmp_path):
         sparring.exploit("openspiel:uniform", id="kuhn_poker", budget=1, moves=2)
 
 
-def test_slow_player_is_told_how_long_it_takes(tmp_path):
+def test_slow_player_gets_time_estimate(tmp_path):
     report = exploit_policy(f"{MINE}:Slow", id="kuhn_poker", moves=200, out=tmp_path)
     assert "Slow is slow: 0.02" in report.markdown
     assert "seconds a decision" in report.markdown
@@ -136,7 +136,7 @@ def test_slow_player_is_told_how_long_it_takes(tmp_path):
         ("Fould", ("has no Fould", "did you mean 'Fold'?")),
     ],
 )
-def test_wrong_player_is_one_line(name, parts, tmp_path, capsys):
+def test_wrong_player_gives_one_line_error(name, parts, tmp_path, capsys):
     words = [f"{MINE}:{name}", "--env", "openspiel", "--id", "kuhn_poker", "--moves", "100", "--out", str(tmp_path)]
     assert main(words) == 2
     error = capsys.readouterr().err.splitlines()[-1]
@@ -144,8 +144,8 @@ def test_wrong_player_is_one_line(name, parts, tmp_path, capsys):
         assert part in error
 
 
-def test_player_that_plays_on_in_its_state_is_one_that_does_not(tmp_path):
-    """Both always take the first legal action, of which every game is won by betting."""
+def test_player_that_modifies_state_equals_one_that_does_not(tmp_path):
+    """Both always take the first legal action, so betting wins every game."""
     moving, fold = (
         exploit_policy(f"{MINE}:{name}", id="kuhn_poker", moves=2000, out=tmp_path / name)
         for name in ("Moving", "Fold")
@@ -154,17 +154,17 @@ def test_player_that_plays_on_in_its_state_is_one_that_does_not(tmp_path):
     assert moving.gain == fold.gain
 
 
-def test_game_of_one_player_is_refused_before_anything_is_searched(tmp_path, capsys):
+def test_one_player_game_is_rejected_before_search(tmp_path, capsys):
     assert main(["openspiel:uniform", "--env", "openspiel", "--id", "catch", "--out", str(tmp_path)]) == 2
     assert "catch(): the game has one player" in capsys.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.parametrize("row", messages.rows(__file__, "messages_of_exploit"), ids=messages.label)
-def test_wrong_words_have_the_message_of_the_table(row, check_row):
+def test_invalid_arguments_print_expected_messages(row, check_row):
     check_row(main, row)
 
 
-def test_game_of_a_user_is_registered_by_its_import(tmp_path, capsys):
+def test_custom_game_is_registered_by_its_import(tmp_path, capsys):
     where = ["--id", "kuhn_poker_of_a_user", "--out", str(tmp_path)]
     small = ("ppo.rollout_steps=16", "ppo.minibatch_size=256", "network.hidden=16")
     words = ["openspiel:uniform", *small, *where, "--attacker", "cold", "--moves", "1024", "--threads", "1"]
@@ -175,7 +175,7 @@ def test_game_of_a_user_is_registered_by_its_import(tmp_path, capsys):
     assert exact == pytest.approx(11 / 24)
 
 
-def test_kept_results_of_openspiels_players_are_reused(tmp_path):
+def test_saved_results_of_openspiel_players_are_reused(tmp_path):
     first = exploited("openspiel:cfr:2", "kuhn_poker", tmp_path, moves=2000)
     (kept,) = tmp_path.glob("sampling-stochastic-*/result.jsonl")
     content = json.loads(kept.read_text())
@@ -194,8 +194,8 @@ def test_kept_results_of_openspiels_players_are_reused(tmp_path):
         (["call", "raise", "call"], [1, 2, 1], (4, 3), (1, 0)),
     ],
 )
-def test_leduc_of_rlcard_has_other_stakes_and_turns_than_leduc_poker(theirs, ours, chips, starts):
-    """Chips of each player after equal betting have no common ratio, and another player may begin the second round."""
+def test_rlcard_leduc_differs_in_stakes_and_turns(theirs, ours, chips, starts):
+    """Chips after equal betting have no common ratio, and another player may start the second round."""
     game = pytest.importorskip("rlcard").make("leduc-holdem", config={"seed": 1}).game
     state = pyspiel.load_game("leduc_poker").new_initial_state().child(0).child(2)
     _, first = game.init_game()
@@ -208,8 +208,8 @@ def test_leduc_of_rlcard_has_other_stakes_and_turns_than_leduc_poker(theirs, our
     assert ((turn - first) % 2, state.child(4).current_player()) == starts
 
 
-def test_bot_of_one_seat_is_refused_before_it_crashes_in_another():
-    """OpenSpiel's own random bot in C++ ends the process when it is asked in the other seat."""
+def test_single_seat_bot_is_rejected_before_crash():
+    """OpenSpiel's C++ random bot aborts the process when asked in the other seat."""
     register_opponent("one_seat")(pyspiel.make_uniform_random_bot(0, 1))
     try:
         with pytest.raises(InputError, match=r"one_seat: a bot of OpenSpiel plays one seat; name a function \(game, s"):
@@ -219,8 +219,8 @@ def test_bot_of_one_seat_is_refused_before_it_crashes_in_another():
 
 
 @pytest.mark.parametrize("name", ["bots_in_c", "bots_in_python", "policy_in_c"])
-def test_bots_of_openspiel_made_for_each_seat_and_its_policies_in_c_are_players(name):
-    """Uniform play in Kuhn poker loses 11/24; a bot that tells its probabilities does not draw."""
+def test_openspiel_bots_per_seat_and_c_policies_are_players(name):
+    """Uniform play in Kuhn poker loses 11/24; a bot with probabilities does not sample."""
     game = pyspiel.load_game("kuhn_poker")
     player = open_player(f"{MINE}:{name}", game)
     player.replay(game)
@@ -229,8 +229,8 @@ def test_bots_of_openspiel_made_for_each_seat_and_its_policies_in_c_are_players(
     )
 
 
-def test_bot_of_openspiel_that_tells_no_probabilities_steps_in_its_seat():
-    """It bets as first player and passes as second one."""
+def test_openspiel_bot_without_probabilities_steps_in_its_seat():
+    """It bets as first player and passes as second."""
     state = first_state(game := pyspiel.load_game("kuhn_poker")).child(0).child(1)
     player = open_player(f"{MINE}:stubborn", game)
     assert [player([each])[0] for each in (state, state.child(0))] == [[(1, 1.0)], [(0, 1.0)]]
@@ -249,7 +249,7 @@ def test_bot_of_openspiel_that_tells_no_probabilities_steps_in_its_seat():
         ("limit-holdem-rule-v1", LIMIT, (48, 20, 2, 7), 2),  # Ac7c
     ],
 )
-def test_rule_models_of_rlcard_act_by_the_cards(model, game_id, actions, expected):
+def test_rlcard_rule_models_act_by_cards(model, game_id, actions, expected):
     pytest.importorskip("rlcard")
     state = first_state(game := pyspiel.load_game(game_id))
     for action in actions:
@@ -257,6 +257,6 @@ def test_rule_models_of_rlcard_act_by_the_cards(model, game_id, actions, expecte
     assert open_player(f"rlcard:{model}", game)([state]) == [[(expected, 1.0)]]
 
 
-def test_every_model_that_rlcard_registers_is_played_or_refused_with_the_reason():
+def test_every_rlcard_model_plays_or_is_rejected_with_reason():
     models = pytest.importorskip("rlcard.models.registration").model_registry.model_specs
     assert {*models} == {*RULES, *REFUSED}
