@@ -1,7 +1,6 @@
 """One player of Diplomacy against six that differ: `python -m benchmarks.diplomacy_mixed PLAYER OTHER... --games 28`.
 
-The player has power i % 7 of game i. The others follow it around the powers in turn, one place on after every seven
-games. Prints centres, solos and the share of squares of the player, with 95 % intervals.
+The seats are those of `mixed_seats`. Prints centres, solos and the share of squares of the player, with 95 % intervals.
 """
 
 from __future__ import annotations
@@ -21,17 +20,9 @@ from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import NUM_POWERS
 from sparring.envs.diplomacy.rewards.scoring import count_centres, solos, sum_of_squares
-from sparring.envs.diplomacy.rollouts.games import one_of_seven, play_to_end
+from sparring.envs.diplomacy.rollouts.games import mixed_seats, play_to_end
 from sparring.envs.diplomacy.training.opponents import open_player
 from sparring.eval.stats.aggregate import mean_estimate
-
-
-def seats(games: int, kinds: int) -> list[torch.Tensor]:
-    """Return the seats bool [G, 7] of the player, then those of each of `kinds` others."""
-    own = one_of_seven(games)
-    place = (torch.arange(NUM_POWERS) - own.int().argmax(1, keepdim=True)) % NUM_POWERS
-    turn = (place - 1 + torch.arange(games).unsqueeze(1) // NUM_POWERS) % kinds
-    return [own, *((place > 0) & (turn == kind) for kind in range(kinds))]
 
 
 def main() -> None:
@@ -45,7 +36,7 @@ def main() -> None:
     if options.games < NUM_POWERS or len(options.players) < 2:
         raise InputError(f"--games {options.games}: give {NUM_POWERS} at least, and a player with others")
     torch.set_num_threads(1)
-    masks = seats(options.games, len(options.players) - 1)
+    masks = mixed_seats(options.games, len(options.players) - 1)
     batch = DiplomacyBatch(options.games, last_year=options.last_year, threads=1)
     play_to_end(batch, list(zip(map(open_player, options.players), masks, strict=True)), seed=options.seed)
     rows = []

@@ -155,14 +155,12 @@ def play(options: ReplayOptions, lineup: Sequence[Player]) -> tuple[list[PhaseRe
     with said_if_long(COMPILING, enabled=not options.quiet):
         batch = WatchedBatch(1, last_year=options.last_year, threads=1)
         batch.load_kernels()  # Compile while the message is shown, not silently during the game.
-    beliefs: list[list[str]] = []
     players = [player for player, _ in seats]
-    play_to_end(batch, seats, seed=options.seed, after_phase=lambda: beliefs.append(expected(batch, players)))
+    batch.believed = partial(expected, players=players)
+    play_to_end(batch, seats, seed=options.seed)
     batch.close()
-    phases = phases_of(batch.past())
-    for phase, lines in zip(phases, beliefs, strict=False):
-        phase["beliefs"] = lines if phase["name"].endswith("M") else []
-    return batch.past(), phases, played_names([display_name(player) for player in lineup], players)
+    past = batch.past()
+    return past, phases_of(past), played_names([display_name(player) for player in lineup], players)
 
 
 def verify_game(options: ReplayOptions) -> int:

@@ -45,6 +45,8 @@ class DistillConfig:
     """Player of the games that the teacher labels; empty: the teacher."""
     games: int = option(1120, "[0, 10000000]")
     """Games with new labels, rounded up to whole files of 56; 0 uses only `data`."""
+    opponents: list[str] = field(default_factory=lambda: ["dumbbot"], metadata={"allowed": PLAYER})
+    """Players of the other powers of these games, seated in turn: bots, policies, searches."""
     slips: float = option(0.15, PROBABILITY)
     """Fraction of phases played with DumbBot's orders, to show students positions after a mistake."""
     data: list[str] = field(default_factory=list, metadata={"allowed": PATH})

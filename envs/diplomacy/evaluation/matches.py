@@ -19,11 +19,13 @@ from sparring.configs.opponents import is_code
 from sparring.curriculum.ratings import Result
 from sparring.curriculum.score import Scored
 from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.board.codes import NUM_POWERS
 from sparring.envs.diplomacy.board.positions import FIRST_YEAR
 from sparring.envs.diplomacy.evaluation.results import PowerRecord, lone_shares, owners_of, record
 from sparring.envs.diplomacy.records.history import WatchedBatch
 from sparring.envs.diplomacy.records.timeline import Phase, phases_of
 from sparring.envs.diplomacy.rollouts.games import one_of_seven, play_to_end, reseed
+from sparring.envs.diplomacy.search.player import expected
 from sparring.envs.diplomacy.training.opponents import PolicyOrders, open_player
 from sparring.envs.diplomacy.training.task import play_against
 from sparring.eval.paired.evaluation import Cell, Matches
@@ -86,6 +88,8 @@ class DiplomacyMatches(Matches):
         """Play the games of a cell; return their record, and the phases of the first one if it is filmed."""
         one, six = cell.pair
         with closing(self.batch(cell.plan.games, 0 if cell.filmed else None)) as batch:
+            if isinstance(batch, WatchedBatch):
+                batch.believed = partial(expected, players=[one.plays, *[six.plays] * (NUM_POWERS - 1)])
             self.finish(batch, one, six, cell.plan.seed, bar)
             phases = phases_of(batch.past()) if isinstance(batch, WatchedBatch) else []
             return record(one.name, six.name, batch.owner, batch.year, by_power=bool(self.options.ckpt)), phases

@@ -11,7 +11,7 @@ After `reset`, `load` or `set_position` of the batch, create a new history: the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,13 +31,15 @@ class PhaseRecord:
     """One phase of one game: its start position [1, ...], then orders int32 [75] and results uint8 [75].
 
     The last record of a game is its current position, without orders and results. `notes` are lines on a phase from a
-    file: missing results, and differences from the adjudicator's results.
+    file: missing results, and differences from the adjudicator's results. `beliefs` are lines on the players that each
+    search expects in the other powers; files do not store them.
     """
 
     position: dict[str, torch.Tensor]
     orders: np.ndarray | None = None
     results: np.ndarray | None = None
     notes: tuple[str, ...] = ()
+    beliefs: tuple[str, ...] = ()
 
 
 class GameHistory:
@@ -94,6 +96,9 @@ class GameHistory:
 class WatchedBatch(DiplomacyBatch):
     """Batch that records one of its games under any calling code; `options` are those of `DiplomacyBatch`."""
 
+    believed: Callable[[DiplomacyBatch], Sequence[str]] | None = None
+    """Returns the `beliefs` of the watched game's phase, whose orders have been given."""
+
     def __init__(self, num_games: int, *, watched: int = 0, **options: Any) -> None:
         self._watched, self._past = watched, list[PhaseRecord]()
         super().__init__(num_games, **options)
@@ -128,8 +133,10 @@ class WatchedBatch(DiplomacyBatch):
             super().process()
             return
         position, orders = self._position(), self.orders[self._watched].cpu().numpy().copy()
+        beliefs = tuple(self.believed(self)) if self.believed else ()
         super().process()
-        self._past.append(PhaseRecord(position, orders, self.results[self._watched].cpu().numpy().copy()))
+        results = self.results[self._watched].cpu().numpy().copy()
+        self._past.append(PhaseRecord(position, orders, results, beliefs=beliefs))
 
     def past(self) -> list[PhaseRecord]:
         """Return the phases of the watched game since its last start or `set_position`, its current position last."""

@@ -133,7 +133,7 @@ def is_over(phases: Sequence[Phase]) -> bool:
 def _phase(record: PhaseRecord) -> Phase:
     row = {name: values[0].cpu().numpy() for name, values in record.position.items()}
     blank = np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
-    return {
+    phase: Phase = {
         "name": codes.phase_name(int(row["year"]), int(row["phase"])),
         "units": row["units"].tolist(),
         "dislodged": row["dislodged"].tolist(),
@@ -142,6 +142,9 @@ def _phase(record: PhaseRecord) -> Phase:
         "orders": (blank if record.orders is None else record.orders).tolist(),
         "results": (blank if record.results is None else record.results).tolist(),
     }
+    if record.beliefs:
+        phase["beliefs"] = list(record.beliefs)
+    return phase
 
 
 @dataclass(frozen=True)

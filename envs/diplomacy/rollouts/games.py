@@ -87,6 +87,17 @@ def one_of_seven(games: int) -> torch.Tensor:
     return torch.arange(games).unsqueeze(1) % codes.NUM_POWERS == torch.arange(codes.NUM_POWERS)
 
 
+def mixed_seats(games: int, kinds: int) -> list[torch.Tensor]:
+    """Return the seats bool [G, 7] of `one_of_seven`, then those of each of `kinds` others.
+
+    The others follow it around the powers in turn, one place on after every seven games.
+    """
+    own = one_of_seven(games)
+    place = (torch.arange(codes.NUM_POWERS) - own.int().argmax(1, keepdim=True)) % codes.NUM_POWERS
+    turn = (place - 1 + torch.arange(games).unsqueeze(1) // codes.NUM_POWERS) % kinds
+    return [own, *((place > 0) & (turn == kind) for kind in range(kinds))]
+
+
 def seats_of_pairs(pairs: Sequence[tuple[str, str]], games: int) -> dict[str, torch.Tensor]:
     """Return the seats bool [P * G, 7] by player in G games of each pair: one of its seven, and six."""
     seat = one_of_seven(games)

@@ -1,9 +1,9 @@
 """Create, write and read positions with a teacher's orders for imitation.
 
-In each game one power, i % 7 in game i, plays against six bots. In every movement phase the teacher names its orders,
-the labels. The power plays them, or the orders of a `player` whose mistakes the teacher corrects (Ross et al. 2011).
-With probability `slips` it plays the bot's orders instead, so not all positions are the teacher's own (Laskey et al.
-2017). Retreats and adjustments are the bot's.
+In each game one power, i % 7 in game i, plays against six bots or other players. In every movement phase the teacher
+names its orders, the labels. The power plays them, or the orders of a `player` whose mistakes the teacher corrects
+(Ross et al. 2011). With probability `slips` it plays the bot's orders instead, so not all positions are the teacher's
+own (Laskey et al. 2017). Retreats and adjustments are the bot's.
 
 A folder holds `card.json` and parts of `GAMES_OF_A_PART` games each. A part is a file of named tensors
 (`tensor_file.py`); its SHA-256 is in `manifest.json`. Row n of a part is one decision:
@@ -36,7 +36,7 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.tensors import power_of
 from sparring.envs.diplomacy.movement_batch import OrderWriter
 from sparring.envs.diplomacy.rewards.scoring import sum_of_squares
-from sparring.envs.diplomacy.rollouts.games import one_of_seven, reseed, seated
+from sparring.envs.diplomacy.rollouts.games import mixed_seats, reseed, seated
 
 SCHEMA = "sparring-labelled-orders-1"
 CARD = "card.json"
@@ -66,6 +66,8 @@ class LabelSettings:
     """Player of the power; empty: the teacher."""
     slips: float = 0.0
     """Probability that a phase is played with the bot's orders instead."""
+    opponents: Sequence[str] = (BOT,)
+    """Names of the others, who have the powers in turn (`mixed_seats`)."""
 
     @property
     def parts(self) -> int:
@@ -74,23 +76,35 @@ class LabelSettings:
 
 
 class Labeller:
-    """Plays the games of parts; `teacher` None is the bot, with cheap labels; `player` None is the teacher."""
+    """Plays the games of parts; `teacher` None is the bot, with cheap labels; `player` None is the teacher.
 
-    def __init__(self, settings: LabelSettings, teacher: OrderWriter | None, player: OrderWriter | None = None) -> None:
-        self.settings, self._teacher, self._player = settings, teacher, player
+    `opponents` are the other players, bots by their names.
+    """
+
+    def __init__(
+        self,
+        settings: LabelSettings,
+        teacher: OrderWriter | None,
+        player: OrderWriter | None = None,
+        opponents: Sequence[str | OrderWriter] = (BOT,),
+    ) -> None:
+        self.settings, self._teacher, self._player, self._opponents = settings, teacher, player, opponents
         self.batch = DiplomacyBatch(GAMES_OF_A_PART, last_year=settings.last_year, threads=1)
 
     def part(self, number: int) -> Rows:
         """Play the games of part `number`; return all decisions, in the order in which they were made."""
-        batch, seat = self.batch, one_of_seven(GAMES_OF_A_PART)
+        batch, (seat, *others) = self.batch, mixed_seats(GAMES_OF_A_PART, len(self._opponents))
         batch.reset()
         batch.game_id.copy_(torch.arange(GAMES_OF_A_PART) + number * GAMES_OF_A_PART)
-        seated(batch, [(BOT, torch.ones(1, codes.NUM_POWERS, dtype=torch.bool))])
-        reseed((self._teacher, self._player), self.settings.seed * 1_000_003 + number)
+        seats = seated(batch, [(BOT, seat), *zip(self._opponents, others, strict=True)])
+        reseed((self._teacher, self._player, *self._opponents), self.settings.seed * 1_000_003 + number)
         chance = torch.Generator().manual_seed(self.settings.seed * 1_000_003 + number)
         parts: list[Rows] = []
         while not bool(batch.done.all()):
             batch.draw_orders(self.settings.seed)
+            for player, powers in seats:
+                if not isinstance(player, str):
+                    player.write(batch, powers & (batch.done == 0).unsqueeze(1))
             if (rows := self._due(seat)).any():
                 parts.append(self._label(rows, seat, chance))
             batch.process()
@@ -145,9 +159,9 @@ def write_labels(
     card. Raises `InputError` for a folder with other settings.
     """
     make_folder(folder)
-    plain = asdict(settings)
+    plain = asdict(settings) | {"opponents": list(settings.opponents)}
     if (folder / CARD).exists():
-        stored = {name: value for name, value in read_card(folder).items() if name in plain}
+        stored = {"opponents": [BOT]} | {name: value for name, value in read_card(folder).items() if name in plain}
         for name in plain:
             if name != "games" and stored.get(name) != plain[name]:
                 raise InputError(

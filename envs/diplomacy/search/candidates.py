@@ -60,6 +60,8 @@ class Candidates:
     def _shares_of_bots(self, played: Movements, ids: Tensor, seed: int) -> dict[int, Tensor]:
         """Return the share of the draws of each bot that have the order, float [n, 75]."""
         n, bots = len(ids), len(self._drawn)
+        if not bots:
+            return {}
         rows = torch.arange(n).repeat_interleave(bots * DRAWS)
         numbers = (ids.long()[rows] * DRAWS + torch.arange(DRAWS).repeat(n * bots)) % 2**31
         players = torch.tensor(self._drawn, dtype=torch.int32).repeat_interleave(DRAWS).repeat(n).unsqueeze(1)

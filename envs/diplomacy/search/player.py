@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
+from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS
@@ -21,7 +22,7 @@ from sparring.envs.diplomacy.search.beliefs import Beliefs, described
 from sparring.envs.diplomacy.search.history import Movements, OrderHistory
 from sparring.envs.diplomacy.search.policy_model import PolicyModel
 from sparring.envs.diplomacy.search.search import NO_HINTS, Hints, OrderSearch, SearchedGame
-from sparring.envs.diplomacy.search.settings import SearchSettings, with_seed
+from sparring.envs.diplomacy.search.settings import BUILT, SearchSettings, with_seed
 
 SIDE_BY_SIDE = 16
 """Most decisions searched at once; their candidates need about 100 MB at most."""
@@ -41,7 +42,7 @@ class SearchOrders:
 
     `source`, if any, proposes orders beside the bot. `models` are its models of the other powers that are not bots, as
     order networks (`PolicyModel`) or as writers of orders. Without a seed in the settings, it is random and secret
-    until `reseed`.
+    until `reseed`. Raises `InputError` for a model of the settings that is missing.
     """
 
     bot = "dumbbot"
@@ -53,6 +54,9 @@ class SearchOrders:
         source: OrderWriter | None = None,
         models: Mapping[str, OrderWriter | PolicyModel] | None = None,
     ) -> None:
+        for name in settings.models:
+            if name not in (*codes.BOTS, *BUILT, *(models or {})):
+                raise InputError(f"SearchOrders: opponents={name}: missing in `models`; add it, or use open_player")
         self.settings, self._source = settings, source
         self._policies = {name: each for name, each in (models or {}).items() if isinstance(each, PolicyModel)}
         self._writers = {name: each for name, each in (models or {}).items() if not isinstance(each, PolicyModel)}
@@ -166,7 +170,12 @@ def played_names(names: Sequence[str], players: Sequence[Any]) -> list[str]:
 
 
 def expected(batch: DiplomacyBatch, players: Sequence[Any], row: int = 0) -> list[str]:
-    """Return what those of the seven players that search take the others for, in a game, a line for each of them."""
+    """Return what those of the seven players that search take the others for, in a game, a line for each of them.
+
+    The list is empty in phases without movements, in which a search does not ask.
+    """
+    if int(batch.phase[row]) not in (codes.SPRING, codes.FALL):
+        return []
     present = set(power_of(batch.units[row]).tolist())
     lines = []
     for power, player in enumerate(players):

@@ -275,7 +275,7 @@ class SearchTurn:
         chance = uniform(self.search.seed, self.ids % 2**31, self._phases(), size=1).flatten().tolist()
         for game, drawn in zip(self.games, chance, strict=True):
             near = {rows.tobytes(): (value, rows) for value, rows in game.compared if value > game.value - near_by}
-            if len(near) > 1:
+            if near_by and len(near) > 1:
                 values = np.array([value for value, _ in near.values()])
                 odds = np.exp((values - values.max()) / (SOFTNESS * near_by)).cumsum()
                 chosen = int(np.searchsorted(odds / odds[-1], drawn, side="right"))

@@ -104,7 +104,8 @@ def open_writer(key: str, name: str) -> OrderWriter | None:
 def play_part(task: tuple[LabelSettings, int], bar: tqdm[NoReturn]) -> Rows:
     """Play the games of a part with that number, in a process of an executor or here."""
     settings, number = task
-    labeller = Labeller(settings, open_writer("teacher", settings.teacher), open_writer("player", settings.player))
+    writers = open_writer("teacher", settings.teacher), open_writer("player", settings.player)
+    labeller = Labeller(settings, *writers, opponents=[open_player(name) for name in settings.opponents])
     try:
         return labeller.part(number)
     finally:
@@ -259,8 +260,12 @@ class DistillTrainer(Trainer):
         """Raise an error for an unusable teacher or player before the run's folder is created."""
         if not self.config.distill.games and not self.config.distill.data:
             raise ConfigError("distill.games=0: leaves no training data; set distill.data, or a number of games")
+        if not self.config.distill.opponents:
+            raise ConfigError("distill.opponents=[]: leaves the other powers empty; name a player, such as dumbbot")
         for key in ("teacher", "player") if self.config.distill.games else ():
             open_writer(key, getattr(self.config.distill, key))
+        for name in self.config.distill.opponents if self.config.distill.games else ():
+            open_player(name)
 
     def _make_labels(self) -> None:
         distill = self.config.distill
@@ -273,6 +278,7 @@ class DistillTrainer(Trainer):
             last_year=self.config.env.last_year,
             player=distill.player,
             slips=distill.slips,
+            opponents=distill.opponents,
         )
 
         executor = Executor(distill.executor, workers=distill.workers, threads=self.config.threads)

@@ -30,14 +30,16 @@ QUICK = ("--games", "7", "--last-year", "1901", "--threads", "1", "--device", "c
 
 
 def test_evaluation_accepts_search_on_both_sides(capsys, tmp_path):
-    other = f"{SMALL},seed=2"
-    assert main(["--ckpt", SMALL, "--opponents", f"dumbbot,{other}", *QUICK, "--out", str(tmp_path)]) == 0
+    other, page = f"{SMALL},seed=2", tmp_path / "game.html"
+    shown = ["--out", str(tmp_path), "--replay", str(page)]
+    assert main(["--ckpt", SMALL, "--opponents", f"dumbbot,{other}", *QUICK, *shown]) == 0
     capsys.readouterr()
     records = json.loads((tmp_path / "diplomacy.json").read_text())["records"]
     assert [(record["one"], record["six"], record["games"]) for record in records] == [
         (SMALL, "dumbbot", 7),
         (SMALL, other, 7),
     ]
+    assert all(f"{power} expects " in page.read_text() for power in POWERS)
 
 
 def test_options_stay_with_name():

@@ -19,6 +19,7 @@ from sparring.envs.diplomacy.rollouts.labelled import (
     write_labels,
 )
 
+MOVEMENTS = (codes.SPRING, codes.FALL)
 SETTINGS = LabelSettings("holds", games=14, seed=5, last_year=1901)
 
 
@@ -84,6 +85,16 @@ def test_teacher_labels_games_of_other_player():
     bot = Labeller(SETTINGS, None).part(0)
     assert torch.equal(rows["units"], bot["units"])  # what the player leaves open is the bot's
     assert set(rows["orders"].unique().tolist()) == {0, codes.HOLD}
+
+
+def test_opponents_take_other_powers_in_turn():
+    """Austria of game 0 meets powers that hold, England first, and DumbBots, who move in spring 1901."""
+    settings, others = replace(SETTINGS, opponents=("holds", "dumbbot")), Holds()
+    rows = Labeller(settings, None, opponents=(others, "dumbbot")).part(0)
+    spring, fall = (rows["units"][(rows["game"] == 0) & (rows["phase"] == season)][0] for season in MOVEMENTS)
+    stay = [torch.equal(*(power_of(units) == power for units in (spring, fall))) for power in range(1, 7)]
+    assert stay == [True, False] * 3
+    assert others.calls >= 2
 
 
 def test_interrupted_call_resumes(tmp_path):

@@ -185,3 +185,17 @@ def test_attack_with_known_seed_predicts_every_order():
 def test_unknown_candidates_are_named(name, message):
     with pytest.raises(InputError, match=message):
         open_player(name)
+
+
+def test_a_search_learns_among_models_without_a_bot():
+    names = ("released/diplomacy_student", "stochastic:released/diplomacy_student")
+    search = open_player(f"search:positions=100,seed=1,opponents={'+'.join(names)}")
+    batch, own = DiplomacyBatch(1, last_year=1901, threads=1), torch.arange(7).unsqueeze(0) == ITALY
+    play_to_end(batch, [(search, own), ("dumbbot", ~own)], seed=1)
+    assert search.beliefs(batch, 0)[FRANCE][names[0]] < beliefs.FIRST  # a DumbBot does not order as the policy would
+    batch.close()
+
+
+def test_a_search_in_python_names_the_model_that_is_missing():
+    with pytest.raises(InputError, match="opponents=released/diplomacy_student: missing in `models`"):
+        SearchOrders(read_settings("search:positions=500"))

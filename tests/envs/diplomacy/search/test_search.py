@@ -12,7 +12,7 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, find_location, standard_board
 from sparring.envs.diplomacy.board.tensors import power_of
 from sparring.envs.diplomacy.orders.notation import read_order
-from sparring.envs.diplomacy.search.changes import apply, unions
+from sparring.envs.diplomacy.search.changes import OwnOrders, apply, unions
 from sparring.envs.diplomacy.search.player import SearchOrders
 from sparring.envs.diplomacy.search.regret import Table, distinct
 from sparring.envs.diplomacy.search.score import moves_to_centres
@@ -174,6 +174,22 @@ def test_position_budget_is_reproducible_and_respected(batch):
     assert np.array_equal(alone[0].orders, first[1].orders)
     assert all(0 < game.positions <= 3000 for game in first)
     assert all(game.positions <= 200 for game in searched(batch, "TURKEY", rows=(0, 1), positions=200))
+
+
+def test_best_orders_stay_without_draw(batch):
+    """Orders that are better by less than the search's least gain replace them if it draws, at near=0 never."""
+    batch.reset()
+    best, other = np.zeros(75, np.int32), np.ones(75, np.int32)
+    kept = {}
+    for near in (0.0, 0.001):
+        search = OrderSearch(SearchSettings(near=near, positions=100, opponents="dumbbot"), last_year=1910)
+        compared = [(1.0, best), (1.004, other), (1.009, other + 1)]
+        game = SearchedGame(OwnOrders({}, batch.units[0].numpy(), 0), best, 1.0, compared=compared)
+        state = {name: values[:1] for name, values in batch.state.items()}
+        with np.errstate(all="raise"):
+            SearchTurn(search, state, torch.tensor([0]), torch.tensor([0]), [game], 0.0).settle()
+        kept[near] = game.orders is best
+    assert kept == {0.0: True, 0.001: False}
 
 
 def test_player_orders_moves_only(batch):

@@ -106,6 +106,8 @@ def test_labels_and_weights_of_other_run_are_reused(tmp_path):
         (["distill.teacher=chaos"], r"distill\.teacher=chaos: is another bot than dumbbot; give dumbbot, search"),
         (["distill.player=dumbbot"], r"distill\.player=dumbbot: is a bot; give search"),
         (["distill.teacher=search:positions=1"], r"positions=1"),
+        (["distill.opponents=[nobody]"], "nobody"),
+        (["distill.opponents=[]"], r"distill\.opponents=\[\]: leaves the other powers empty"),
         (["distill.games=0"], r"distill\.games=0: .*distill\.data"),
         (["distill.slips=2"], r"distill\.slips=2"),
     ],
