@@ -268,7 +268,7 @@ CEILINGS = {
     CORE: 25_037,
     "air_combat": 6_777,
     "chess": 4_788,
-    "diplomacy": 19_265,
+    "diplomacy": 19_321,
     "dogfight": 6_494,
     "exploitability": 4_117,
     "imported": 9_189,
