@@ -10,11 +10,11 @@ from tests.mutation.trial import TrialResult
 HEAD = """\
 # Planted faults
 
-How many faults do the tests notice? **{caught} of {count}.** `make mutation` plants each of {listed} faults in a copy of
-the working tree. For each it runs only the tests that should notice it. Faults are turned signs, shifted bounds,
-swapped seats, missing masks, wrong discounts, stale opponents, sampling in place of greedy choices, skipped checks. Each fault in
-[tests/mutation/faults/](../../tests/mutation/faults/) names its file, the text it replaces, and its tests. `make test`
-checks that all faults still fit the code.
+How many faults do the tests notice? **{caught} of {count}.** `make mutation` plants each of {listed} faults in a copy
+of the working tree. For each it runs only the tests that should notice it. Faults are turned signs, shifted bounds,
+swapped seats, missing masks, wrong discounts, stale opponents, sampling in place of greedy choices, skipped checks.
+Each fault in [tests/mutation/faults/](../../tests/mutation/faults/) names its file, the text it replaces, and its
+tests. `make test` checks that all faults still fit the code.
 
 | | |
 | --- | --- |
