@@ -95,11 +95,10 @@ def _first_table(results: str) -> str:
 
 
 def _diplomacy() -> PageParts:
-    """Make a matrix of the mean centres from the first table of the bots' results."""
+    """Take the six bots without the variants from the first table of the bots' results."""
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in _tables("diplomacy_bots.md")[0].splitlines()]
-    centres = {(row[0], row[1]): row[6] for row in rows[2:]}
-    bots = list(dict.fromkeys(one for one, _ in centres))
-    matrix = [["", *bots], [], *([bot, *(centres[bot, other] for other in bots)] for bot in bots)]
+    kept = [column for column, bot in enumerate(rows[0]) if not bot.endswith("_seed")]
+    matrix = [[row[column] for column in kept] for row in rows if not row[0].endswith("_seed")]
     return PageParts("A game between seven DumbBots", DIPLOMACY_BOTS + _aligned(matrix))
 
 

@@ -269,7 +269,8 @@ They count as measured if a page of [results](../results/README.md) has their co
 """
 REFERENCE_NOTE = """\
 Figures reported in the logs of the original projects. Their systems differ from this one, and none was measured here.
-The last column names the file that repeats the experiment.
+The last column names the file that repeats the experiment. Experiments without a reported figure are in
+[reference.yaml](reference.yaml) only, as are the logs' names.
 """
 
 
@@ -296,7 +297,7 @@ def register_page(recorded: Sequence[RegisterRow]) -> str:
     sections = {
         "Runs": _rows(sorted(recorded, key=lambda row: row.name)) if recorded else "",
         "Measured": _files("results", [(row.command, row.result) for row in rows if row.result]),
-        "Planned": _files("changes", [(row.command, _code(row.changes)) for row in rows if not row.result]),
+        "Planned": _planned([row for row in rows if not row.result]),
         "Reference": f"{REFERENCE_NOTE}\n{_reference()}",
     }
     return "\n".join([HEAD, *(f"## {title}\n\n{text}\n" for title, text in sections.items() if text)])
@@ -315,11 +316,11 @@ def read_reference(path: Path) -> list[dict[str, str]]:
 
 
 def _rows(rows: Sequence[RegisterRow]) -> str:
-    headings = ["name", "status", "changes", "key result", "lessons", "commit", "command"]
+    headings = ["status", "key result", "lessons", "commit", "command"]
     cells = [
-        [name, row.status, _code(row.changes), result, lessons, _code(row.commit[:10]), _code(row.command)]
+        [row.status, result, lessons, _code(row.commit[:10]), _code(row.command.removeprefix(TRAIN))]
         for row in rows
-        for name, result, lessons in [[text.replace("<", "&lt;") for text in (row.name, row.result, row.lessons)]]
+        for result, lessons in [[text.replace("<", "&lt;") for text in (row.result, row.lessons)]]
     ]
     return table(headings, cells)
 
@@ -328,9 +329,17 @@ def _files(heading: str, rows: Iterable[tuple[str, str]]) -> str:
     return table(["command", heading], [[_code(command.removeprefix(TRAIN)), words] for command, words in rows])
 
 
+def _planned(rows: Sequence[RegisterRow]) -> str:
+    """Return the sweeps' runs with their changes, then the run files that change nothing, as one list."""
+    plain = "".join(f"- {_code(row.command.removeprefix(TRAIN))}\n" for row in rows if row.changes == "none")
+    changed = [(row.command, _code(row.changes)) for row in rows if row.changes != "none"]
+    return f"{_files('changes', changed)}\nWithout changes:\n\n{plain}"
+
+
 def _reference() -> str:
-    rows = read_reference(REFERENCE)
-    return table(REFERENCE_KEYS, [[*(row | {"ours": _code(row["ours"])}).values()] for row in rows])
+    rows = [row | {"ours": _code(row["ours"])} for row in read_reference(REFERENCE) if row["result"] != "none reported"]
+    keys = [key for key in REFERENCE_KEYS if key != "source"]
+    return table(keys, [[row[key] for key in keys] for row in rows])
 
 
 def _code(words: str) -> str:

@@ -10,11 +10,11 @@ from tests.mutation.trial import TrialResult
 HEAD = """\
 # Planted faults
 
-How many faults do the tests notice? `make mutation` plants each of {listed} faults in a copy of the working tree, one
-at a time, and runs only the tests that should notice it. The faults are turned signs, shifted bounds, swapped seats,
-missing masks, wrong discounts, stale opponents, sampling in place of greedy choices, skipped checks. The lists are in
-[tests/mutation/faults/](../../tests/mutation/faults/); each fault names its file, the text it replaces, and its tests.
-A test of every `make test` checks that all faults still fit the code.
+How many faults do the tests notice? **{caught} of {count}.** `make mutation` plants each of {listed} faults in a copy
+of the working tree. For each it runs only the tests that should notice it. Faults are turned signs, shifted bounds,
+swapped seats, missing masks, wrong discounts, stale opponents, sampling in place of greedy choices, skipped checks.
+Each fault in [tests/mutation/faults/](../../tests/mutation/faults/) names its file, the text it replaces, and its
+tests. `make test` checks that all faults still fit the code.
 
 | | |
 | --- | --- |
@@ -25,7 +25,7 @@ A test of every `make test` checks that all faults still fit the code.
 | tried | {count} of {listed} |
 | caught | {caught} of {count} ({share:.1%}) |
 
-The faults are fixed text, so there is no seed to choose; the tests have their own fixed seeds.
+`MUTATION_ARGS="--results FILE"` continues a run. The faults are fixed text, so a run needs no seed.
 
 | area | faults | caught |
 | --- | --- | --- |
@@ -34,8 +34,8 @@ SURVIVORS = "\n## Survivors\n\n"
 BEYOND = """
 ## What this does not show
 
-The faults were written by hand for code where a silent mistake would change results. The share is that of this list,
-not of all possible mistakes. A fault counts as caught when one of its tests fails, or when they take more than
+The faults were written by hand for code where a silent mistake would change results. The share is of this list, not
+of all possible mistakes. A fault counts as caught when one of its tests fails, or when they take more than
 {factor:.0f} times as long as without it. Tests that are not named for a fault may notice it too.
 """
 
