@@ -178,9 +178,9 @@ def _other_content(content: Mapping[str, Any]) -> str:
         arenas = " or ".join(game.name for game in games() if game.language_models)
         return f"is an adapter of a language model, not a policy's network; evaluate it with eval/run.py --env {arenas}"
     if "logger" in content and "weights" not in content:
-        return "is a training state, not a policy; give the run's name or final.pt, or use train.py resume=RUN"
+        return "is a training state, not a policy; pass the run's name or final.pt, or use train.py resume=RUN"
     if content.keys() == {"shape", "weights"}:
-        return "is a snapshot of a run's pool, which only that run can play; give the run's name or final.pt"
+        return "is a snapshot of a run's pool, which only that run can use; pass the run's name or final.pt"
     return "is not a Sparring checkpoint"
 
 

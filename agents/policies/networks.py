@@ -227,7 +227,7 @@ def check_shape(shape: Mapping[str, Any]) -> None:
     family = family_of(shape)
     family.check(shape)
     for name in SOME_HAVE:
-        require(name not in shape or name in family.keys, f"{name}: is not a key of this family")
+        require(name not in shape or name in family.keys, f"{name}: not a key of this network family")
 
 
 LATER = {"gsde": False, "encoder": "auto", "memory": "none", "in_turn": False, "all_phases": False, "styles": 0}

@@ -452,7 +452,7 @@ def note(precision: str, device: torch.device) -> str:
     """Return a one-line warning about `precision` on `device`; empty if it is used as configured."""
     if precision == "fp16" and device.type != "cuda":
         instead = "bf16" if fast_bf16(device) else "fp32"
-        return f"ppo.precision=fp16 is made for CUDA; this device is {device.type}, and trains in {instead} instead"
+        return f"ppo.precision=fp16 requires CUDA; this device is {device.type} and trains in {instead} instead"
     if precision == "bf16" and not fast_bf16(device):
         return f"ppo.precision=bf16 is slower than fp32 on this {device.type}; fp32 or auto is faster"
     return ""

@@ -120,7 +120,7 @@ def _read(
         shape, weights = {**shape, "styles": styles}, with_styles(weights, styles)
     _check_same(label, "network.", shape, network.shape, ignored=BOUNDS)
     run, update = checkpoint.training.get("run", "unknown run"), checkpoint.training.get("update", "?")
-    line = f"begins with the policy of {run} after update {update}"
+    line = f"starts from the policy of {run} after update {update}"
     return stored, weights, line
 
 
@@ -137,7 +137,7 @@ def _check_same(
         if key not in ignored and policy.get(key) != expected.get(key):
             had, has = told_apart(key, policy, expected)
             has = has.removeprefix(f"{key}=")
-            raise ConfigError(f"{label}: was trained with {prefix}{had}, this run has {has}; begin with another one")
+            raise ConfigError(f"{label}: was trained with {prefix}{had}, this run has {has}; start from another one")
 
 
 ROWS = 128

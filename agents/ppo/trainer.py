@@ -147,11 +147,11 @@ class PPOTrainer(Trainer):
         done, total, phases = self.updates_done, self.schedule.total_updates, self.config.phases
         line = f"nothing left to do: {counted(done, 'update')} done, {self.updates} asked for"
         if done < total:
-            return f"{line} by max_updates; raise it, or give max_updates=0 for all {total} of the schedule"
+            return f"{line} by max_updates; raise it, or set max_updates=0 for all {total} of the schedule"
         limit = self.config.max_updates
         needed = max(done + 1, limit) - total + phases[-1].updates
-        short = f", which max_updates={limit} does not lengthen" if limit > total else ""
-        return f"{line} by the schedule{short}; to train on, give phases.{len(phases) - 1}.updates={needed} or more"
+        short = f", which max_updates={limit} does not extend" if limit > total else ""
+        return f"{line} by the schedule{short}; to continue, set phases.{len(phases) - 1}.updates={needed} or more"
 
     def describe(self) -> Iterator[str]:
         """Yield lines on sizes, the machine, and the estimated duration."""

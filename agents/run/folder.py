@@ -120,7 +120,7 @@ class RunFolder:
             return folder
         if folder.state.name in names and folder.state.is_dir():
             raise RunFolderError(
-                f"{folder.config}: is missing; restore it (every policy of the run holds a copy), or choose another "
+                f"{folder.config}: is missing; restore it (every policy of the run contains a copy), or choose another "
                 "name="
             )
         raise RunFolderError(f"name={name!r}: {folder.path} exists and is not a run's folder; choose another name")
@@ -135,7 +135,7 @@ class RunFolder:
         try:
             root.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise RunFolderError(f"checkpoint_dir={root}: cannot be made ({error.strerror}); give another") from error
+            raise RunFolderError(f"checkpoint_dir={root}: cannot be created ({error.strerror}); use another") from error
         if name:
             _check("name", name, FOLDER)
         path = root / (name or made_up_name(run))
@@ -148,7 +148,7 @@ class RunFolder:
                 path = root / made_up_name(run)
         except OSError as error:
             raise RunFolderError(
-                f"checkpoint_dir={root}: no folder can be made in it ({error.strerror}); free space or give another"
+                f"checkpoint_dir={root}: no folder can be created in it ({error.strerror}); free space or use another"
             ) from error
         return cls(path)
 
@@ -224,7 +224,7 @@ class RunFolder:
             write_atomically(self.config, yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True))
         except OSError as error:
             raise RunFolderError(
-                f"{self.config}: cannot be written ({error.strerror}); free some space or give another checkpoint_dir="
+                f"{self.config}: cannot be written ({error.strerror}); free some space or set another checkpoint_dir="
             ) from error
 
     def remove_unused(self) -> None:

@@ -182,7 +182,7 @@ class Guard:
         self._broken = [earlier for earlier in self._broken if update - earlier < WINDOW] + [update]
         self.rate_scale *= CUT
         self.counts["restored_updates"] += 1
-        self.alert(f"update {update} is taken back ({wrong}); the learning rate is cut to {self.rate_scale:.3g} of it")
+        self.alert(f"update {update} is undone ({wrong}); the learning rate is multiplied by {self.rate_scale:.3g}")
         verdict = list(GuardVerdict)[min(len(self._broken), len(GuardVerdict)) - 1]
         self.counts["rollbacks"] += verdict is GuardVerdict.ROLL_BACK
         return verdict

@@ -101,7 +101,7 @@ class JsonLines:
         except OSError as error:
             if not self._alerted:
                 self._alerted = True  # before the alert, which writes an event
-                self.alert(f"{name} cannot be written ({error.strerror}); training goes on")
+                self.alert(f"{name} cannot be written ({error.strerror}); training continues")
 
 
 class LinesFile:
@@ -133,7 +133,7 @@ class LinesFile:
         elif expected and self.hash.hexdigest() != expected:
             self.damage = (
                 f"{path}: was changed since the training state was saved: the SHA-256 of its first {size} bytes is "
-                "another; it is continued as it is"
+                "different; it is continued as is"
             )
 
     def write(self, line: bytes) -> None:

@@ -112,7 +112,7 @@ class Logger:
             self._sinks.remove(sink)
             self.alert(_off(sink.name, error))
         elif first:
-            self.alert(f"{sink.name}: its file cannot be written ({_reason(error)}); training goes on")
+            self.alert(f"{sink.name}: its file cannot be written ({_reason(error)}); training continues")
 
 
 def open_logger(
