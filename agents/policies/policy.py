@@ -99,7 +99,7 @@ class Policy:
         return cls(checkpoint.network, contract, name=str(path), deterministic=deterministic)
 
     def sampling(self) -> Policy:
-        """Return the same policy, with a generator of its own, that samples its actions."""
+        """Return the same policy with its own generator, which samples its actions."""
         other = copy.copy(self)
         other.deterministic, other._generator = False, torch.Generator(self.device)
         other.reseed(0)

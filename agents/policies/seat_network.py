@@ -240,7 +240,7 @@ class SeatNetwork(ActorCritic):
         return self.log_std if columns.role is None else self.log_std[columns.role.long()]
 
     def _choices(self, output: Tensor, columns: SeatColumns) -> list[tuple[Tensor, Tensor | None]]:
-        """Return the logits [n, K_i] of every choice, and which are illegal."""
+        """Return the logits [n, K_i] of every choice and a mask of the illegal ones."""
         if not self.categorical:
             return []
         count = self.continuous + self.binary
@@ -284,7 +284,7 @@ class ChoiceDensity(torch.autograd.Function):
 
         d log p_a / d l = 1_a - p,     d H / d l = -p (log p + H)
 
-    A row is small, so learning is bound by the number of operations; this has half of those of autograd.
+    A row is small, so learning is bound by the number of operations; this has half as many as autograd.
     """
 
     @staticmethod

@@ -407,7 +407,7 @@ class SequenceSamples:
     def minibatches(
         self, config: PPOConfig, generator: torch.Generator, joint: Joint | None = None
     ) -> Iterator[Minibatch]:
-        """Yield the minibatches of `epochs` passes: whole sequences in a new order, in equally many parts."""
+        """Yield the minibatches of `epochs` passes: complete sequences in a new order, in equally many parts."""
         store = self.rollout
         step, lane = self.position // store.lanes, self.position % store.lanes
         sequence = (step // store.length) * store.lanes + lane

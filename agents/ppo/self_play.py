@@ -329,7 +329,7 @@ def _means(prefix: str, tally: MatchTally, group: slice) -> dict[str, float]:
         "draw_rate": tally.draws,
         "loss_rate": tally.losses,
         "score": tally.wins + 0.5 * tally.draws,
-        **tally.stats,  # Diplomacy has a score of its own, the share of squares
+        **tally.stats,  # Diplomacy has its own score, the share of squares
         "return": tally.returns,
     }
     return {f"{prefix}/{key}": float(sum_[group].sum()) / games for key, sum_ in sums.items()} if games else {}

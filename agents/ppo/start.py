@@ -49,7 +49,7 @@ def estimate_seconds(
     twin, generator = copy.deepcopy(network), torch.Generator(device).manual_seed(0)
     autocast = Autocast(ppo.precision, device)
     learner = PPOLearner(twin, replace(ppo, epochs=1, target_kl=0.0), autocast, seed=0, threads=threads)
-    # Enough steps for a whole minibatch, if the rollout has that many.
+    # Enough steps for a full minibatch, if the rollout has that many.
     steps = min(rollout.steps, max(FEWEST_STEPS, -(-ppo.minibatch_size // matches)))
     trial = learner.new_rollout(task.env, steps)
 

@@ -45,9 +45,9 @@ from sparring.envs.game import WIN_RATE, game_of, load
 MOVES = {"rollout/itself/length": "{:.1f} moves a match", "train/entropy": "entropy {:.2f}"}
 """Figures of the progress line by their metrics, beside the task's: where no bot is played, all that moves."""
 STYLES = "styles"
-"""Folder of the final policy's styles, each as a policy of its own."""
+"""Folder of the final policy's styles, each as a separate policy."""
 OF_EXPLOITERS = ("entropy", "approx_kl", "explained_variance")
-"""Metrics of an exploiter's updates, apart from those of the learner."""
+"""Metrics of an exploiter's updates, separate from the learner's."""
 EXPLOITABILITY = "eval/exploitability"
 SEED_USES = ("network", "env", "actions", "opponents", "shuffle", "league", "checks")
 """Uses of randomness; `agents.ppo.tasks.task.SEEDS` are the task's."""
@@ -211,7 +211,7 @@ class PPOTrainer(Trainer):
 
     def save_policy(self, path: Path, *, interrupted: bool) -> None:
         """Write the policy after the last finished update."""
-        # `plan` may already be the next update's, or that of one which the guard reverted.
+        # `plan` may already be the next update's, or the plan of an update that the guard reverted.
         plan = replace(self.plan, update=self.updates_done - 1, phase=self.phase)
         self.write_policy(path, plan, interrupted)
         for style in range(self.config.network.styles):

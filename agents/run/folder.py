@@ -209,7 +209,7 @@ class RunFolder:
         return plain
 
     def clean(self) -> None:
-        """Remove partially written files of killed processes, also those of a start that was making this folder."""
+        """Remove partially written files of killed processes, including a start that was creating this folder."""
         remove_leftovers(self.path.parent, self.name)
         remove_leftovers(self.path)
         remove_leftovers(self.pool)
@@ -219,7 +219,7 @@ class RunFolder:
         return sha256(json.dumps(self.read_config(), sort_keys=True, default=str).encode()).hexdigest()
 
     def write_config(self, config: Mapping[str, Any]) -> None:
-        """Write the whole configuration, plain data in the schema's order, as YAML; raises `RunFolderError`."""
+        """Write the complete configuration, plain data in the schema's order, as YAML; raises `RunFolderError`."""
         try:
             write_atomically(self.config, yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True))
         except OSError as error:
@@ -244,7 +244,7 @@ def _listed(path: Path) -> list[str] | None:
     try:
         return os.listdir(path)
     except FileNotFoundError:
-        # A broken link; not `lexists`, which is also true of a folder that another start has made since the listing.
+        # A broken link; not `lexists`, which is also true for a folder created by another start since the listing.
         return [] if path.is_symlink() else None
     except NotADirectoryError:
         return []

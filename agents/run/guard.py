@@ -320,6 +320,6 @@ class Detectors:
         """Continue from a `state_dict`."""
         for sign in self._signs:
             sign.recent.clear()
-            # States of earlier versions hold the NaN of updates of which every step was skipped.
+            # States of earlier versions contain NaN from updates whose steps were all skipped.
             sign.recent.extend(value for value in state["recent"][sign.name] if value == value)
         self._held, self._silent = state["held"], state["silent"]

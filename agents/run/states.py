@@ -32,7 +32,7 @@ from sparring.configs.core.tensor_file import pack, sha256, unpack
 from sparring.configs.core.typed import ContentError
 
 FORMAT_VERSION = 2
-"""Incremented with every change of a state's content. 1: before the dogfight had a league; no longer read."""
+"""Incremented when a state's content changes. 1, from before the dogfight had a league, is no longer supported."""
 PREFIX, DAMAGED, RENEWED = "update_", ".damaged", ".again"
 
 

@@ -189,7 +189,7 @@ class LeagueTask(ABC):
             return
         weights = stored[self.matches_key].get("slots")
         self.self_play.load_state_dict(stored["league"], weights if isinstance(weights, list) else ())
-        self._win_rates = self.self_play.win_rates()  # without those of lost snapshots
+        self._win_rates = self.self_play.win_rates()  # without lost snapshots
         if self.evaluation:
             self.evaluation.load_state_dict(stored["checks"])
         else:
