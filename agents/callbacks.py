@@ -98,7 +98,7 @@ def check_callbacks(callbacks: Sequence[object]) -> None:
     for callback in callbacks:
         kind = callback.__name__ if isinstance(callback, type) else type(callback).__name__
         if isinstance(callback, type):
-            raise InputError(f"callbacks: {kind} is a class; give an object, {kind}()")
+            raise InputError(f"callbacks: {kind} is a class; pass an instance, {kind}()")
         missing = [name for name in METHODS if not callable(getattr(callback, name, None))]
         if missing:
-            raise InputError(f"callbacks: {kind} has no {', '.join(missing)}; let it inherit from sparring.Callback")
+            raise InputError(f"callbacks: {kind} has no {', '.join(missing)}; inherit from sparring.Callback")

@@ -49,9 +49,7 @@ def train_run(
     check_callbacks(callbacks)
     if reward != "":
         if not (callable(reward) or isinstance(reward, str)):
-            raise InputError(
-                f"reward={reward!r}: is a {type(reward).__name__}, which cannot be called; give a function"
-            )
+            raise InputError(f"reward={reward!r}: is a {type(reward).__name__}, which is not callable; pass a function")
         text = opponent_text(reward)
         if isinstance(run, RunConfig):
             if not hasattr(run, "reward"):
@@ -64,7 +62,7 @@ def train_run(
     if not isinstance(run, RunConfig):
         return train(load_named(run, overrides), callbacks=callbacks)
     if overrides:
-        raise ConfigError("overrides: go with the name of a run; a RunConfig has its values, change those")
+        raise ConfigError("overrides: require the name of a run; with a RunConfig, change its values")
     validate(run, started=False)
     return train(run, callbacks=callbacks)
 
@@ -81,7 +79,7 @@ def train(config: RunConfig, *, callbacks: Sequence[Callback] = ()) -> Path:
     if isinstance(config, PPORunConfig):
         find_opponents(config)
     if getattr(config, "dry_run", False):
-        raise ConfigError("dry_run=true: trains nothing; print it with `python train.py ... dry_run=true`")
+        raise ConfigError("dry_run=true: does not train; print it with `python train.py ... dry_run=true`")
     # Of several processes the first claims the folder later, when all are connected.
     claimed = FolderClaim(config) if os.environ.get("WORLD_SIZE", "1") == "1" else nullcontext()
     with claimed as claim:  # refuses bad input before torch and Warp load
@@ -109,7 +107,7 @@ def load_trainer(name: str) -> tuple[Any, Any]:
     entry = parts("trainers")[name]
     if not entry.processes and os.environ.get("WORLD_SIZE", "1") != "1":
         other = ", or use trainer=ppo" if name == "sb3" else ""
-        raise InputError(f"trainer={name}: learns in one process; start it without torchrun{other}")
+        raise InputError(f"trainer={name}: trains in one process; start it without torchrun{other}")
     if entry.extra == "llm":
         os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is ever downloaded
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

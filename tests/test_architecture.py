@@ -265,7 +265,7 @@ ARROWS = {
 }
 """The only imports between parts."""
 CEILINGS = {
-    CORE: 25_037,
+    CORE: 25_033,
     "air_combat": 6_777,
     "chess": 4_788,
     "diplomacy": 19_321,
@@ -275,7 +275,7 @@ CEILINGS = {
     "language": 10_963,
     "openspiel_text": 1_862,
     "population": 417,
-    "runs": 9_900,
+    "runs": 9_909,
     "sb3": 442,
 }
 """Lines. The core's ceiling only falls; a part's is raised only by a commit that names its new capability."""

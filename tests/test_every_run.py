@@ -205,7 +205,7 @@ def test_other_observations_train_and_meet_themselves(options, tmp_path):
 @pytest.mark.filterwarnings("error")
 def test_large_run_explains_fp16_fallback_once_on_cpu(tmp_path, capfd):
     final = train(load(["+run=unified_dr_gpu_v3", *SMALL, f"checkpoint_dir={tmp_path}", "max_updates=1"]))
-    words = "ppo.precision=fp16 is made for CUDA; this device is cpu, and trains in "
+    words = "ppo.precision=fp16 requires CUDA; this device is cpu and trains in "
     streams = capfd.readouterr()
     assert (streams.out.count(words), streams.err.count("precision")) == (1, 0)
     assert (final.parent / "events.jsonl").read_text().count(words) == 1

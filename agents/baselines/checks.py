@@ -16,13 +16,13 @@ def check_options(config: PPORunConfig) -> None:
             f"env.id={config.env.id}: trainer=sb3 plays {', '.join(able)} and Gymnasium's environments only"
         )
     if config.init_from:
-        raise ConfigError(f"init_from={config.init_from}: trainer=sb3 begins with random weights; use trainer=ppo")
+        raise ConfigError(f"init_from={config.init_from}: trainer=sb3 starts from random weights; use trainer=ppo")
     if config.network.blocks:
-        raise ConfigError(f"network.blocks={config.network.blocks}: trainer=sb3 knows plain layers only; use 0")
+        raise ConfigError(f"network.blocks={config.network.blocks}: trainer=sb3 supports only plain layers; use 0")
     if config.network.memory != "none":
-        raise ConfigError(f"network.memory={config.network.memory}: trainer=sb3 has no memory; use trainer=ppo")
+        raise ConfigError(f"network.memory={config.network.memory}: trainer=sb3 does not support it; use trainer=ppo")
     if config.ppo.adaptive_kl:
-        raise ConfigError(f"ppo.adaptive_kl={config.ppo.adaptive_kl}: trainer=sb3 anneals by the clock only; use 0")
+        raise ConfigError(f"ppo.adaptive_kl={config.ppo.adaptive_kl}: trainer=sb3 supports only fixed schedules; use 0")
     for index, phase in enumerate(config.phases):
         if min(phase.scripted_start, phase.scripted_end) < 1.0:
             key = f"phases.{index}.scripted_end={phase.scripted_end}"

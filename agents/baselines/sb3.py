@@ -170,9 +170,9 @@ def fit(trainer: PPOTrainer, session: RunSession) -> Path:
     On Ctrl-C or SIGTERM the update in progress is finished and the policy is saved. `Stopped` is then raised with exit
     codes that do not ask for a restart, because the same command would be refused.
     """
-    session.hint = "trainer=sb3 cannot resume; begin another run with another name="
+    session.hint = "trainer=sb3 cannot resume; start another run with another name="
     session.stop.hint, session.stop.codes = session.hint, FINAL_CODES
-    session.stop.saved = "the policies saved before are whole"
+    session.stop.saved = "earlier policies are intact"
     session.stop.at_once = False
     with session.starting():
         trainer.restore_or_init(session)

@@ -52,7 +52,7 @@ def make_sb3_env(env: str, num_envs: int = 64, *, seed: int = 0, opponent: Any =
     except (GymnasiumError, ImportError) as error:
         names = [*(game.name for game in games()), *gymnasium.registry]
         why = f"{str(error).splitlines()[0]}{suggestion(env, names)}"
-        raise InputError(f"env={env!r}: cannot be made: {why}") from error
+        raise InputError(f"env={env!r}: cannot be created: {why}") from error
 
 
 def _single_envs(env_id: str, num_envs: int, seed: int, *, wrappers: Any = (), **options: Any) -> DummyVecEnv:
@@ -87,7 +87,7 @@ class CopiedObservations(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 def _text_error(env: str, instead: str) -> InputError:
-    return InputError(f"env={env}: observes or acts in text, and Stable-Baselines3 has no policy for that{instead}")
+    return InputError(f"env={env}: observes or acts in text, which Stable-Baselines3 does not support{instead}")
 
 
 def _native(game: Game, num_envs: int, seed: int, opponent: Any, options: dict[str, Any]) -> LearnerVecEnv:

@@ -46,7 +46,7 @@ class LostTaskError(InputError):
 
 
 def open_pool(
-    executor: Executor, *, holds_signals: bool = False, advice: str = "give fewer workers if memory ran out"
+    executor: Executor, *, holds_signals: bool = False, advice: str = "use fewer workers if memory ran out"
 ) -> LocalPool | RayPool:
     """Return a pool, which its user closes. It never does a task in this process.
 
@@ -218,7 +218,7 @@ def _packed(function: Callable[[Task], Outcome], task: Task) -> bytes:
         return pickle.dumps((function, task))
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         raise InputError(
-            f"executor: a task cannot be sent to another process ({_line(error)}); leave out workers and executor"
+            f"executor: a task cannot be sent to another process ({_line(error)}); remove workers and executor"
         ) from error
 
 
@@ -268,7 +268,7 @@ class RayPool:
         except errors.RayTaskError as error:
             future.set_exception(error.cause)
         except (errors.WorkerCrashedError, errors.ObjectLostError) as error:
-            lost = f"executor ray: a task was lost {MOST_DEATHS + 1} times ({_line(error)}); look at the nodes' memory"
+            lost = f"executor ray: a task was lost {MOST_DEATHS + 1} times ({_line(error)}); check the nodes' memory"
             future.set_exception(LostTaskError(lost))
         except Exception as error:
             future.set_exception(error)
@@ -298,7 +298,7 @@ def connected(address: str) -> Any:
         except (RuntimeError, OSError) as error:
             raise InputError(
                 f"executor address {address}: no Ray cluster answers ({_line(error)}); start one with `ray start "
-                "--head`, give its address, or use the executor local"
+                "--head`, set its address, or use the local executor"
             ) from error
     return ray
 

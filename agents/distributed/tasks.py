@@ -114,7 +114,7 @@ class KeptResults(Generic[Outcome]):
             with append_to(self.path) as file:
                 file.write(f"\n{line}\n")  # after a line that was cut off
         except OSError as error:
-            raise InputError(f"{self.path}: cannot be written ({error.strerror}); give another --out") from error
+            raise InputError(f"{self.path}: cannot be written ({error.strerror}); choose another --out") from error
         UNFINISHED.add(self.path)
 
     def discard(self) -> None:

@@ -29,7 +29,7 @@ def check_temperature(temperature: float) -> None:
     """Raise `InputError` for a temperature outside [0, 10]; 0 takes the likeliest token."""
     wrong = complaint(temperature, TEMPERATURES)
     if wrong:
-        raise InputError(f"temperature={temperature}: {wrong}; 0 takes the likeliest token each time")
+        raise InputError(f"temperature={temperature}: {wrong}; 0 always selects the most likely token")
 
 
 def _no_ids() -> np.ndarray:

@@ -116,7 +116,7 @@ def config_of(run: Path) -> LanguageModelConfig:
     except ConfigError as error:
         raise InputError(f"{folder.config}: not a configuration of this version: {error}") from error
     if not isinstance(config, LanguageRunConfig):
-        raise InputError(f"{folder.config}: is of trainer={config.trainer}, which trains no language model")
+        raise InputError(f"{folder.config}: trainer={config.trainer} does not train a language model")
     return config.model
 
 
@@ -131,7 +131,7 @@ def configured(env: Mapping[str, Any], settings: Settings) -> LanguageModelConfi
 def overridden(config: LanguageModelConfig, env: Mapping[str, Any], settings: Settings) -> LanguageModelConfig:
     """Override a model's options by `settings`; raises `InputError` for those of a server."""
     if "endpoint" in settings:
-        raise InputError("--set endpoint: is for servers; give --ckpt its address, such as http://127.0.0.1:8000/v1")
+        raise InputError("--set endpoint: is for servers; pass the address as --ckpt, such as http://127.0.0.1:8000/v1")
     overrides = configured(env, settings)
     return replace(config, **{name: getattr(overrides, name) for name in settings.get("model", {})})
 
@@ -153,7 +153,7 @@ def settings_of(pairs: Iterable[tuple[str, str]], env: Mapping[str, Any]) -> Set
     for name, value in pairs:
         section, dot, option = name.partition(".")
         if not (dot and option) or section not in SECTIONS:
-            raise InputError("--set: give model.OPTION=VALUE or endpoint.OPTION=VALUE, such as model.compact=false")
+            raise InputError("--set: use model.OPTION=VALUE or endpoint.OPTION=VALUE, such as model.compact=false")
         read = with_texts(read_yaml(value), value, name)
         is_text = section == "endpoint" and isinstance(getattr(EndpointConfig, option, None), str)
         settings.setdefault(section, {})[option] = value if is_text and not isinstance(read, str) else read

@@ -161,7 +161,7 @@ class TransformersBackend:
     def _choose(self, requests: Sequence[Prompt], prompts: Sequence[np.ndarray]) -> list[Decision]:
         """Return the answers from menus."""
         if self.constraint is None:
-            raise ModelError(f"model {self.name}: was set up for free text and cannot answer from a menu")
+            raise ModelError(f"model {self.name}: is configured for free text and cannot answer from a menu")
         menus = [request.menu for request in requests if not isinstance(request.menu, FreeText)]
         walks = Walks(self.constraint.compile(menus), range(len(menus)))
         sample(self._model, walks, prompts, _seeds(requests), self.temperature, self.counts)
@@ -205,7 +205,7 @@ class TransformersBackend:
         if reach and tokens + answer > reach:
             return (
                 f"the prompt for {name} has {tokens} tokens and its answer may have {answer},"
-                f" but the model {self.name} reads {reach} at most: show less of the board"
+                f" but the model {self.name} accepts at most {reach}: show less of the board"
             )
         return ""
 

@@ -76,7 +76,7 @@ class PythonActor:
     def _wrong(self, returned: str, obs: Tensor) -> OpponentError:
         call = f"opponent {self.name}: act(obs of shape {tuple(obs.shape)}) returned {returned}"
         expected = f"({len(obs)}, {self.size}), a row of {self.size} numbers for every observation"
-        return OpponentError(f"{call}; expected is shape {expected}")
+        return OpponentError(f"{call}; expected shape {expected}")
 
 
 class PythonPolicy(Policy):
@@ -162,7 +162,7 @@ class DuelGame:
         `load`.
         """
         if vecnormalize is not None and not (isinstance(x, Path) and x.suffix == SB3):
-            raise InputError(f"vecnormalize={vecnormalize}: goes with a zip of Stable-Baselines3, not with {x}")
+            raise InputError(f"vecnormalize={vecnormalize}: requires a Stable-Baselines3 zip, not {x}")
         if isinstance(x, Policy):
             return Duelist(x.name, x)
         if isinstance(x, str):
@@ -266,7 +266,7 @@ class DuelGame:
         contract = self.contract(model.network.obs_dim, {})
         if contract is None:
             raise checkpoints.CheckpointError(
-                f"{path}: observes {model.network.obs_dim} floats, which no rules of {self.game.title} show"
+                f"{path}: observes {model.network.obs_dim} floats, which does not match any rules of {self.game.title}"
             )
         contract |= {"continuous": model.network.continuous, "binary": model.network.binary}
         spaces = self.spaces(contract)
@@ -335,12 +335,12 @@ def _observed(name: str, model: SB3Policy, space: Box) -> list[str]:
             "without a wrapper that changes them, such as RescaleObservation"
         )
     return [
-        f"{name} has an observation space without bounds, as under Gymnasium's NormalizeObservation, whose statistics "
-        "no zip holds; trained under that, it may play far worse than it can: train it under VecNormalize instead"
+        f"{name} has an unbounded observation space, as under Gymnasium's NormalizeObservation. A zip does not contain "
+        "its statistics, so the policy may play far below its strength: train it under VecNormalize instead"
     ]
 
 
 def _missing_statistics(name: str, stem: str, *, certain: bool) -> str:
     origin = "was trained under VecNormalize" if certain else "does not show whether it was trained under VecNormalize"
     fix = f"save them as {stem}_vecnormalize.pkl beside it, or name them with --vecnormalize (vecnormalize= in Python)"
-    return f"{name} {origin} and observes without its statistics, so that it may play far worse than it can; {fix}"
+    return f"{name} {origin} and observes without its statistics, so it may play far below its strength; {fix}"

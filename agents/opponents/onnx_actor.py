@@ -86,8 +86,8 @@ class OnnxActor:
         if not np.isfinite(expected).all():
             bad = int((~np.isfinite(expected).all(axis=1)).sum())
             raise OnnxError(
-                f"{self.path}: gives actions that are NaN or infinite for {bad} of {len(probes)} probe observations; "
-                f"wanted are finite {self.actions.noun}"
+                f"{self.path}: returns NaN or infinite actions for {bad} of {len(probes)} probe observations; "
+                f"expected finite {self.actions.noun}"
             )
         if not self.actions.same(expected, self._one_by_one(probes)):
             raise OnnxError(

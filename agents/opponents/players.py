@@ -82,7 +82,7 @@ def find_checkpoint(text: str, game: Game | None = None) -> Path:
     if file is None:
         raise UnknownNameError(not_found(text, game, CHECKPOINTS, _others_of_run(text)))
     if file.suffix not in POLICIES:
-        raise InputError(f"{text}: not a policy ({', '.join(POLICIES)}); give one, a run's name, or {FINAL}")
+        raise InputError(f"{text}: not a policy ({', '.join(POLICIES)}); pass one, a run's name, or {FINAL}")
     if game:
         check_plays(file, game)
     return file.resolve()
@@ -95,7 +95,7 @@ def find_run(text: str, game: Game | None = None) -> Path:
     """
     folder = find_folder(text) or find_checkpoint(text, game).parent
     if not any(folder.glob("*.pt")):
-        raise UnknownNameError(f"{folder}: holds no checkpoint; name a run that has saved one, or {FINAL}")
+        raise UnknownNameError(f"{folder}: contains no checkpoint; name a run that has saved one, or {FINAL}")
     return folder
 
 
@@ -234,7 +234,7 @@ def not_found(text: str, game: Game | None, checkpoints: Path, siblings: Sequenc
         hint = f"no run in {checkpoints} has saved one; {start}"
         return f"no checkpoint {text!r}: {hint} or choose from {', '.join(named)}"
     names = [FINAL, *runs, *named] if runs else named
-    return f"no checkpoint {text!r}: give a path or {choices(text, names)}"
+    return f"no checkpoint {text!r}: pass a path or {choices(text, names)}"
 
 
 def runs_of(game: Game | None, checkpoints: Path) -> list[str]:
@@ -285,7 +285,7 @@ def other_game(path: str | Path, env_id: str, game: Game) -> str:
     """Return the message for a policy of `env_id`, which does not play `game`."""
     other = game_of(env_id)
     hint = f"; its games are played by eval/run.py --env {other.name} --ckpt" if other else ""
-    return f"{path}: was trained in {env_id}; this command takes only {game.id}{hint}"
+    return f"{path}: was trained in {env_id}; this command accepts only {game.id}{hint}"
 
 
 def _choices(game: Game | None) -> Sequence[Game]:
@@ -322,7 +322,7 @@ def made(source: Any, name: str) -> Any:
     try:
         return source()
     except TypeError as error:
-        raise OpponentError(f"opponent {name}: cannot be made without arguments ({error})") from error
+        raise OpponentError(f"opponent {name}: cannot be created without arguments ({error})") from error
 
 
 def reseed_source(source: Any, seed: int) -> None:
@@ -338,5 +338,5 @@ def act_function(source: Any, name: str) -> Callable[[Any], Any]:
     act = getattr(source, "act", source)
     if not callable(act):
         kind = type(source).__name__
-        raise OpponentError(f"opponent {name}: a {kind} cannot act; give a function or an object with act(obs)")
+        raise OpponentError(f"opponent {name}: a {kind} cannot act; pass a function or an object with act(obs)")
     return cast(Callable[[Any], Any], act)

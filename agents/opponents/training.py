@@ -36,7 +36,7 @@ class RunOpponents:
             if self.hashes.get(label) not in (None, digest):
                 raise ConfigError(
                     f"opponent {self.texts[label]}: the file has changed since the run was started, its SHA-256 is "
-                    f"{self.hashes[label][:12]} and was {digest[:12]}; restore it, or begin a run with another name="
+                    f"{self.hashes[label][:12]} and was {digest[:12]}; restore it, or start a run with another name="
                 )
 
 
@@ -51,7 +51,7 @@ def find_opponents(config: PPORunConfig) -> None:
             # A best response measures its opponent and is not evaluated; any other run learns to play.
             if text == getattr(config, "against", "") and config.run == game.response_run:
                 continue
-            raise ConfigError(f"opponent {text}: is held out of training, for evaluation only; choose another")
+            raise ConfigError(f"opponent {text}: is held out for evaluation; choose another")
         if is_reference(text):
             _find_module(text, "opponent")
         elif text not in registered() and not (game and game.builds(text)):

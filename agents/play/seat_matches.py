@@ -203,7 +203,7 @@ class SeatTable:
         """Make one move in every match; return the number of counted games that ended in it."""
         batch, mask, deciding = self.batch, self.own, self.batch.deciding
         if not deciding.any():
-            raise InputError(f"{batch.contract['id']}: no seat of any match has a decision to make; fix the game")
+            raise InputError(f"{batch.contract['id']}: no seat can act in any match; fix the game")
         actions = self.actions.flatten(0, 1)
         for player, memory, seats in zip(self.players, self.memory, (mask, ~mask), strict=True):
             rows = (deciding & seats).flatten().nonzero().squeeze(1)
@@ -218,8 +218,8 @@ class SeatTable:
         self._moves += 1
         if int(self._moves.max()) > LONGEST_GAME:
             raise InputError(
-                f"{batch.contract['id']}: a match has no end after {LONGEST_GAME:,} moves; let the game end, or "
-                "give it a limit, such as env.kwargs.max_cycles=1000"
+                f"{batch.contract['id']}: a match did not end within {LONGEST_GAME:,} moves; let the game end, or "
+                "set a limit, such as env.kwargs.max_cycles=1000"
             )
         return self._record()
 

@@ -355,7 +355,7 @@ class Density(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, by_log_prob: Tensor, by_entropy: Tensor) -> tuple[Tensor, Tensor, None]:
-        """Return the gradients of output and log_std from those of both results [...]."""
+        """Return the gradients of output and log_std from the gradients of both results [...]."""
         log_std, z, inverse, *bernoulli = ctx.saved_tensors
         by_log_prob, by_entropy = by_log_prob.unsqueeze(-1), by_entropy.unsqueeze(-1)
         weighted = by_log_prob * z
@@ -391,7 +391,7 @@ def bernoulli_entropy(logit: Tensor, p: Tensor) -> Tensor:
 
 
 def split(actions: Tensor, log_std: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the columns of Gaussians and those of Bernoullis."""
+    """Return the columns of the Gaussians and of the Bernoullis."""
     continuous = log_std.shape[-1]
     return actions[..., :continuous], actions[..., continuous:]
 

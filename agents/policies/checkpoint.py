@@ -46,7 +46,7 @@ from sparring.configs.serialization import check_option
 from sparring.envs.game import Game, check_plays, game_of, games
 
 CONTRACT_KEYS = ("id", "version", "obs_dim", "continuous", "binary")
-"""Keys of every contract; `Game.contract_keys` are those of one game."""
+"""Keys of every contract; `Game.contract_keys` lists a game's own."""
 
 
 class StoredPolicy(TypedDict):
@@ -59,7 +59,7 @@ class StoredPolicy(TypedDict):
 
 
 class StoredContract(TypedDict):
-    """Keys that every contract has; those of a game are options of its environment."""
+    """Keys of every contract; a game's own keys are options of its environment."""
 
     id: Text
     version: Positive
@@ -178,9 +178,9 @@ def _other_content(content: Mapping[str, Any]) -> str:
         arenas = " or ".join(game.name for game in games() if game.language_models)
         return f"is an adapter of a language model, not a policy's network; evaluate it with eval/run.py --env {arenas}"
     if "logger" in content and "weights" not in content:
-        return "is a training state, not a policy; give the run's name or final.pt, or use train.py resume=RUN"
+        return "is a training state, not a policy; pass the run's name or final.pt, or use train.py resume=RUN"
     if content.keys() == {"shape", "weights"}:
-        return "is a snapshot of a run's pool, which only that run can play; give the run's name or final.pt"
+        return "is a snapshot of a run's pool, which only that run can use; pass the run's name or final.pt"
     return "is not a Sparring checkpoint"
 
 
@@ -207,7 +207,7 @@ def _check_contract(path: Path, contract: Mapping[str, Any], shape: Mapping[str,
     seats = contract_keys(contract) if "masked" in contract or "masked" in shape else {}
     for key in SEAT_KEYS:
         if key == "picture" and key not in shape:
-            continue  # network.encoder=none takes it as numbers
+            continue  # network.encoder=none treats it as numbers
         if seats.get(key) != shape.get(key):
             raise CheckpointError(f"{path}: {key} is {seats.get(key)} in the contract, {shape.get(key)} in the network")
 
@@ -242,7 +242,7 @@ def old_version_message(path: Path | str, contract: Mapping[str, Any] | None = N
 def admitted(contract: Mapping[str, Any], path: Path | str) -> dict[str, Any]:
     """Return the contract under which the policy in `path` plays now: its own, with an old id and version replaced.
 
-    Raises `OldVersionError` for an old policy whose observations differ from those of the current environment.
+    Raises `OldVersionError` for an old policy whose observations differ from the current environment's.
     """
     if not is_old(contract):
         return dict(contract)

@@ -59,7 +59,7 @@ class _RecordReader(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> type[Record]:
         """Return a class of records, and import nothing."""
         if self._modules and not any(module == prefix or module.startswith(f"{prefix}.") for prefix in self._modules):
-            raise PickleError(f"names {module}.{name}, which is not expected there and is not run")
+            raise PickleError(f"names {module}.{name}, which is not allowed and was not run")
         return type("Record", (Record,), {"name": f"{module}.{name}"})
 
 
@@ -96,5 +96,5 @@ def numbers(value: Any) -> np.ndarray:
         data, kind, shape, _ = value.args
     letters, order = kind.args[0], kind.state[1]
     if letters not in ("f4", "f8", "i8"):
-        raise PickleError(f"has an array of {letters}, where numbers are expected")
+        raise PickleError(f"has an array of {letters}; expected numbers")
     return np.frombuffer(data, np.dtype(order + letters)).reshape(shape).astype(np.float64)

@@ -93,7 +93,7 @@ class LoadedPolicy:
         a generator of the policy; `seed` restarts it.
         """
         if obs.dim() != 2:
-            raise PolicyError(f"{self.name}: obs has shape {list(obs.shape)}; give a batch [B, D]")
+            raise PolicyError(f"{self.name}: obs has shape {list(obs.shape)}; pass a batch [B, D]")
         return self.policy.act(self.spaces.encode(obs), deterministic=deterministic)
 
     def seed(self, seed: int) -> None:
@@ -106,7 +106,7 @@ class LoadedPolicy:
         memory = np.zeros(shape, np.float32) if state is None else np.array(state[0], np.float32)
         if memory.shape != shape:
             raise PolicyError(
-                f"{self.name}: the state has shape {memory.shape}; give what the last call returned, {shape}"
+                f"{self.name}: the state has shape {memory.shape}; pass the state from the last call, {shape}"
             )
         if begins is not None:
             memory[np.asarray(begins, dtype=bool).reshape(count)] = 0.0

@@ -101,7 +101,7 @@ class Sequences(NamedTuple):
     memory: Tensor
     """[B, M] before the first decision."""
     fresh: Tensor
-    """bool [C, B]: an episode begins with this decision, its memory is zeros."""
+    """bool [C, B]: an episode begins with this decision, so its memory is zeros."""
     rows: Tensor
     """int64 [n], rows of the flattened [C * B] that count."""
 

@@ -46,7 +46,7 @@ class PolicyNetwork(nn.Module, ABC):
     config: NetworkConfig
     actor: Any
     critic: Any
-    """Modules without shared weights, which are trained side by side."""
+    """Modules without shared weights, trained side by side."""
     log_std: nn.Parameter
     """Log standard deviations of continuous actions; its device is the network's."""
     masked, roles, samples = False, 1, True
@@ -120,7 +120,7 @@ class PolicyNetwork(nn.Module, ABC):
         """Return the values of all decisions of sequences [C * B], and of observations after some of them [n].
 
         `final_obs` [n, D] are those at which an episode was truncated, `final_rows` int64 [n] the decisions before,
-        rows of the flattened [C * B]; the memory goes on from there. Raises `TypeError` for a network without memory.
+        rows of the flattened [C * B]; the memory continues from there. Raises `TypeError` for a network without memory.
         """
         self._lacks("memory")
 
@@ -227,7 +227,7 @@ def check_shape(shape: Mapping[str, Any]) -> None:
     family = family_of(shape)
     family.check(shape)
     for name in SOME_HAVE:
-        require(name not in shape or name in family.keys, f"{name}: is not a key of this family")
+        require(name not in shape or name in family.keys, f"{name}: not a key of this network family")
 
 
 LATER = {"gsde": False, "encoder": "auto", "memory": "none", "in_turn": False, "all_phases": False, "styles": 0}
@@ -235,7 +235,7 @@ LATER = {"gsde": False, "encoder": "auto", "memory": "none", "in_turn": False, "
 
 
 def check_weights(shape: Mapping[str, Any], weights: Any) -> None:
-    """Raise `ContentError` unless the weights are exactly those of a checked `shape`, float32 and finite.
+    """Raise `ContentError` unless the weights exactly match a checked `shape` and are float32 and finite.
 
     Stops at the first weight that is not stored, so huge sizes in a file cost nothing.
     """
@@ -250,7 +250,7 @@ def check_weights(shape: Mapping[str, Any], weights: Any) -> None:
 
 
 def load_snapshot(pool: Pool, name: str, device: str | torch.device) -> dict[str, Tensor]:
-    """Return the weights of a snapshot in `pool`, those of a network of its shape; raises `PoolError`."""
+    """Return the weights of a snapshot in `pool`, checked against its shape; raises `PoolError`."""
     weights, path = pool.load(name, device), pool.path(name)
     with naming(path, PoolError, "restore it or remove the pool"), within("weights"):
         check_weights(pool.shape, weights)

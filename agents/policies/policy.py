@@ -99,7 +99,7 @@ class Policy:
         return cls(checkpoint.network, contract, name=str(path), deterministic=deterministic)
 
     def sampling(self) -> Policy:
-        """Return the same policy, with a generator of its own, that samples its actions."""
+        """Return the same policy with its own generator, which samples its actions."""
         other = copy.copy(self)
         other.deterministic, other._generator = False, torch.Generator(self.device)
         other.reseed(0)
@@ -123,11 +123,11 @@ class Policy:
             had, has = told_apart(ACTION_KEYS[0], self.contract, contract)
             raise PolicyError(f"{self.name} was trained with {had} and cannot play with {has}")
         if value != needed:
-            raise PolicyError(f"{self.name} gives {value} numbers an action and cannot play where it takes {needed}")
+            raise PolicyError(f"{self.name} returns {value} numbers per action; the game needs {needed}")
         alike = all(self.contract.get(key) == contract.get(key) for key in OBSERVATION_KEYS)
         if not alike and not appended_columns(self.contract, contract):
             value, needed = self.contract["obs_dim"], contract["obs_dim"]
-            raise PolicyError(f"{self.name} observes {value} floats and cannot play matches that show {needed}")
+            raise PolicyError(f"{self.name} observes {value} floats and cannot play matches with {needed}")
 
     @torch.no_grad()
     def act(self, obs: Tensor, *, deterministic: bool | None = None) -> Tensor:
@@ -135,7 +135,7 @@ class Policy:
 
         `deterministic` defaults to the policy's own setting. Raises `PolicyError` for a policy with memory.
         """
-        self.refuse_memory("which this use does not carry")
+        self.refuse_memory("which is not supported here")
         return self.step(obs, obs[:, :0], deterministic=deterministic)[0]
 
     def refuse_memory(self, reason: str) -> None:

@@ -83,7 +83,7 @@ class RoleTrunks(nn.ModuleList):
     def along(self, features: Tensor, role: Tensor | None, state: Tensor, fresh: Tensor) -> Tensor:
         """Return the states [C, B, S] after each of the features [C, B, F], from states [B, S].
 
-        A lane may change its role where an episode begins, because the state does not outlast the episode.
+        A lane may change its role where an episode begins, because the state is reset with the episode.
         """
         if role is None:
             return self._trunk(0).along(features, state, fresh)

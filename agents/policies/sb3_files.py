@@ -173,11 +173,11 @@ def to_actor_critic(
     )
     odd = sorted(names.symmetric_difference(state))
     if odd:
-        raise SB3Error(f"its policy is not two plain layers each for actions and values: {', '.join(odd[:3])}; {FIX}")
+        raise SB3Error(f"its policy needs two plain layers each for actions and values: {', '.join(odd[:3])}; {FIX}")
     first = state["mlp_extractor.policy_net.0.weight"]
     log_std = state["log_std"] if gaussian else torch.zeros(0)
     if not all(isinstance(t, Tensor) for t in (first, log_std)) or first.dim() != 2 or log_std.dim() not in (1, 2):
-        raise SB3Error("its layers have other shapes than those of a policy")
+        raise SB3Error("its layers do not have the shapes of a policy")
     hidden, obs_dim = first.shape
     gsde, continuous = log_std.dim() == 2, log_std.shape[-1]
     if gsde:
@@ -368,7 +368,7 @@ def _statistics(state: dict[str, Any], size: int) -> ObsStatistics | None:
     if not state.get("norm_obs", True):
         return None
     if not isinstance(record := state["obs_rms"], Record):
-        raise StatisticsError("has statistics of observations with several parts; these have one")
+        raise StatisticsError("has statistics for dictionary observations; expected a single array")
     mean, variance = (numbers(record.state[name]) for name in ("mean", "var"))
     clip, epsilon = (float(numbers(state[name])) for name in ("clip_obs", "epsilon"))
     if mean.shape != (size,) or variance.shape != (size,):

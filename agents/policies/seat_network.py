@@ -240,7 +240,7 @@ class SeatNetwork(ActorCritic):
         return self.log_std if columns.role is None else self.log_std[columns.role.long()]
 
     def _choices(self, output: Tensor, columns: SeatColumns) -> list[tuple[Tensor, Tensor | None]]:
-        """Return the logits [n, K_i] of every choice, and which are illegal."""
+        """Return the logits [n, K_i] of every choice and a mask of the illegal ones."""
         if not self.categorical:
             return []
         count = self.continuous + self.binary
@@ -274,7 +274,7 @@ class SeatNetwork(ActorCritic):
 
     def _refuse_memory(self) -> None:
         if self.memory_size:
-            raise ValueError(f"this network has a memory, {self.config.memory}; give Sequences, or call step")
+            raise ValueError(f"this network has a memory, {self.config.memory}; pass Sequences, or call step")
 
 
 class ChoiceDensity(torch.autograd.Function):
@@ -284,7 +284,7 @@ class ChoiceDensity(torch.autograd.Function):
 
         d log p_a / d l = 1_a - p,     d H / d l = -p (log p + H)
 
-    A row is small, so learning is bound by the number of operations; this has half of those of autograd.
+    A row is small, so learning is bound by the number of operations; this has half as many as autograd.
     """
 
     @staticmethod
@@ -364,16 +364,16 @@ def check_seats(shape: Mapping[str, Any]) -> None:
     choices, roles, picture = alternatives(shape.get("categorical", 0)), shape.get("roles", 1), shape.get("picture")
     require("roles" not in shape or roles > 1, f"roles={roles}: must be at least 2, or missing for one role")
     require(bool(choices) or not shape["masked"], "masked=True: there is no choice whose alternatives could be masked")
-    require(not shape.get("gsde"), "gsde: is of no network of this family")
+    require(not shape.get("gsde"), "gsde: not available in this network family")
     features = feature_count(shape["obs_dim"], choices, masked=shape["masked"], roles=roles)
     require(features > 0, f"obs_dim={shape['obs_dim']}: leaves {features} features; must be at least 1")
-    require(("encoder" in shape) == ("picture" in shape), "encoder and picture: must both be there, or neither")
+    require(("encoder" in shape) == ("picture" in shape), "encoder and picture: must both be set, or neither")
     if picture is None:
         return
     fits = len(picture) == 5 and picture[4] in (0, 1) and min(picture[1:4]) > 0 and Picture(*picture).stop <= features
     require(fits, f"picture={picture}: must be the start, height, width, channels and order of some of the features")
     encoder, side = shape["encoder"], min(picture[1:3])
-    require(encoder not in (BY_SIZE, AUTO, FLAT), f"encoder={encoder}: must be the one that was chosen")
+    require(encoder not in (BY_SIZE, AUTO, FLAT), f"encoder={encoder}: must be the selected encoder")
     require(encoder != NATURE or side >= NATURE_SIDE, f"picture={picture}: is too small for encoder={NATURE}")
 
 
@@ -394,10 +394,10 @@ def _check_options(env_id: str, config: NetworkConfig, picture: Sequence[int]) -
     if config.encoder in (BY_SIZE, AUTO):
         return
     if not picture:
-        raise ConfigError(f"network.encoder={config.encoder}: {env_id} shows no picture; leave it out")
+        raise ConfigError(f"network.encoder={config.encoder}: {env_id} does not provide a picture; leave it out")
     _, height, width, *_ = picture
     if config.encoder == NATURE and min(height, width) < NATURE_SIDE:
         raise ConfigError(
-            f"network.encoder={NATURE}: takes pictures from {NATURE_SIDE} x {NATURE_SIDE} on, {env_id} shows "
+            f"network.encoder={NATURE}: requires pictures of at least {NATURE_SIDE} x {NATURE_SIDE}, {env_id} has "
             f"{height} x {width}; choose small or impala"
         )

@@ -89,7 +89,7 @@ class Population(SelfPlay):
         try:
             self.pool.add(update, {**weights, MIXTURE: alone}, EXPLOITER)
         except OSError as error:
-            self.alert(f"the exploiter is not kept ({error.strerror}); training goes on without it")
+            self.alert(f"the exploiter was not saved ({error.strerror}); training continues without it")
             return
         name = self.pool.exploiters[-1]
         path = self.pool.path(name).relative_to(self.file.folder)

@@ -62,7 +62,7 @@ class Captured(Generic[Result]):
 
 @contextmanager
 def uncached_casts() -> Iterator[None]:
-    """Have autocast keep no low-precision copies of weights: a graph would go on reading those of its recording."""
+    """Have autocast keep no low-precision copies of weights: a graph would keep reading those of its recording."""
     before = torch.is_autocast_cache_enabled()
     torch.set_autocast_cache_enabled(False)
     try:

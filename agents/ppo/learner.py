@@ -63,7 +63,7 @@ class PPOLearner:
     """The PPO update of `network`, with its optimizer, the shuffling of samples, and the precision.
 
     `seed` seeds the shuffling. With `threads` > 1 on a CPU, actor and critic are trained in parallel. With several
-    `processes`, each has samples of its own, and all have the same seed and weights.
+    `processes`, each has its own samples, and all have the same seed and weights.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class PPOLearner:
         self._processes = processes
         self.network, self.config, self.autocast = network, config, autocast
         self.optimizer = adam(network, config.learning_rate)
-        # All gradients in one tensor, of which the parameters' are views: norm, clip and sum take one operation each.
+        # All gradients in one tensor; the parameters' gradients are views: norm, clip and sum take one operation each.
         sizes = [parameter.numel() for parameter in network.parameters()]
         self._gradient = torch.zeros(sum(sizes), device=device)
         parts = zip(network.parameters(), self._gradient.split(sizes), strict=True)
@@ -331,7 +331,7 @@ class PPOLearner:
 
             inputs = torch.arange(size, device=samples.value.device), samples.value.new_zeros(())
             going = self._going.clone()
-            self._going.fill_(False)  # so that the calls before the recording change nothing
+            self._going.fill_(False)  # the calls before the recording change nothing
             for group in self.optimizer.param_groups:
                 group["capturable"] = True
             self._graphs[key] = Captured(step, *inputs)
@@ -388,7 +388,7 @@ class PPOLearner:
 
 
 def joined_statistics(pieces: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
-    """Return the `POLICY_STATISTICS` of a minibatch from those of its pieces: sums, of `ratio_max` the largest."""
+    """Return a minibatch's `POLICY_STATISTICS` from its pieces: their sums, and the maximum for `ratio_max`."""
     if len(pieces) == 1:
         return pieces[0]
     columns = map(torch.stack, zip(*pieces, strict=True))
@@ -452,7 +452,7 @@ def note(precision: str, device: torch.device) -> str:
     """Return a one-line warning about `precision` on `device`; empty if it is used as configured."""
     if precision == "fp16" and device.type != "cuda":
         instead = "bf16" if fast_bf16(device) else "fp32"
-        return f"ppo.precision=fp16 is made for CUDA; this device is {device.type}, and trains in {instead} instead"
+        return f"ppo.precision=fp16 requires CUDA; this device is {device.type} and trains in {instead} instead"
     if precision == "bf16" and not fast_bf16(device):
         return f"ppo.precision=bf16 is slower than fp32 on this {device.type}; fp32 or auto is faster"
     return ""

@@ -45,7 +45,7 @@ class Samples(NamedTuple):
     ) -> Iterator[Minibatch]:
         """Yield the minibatches of `epochs` passes, each in a new order, in equal parts of at most `minibatch_size`.
 
-        With `joint`, the parts are of all processes' samples; these are those of this process.
+        With `joint`, the parts cover all processes' samples; these are this process's.
         """
         for order, chunks in orders(len((joint or self).advantage), config, generator):
             for index, rows in zip(chunks, joint.mine(order, chunks) if joint else chunks, strict=True):
@@ -85,7 +85,7 @@ class Joint(NamedTuple):
     """Tensors [R] over the samples of all processes, in the order of their keys; processes may hold unequal numbers."""
 
     row: Tensor
-    """Row of each among the samples of this process, int64; -1 for those of others."""
+    """Row of each among the samples of this process, int64; -1 for samples of other processes."""
     advantage: Tensor
     value: Tensor
     returns: Tensor

@@ -255,7 +255,7 @@ class Rollout:
         self._complete = self.count - self._waiting.index_fill(0, deciding, False).long()
         self._place = (torch.arange(self.steps).unsqueeze(1) < self._complete).flatten().nonzero().squeeze(1)
         if not len(self._place):
-            raise ConfigError(f"ppo.rollout_steps={self.steps}: no seat decides twice in so few moves; give more")
+            raise ConfigError(f"ppo.rollout_steps={self.steps}: no seat acts twice in so few moves; use more")
 
     @torch.no_grad()
     def finish(self, critic: Critic, gamma: float, lam: float) -> None:
@@ -351,9 +351,9 @@ def _check_memory(env: BatchEnv, rows: int) -> None:
     if needed > available and env.obs.device.type == "cpu":
         lanes, columns = env.obs.shape
         raise ConfigError(
-            f"env.num_envs={env.num_envs}: a rollout of {lanes} seats that see {columns:,} numbers takes "
-            f"{needed / 2**30:.0f} GiB, and this machine has {available / 2**30:.0f}; give fewer matches, a smaller "
-            "ppo.rollout_steps, or a function that shrinks what is seen as env.id"
+            f"env.num_envs={env.num_envs}: a rollout of {lanes} seats with {columns:,} numbers each needs "
+            f"{needed / 2**30:.0f} GiB, and this machine has {available / 2**30:.0f}; use fewer matches, a smaller "
+            "ppo.rollout_steps, or a function that shrinks the observation as env.id"
         )
 
 
@@ -407,7 +407,7 @@ class SequenceSamples:
     def minibatches(
         self, config: PPOConfig, generator: torch.Generator, joint: Joint | None = None
     ) -> Iterator[Minibatch]:
-        """Yield the minibatches of `epochs` passes: whole sequences in a new order, in equally many parts."""
+        """Yield the minibatches of `epochs` passes: complete sequences in a new order, in equally many parts."""
         store = self.rollout
         step, lane = self.position // store.lanes, self.position % store.lanes
         sequence = (step // store.length) * store.lanes + lane

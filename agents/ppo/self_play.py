@@ -182,7 +182,7 @@ class SelfPlay:
         try:
             self.file.restore(self.league)
         except OSError as error:
-            self.alert(f"the league is not saved ({error.strerror}); training goes on")
+            self.alert(f"the league was not saved ({error.strerror}); training continues")
 
     def _new_league(self) -> rules.League:
         return new_league(self.env.bots)
@@ -206,7 +206,7 @@ class SelfPlay:
         except OSError as error:
             if not newest:
                 raise PoolError(f"{self.pool.folder}: cannot be written ({error.strerror}); free some space") from error
-            self.alert(f"no snapshot is taken ({error.strerror}); the pool stays as it is")
+            self.alert(f"no snapshot was taken ({error.strerror}); the pool is unchanged")
             return set()
         name = self.pool.newest
         path = self.pool.path(name).relative_to(self.file.folder)
@@ -329,7 +329,7 @@ def _means(prefix: str, tally: MatchTally, group: slice) -> dict[str, float]:
         "draw_rate": tally.draws,
         "loss_rate": tally.losses,
         "score": tally.wins + 0.5 * tally.draws,
-        **tally.stats,  # Diplomacy has a score of its own, the share of squares
+        **tally.stats,  # Diplomacy has its own score, the share of squares
         "return": tally.returns,
     }
     return {f"{prefix}/{key}": float(sum_[group].sum()) / games for key, sum_ in sums.items()} if games else {}

@@ -49,7 +49,7 @@ def estimate_seconds(
     twin, generator = copy.deepcopy(network), torch.Generator(device).manual_seed(0)
     autocast = Autocast(ppo.precision, device)
     learner = PPOLearner(twin, replace(ppo, epochs=1, target_kl=0.0), autocast, seed=0, threads=threads)
-    # Enough steps for a whole minibatch, if the rollout has that many.
+    # Enough steps for a full minibatch, if the rollout has that many.
     steps = min(rollout.steps, max(FEWEST_STEPS, -(-ppo.minibatch_size // matches)))
     trial = learner.new_rollout(task.env, steps)
 
@@ -120,7 +120,7 @@ def _read(
         shape, weights = {**shape, "styles": styles}, with_styles(weights, styles)
     _check_same(label, "network.", shape, network.shape, ignored=BOUNDS)
     run, update = checkpoint.training.get("run", "unknown run"), checkpoint.training.get("update", "?")
-    line = f"begins with the policy of {run} after update {update}"
+    line = f"starts from the policy of {run} after update {update}"
     return stored, weights, line
 
 
@@ -137,7 +137,7 @@ def _check_same(
         if key not in ignored and policy.get(key) != expected.get(key):
             had, has = told_apart(key, policy, expected)
             has = has.removeprefix(f"{key}=")
-            raise ConfigError(f"{label}: was trained with {prefix}{had}, this run has {has}; begin with another one")
+            raise ConfigError(f"{label}: was trained with {prefix}{had}, this run has {has}; start from another one")
 
 
 ROWS = 128

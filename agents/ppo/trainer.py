@@ -45,9 +45,9 @@ from sparring.envs.game import WIN_RATE, game_of, load
 MOVES = {"rollout/itself/length": "{:.1f} moves a match", "train/entropy": "entropy {:.2f}"}
 """Figures of the progress line by their metrics, beside the task's: where no bot is played, all that moves."""
 STYLES = "styles"
-"""Folder of the final policy's styles, each as a policy of its own."""
+"""Folder of the final policy's styles, each as a separate policy."""
 OF_EXPLOITERS = ("entropy", "approx_kl", "explained_variance")
-"""Metrics of an exploiter's updates, apart from those of the learner."""
+"""Metrics of an exploiter's updates, separate from the learner's."""
 EXPLOITABILITY = "eval/exploitability"
 SEED_USES = ("network", "env", "actions", "opponents", "shuffle", "league", "checks")
 """Uses of randomness; `agents.ppo.tasks.task.SEEDS` are the task's."""
@@ -147,11 +147,11 @@ class PPOTrainer(Trainer):
         done, total, phases = self.updates_done, self.schedule.total_updates, self.config.phases
         line = f"nothing left to do: {counted(done, 'update')} done, {self.updates} asked for"
         if done < total:
-            return f"{line} by max_updates; raise it, or give max_updates=0 for all {total} of the schedule"
+            return f"{line} by max_updates; raise it, or set max_updates=0 for all {total} of the schedule"
         limit = self.config.max_updates
         needed = max(done + 1, limit) - total + phases[-1].updates
-        short = f", which max_updates={limit} does not lengthen" if limit > total else ""
-        return f"{line} by the schedule{short}; to train on, give phases.{len(phases) - 1}.updates={needed} or more"
+        short = f", which max_updates={limit} does not extend" if limit > total else ""
+        return f"{line} by the schedule{short}; to continue, set phases.{len(phases) - 1}.updates={needed} or more"
 
     def describe(self) -> Iterator[str]:
         """Yield lines on sizes, the machine, and the estimated duration."""
@@ -211,7 +211,7 @@ class PPOTrainer(Trainer):
 
     def save_policy(self, path: Path, *, interrupted: bool) -> None:
         """Write the policy after the last finished update."""
-        # `plan` may already be the next update's, or that of one which the guard reverted.
+        # `plan` may already be the next update's, or the plan of an update that the guard reverted.
         plan = replace(self.plan, update=self.updates_done - 1, phase=self.phase)
         self.write_policy(path, plan, interrupted)
         for style in range(self.config.network.styles):

@@ -60,8 +60,8 @@ def _machine(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     if "minibatch" not in now or "minibatch" not in saved or saved.get("device") != now["device"]:
         return reasons
     if saved["minibatch"] != now["minibatch"]:
-        return [*reasons, "a replayed minibatch gives other bits"]
-    return [*reasons, "a replayed minibatch gives the same bits all the same"] if reasons else []
+        return [*reasons, "a replayed minibatch differs bitwise"]
+    return [*reasons, "a replayed minibatch is still bitwise equal"] if reasons else []
 
 
 def _difference(name: str, before: str, now: str) -> str:

@@ -222,7 +222,7 @@ def saving_on_peer_loss(trainer: Trainer, session: RunSession) -> Iterator[None]
 
 def _save_policy(trainer: Trainer) -> None:
     if trainer.updates_done == 0:
-        return  # there is nothing to save
+        return  # nothing to save
     try:
         trainer.save_policy(trainer.final, interrupted=True)
     except (OSError, InputError) as error:

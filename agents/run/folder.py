@@ -120,7 +120,7 @@ class RunFolder:
             return folder
         if folder.state.name in names and folder.state.is_dir():
             raise RunFolderError(
-                f"{folder.config}: is missing; restore it (every policy of the run holds a copy), or choose another "
+                f"{folder.config}: is missing; restore it (every policy of the run contains a copy), or choose another "
                 "name="
             )
         raise RunFolderError(f"name={name!r}: {folder.path} exists and is not a run's folder; choose another name")
@@ -135,7 +135,7 @@ class RunFolder:
         try:
             root.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise RunFolderError(f"checkpoint_dir={root}: cannot be made ({error.strerror}); give another") from error
+            raise RunFolderError(f"checkpoint_dir={root}: cannot be created ({error.strerror}); use another") from error
         if name:
             _check("name", name, FOLDER)
         path = root / (name or made_up_name(run))
@@ -148,7 +148,7 @@ class RunFolder:
                 path = root / made_up_name(run)
         except OSError as error:
             raise RunFolderError(
-                f"checkpoint_dir={root}: no folder can be made in it ({error.strerror}); free space or give another"
+                f"checkpoint_dir={root}: no folder can be created in it ({error.strerror}); free space or use another"
             ) from error
         return cls(path)
 
@@ -209,7 +209,7 @@ class RunFolder:
         return plain
 
     def clean(self) -> None:
-        """Remove partially written files of killed processes, also those of a start that was making this folder."""
+        """Remove partially written files of killed processes, including a start that was creating this folder."""
         remove_leftovers(self.path.parent, self.name)
         remove_leftovers(self.path)
         remove_leftovers(self.pool)
@@ -219,12 +219,12 @@ class RunFolder:
         return sha256(json.dumps(self.read_config(), sort_keys=True, default=str).encode()).hexdigest()
 
     def write_config(self, config: Mapping[str, Any]) -> None:
-        """Write the whole configuration, plain data in the schema's order, as YAML; raises `RunFolderError`."""
+        """Write the complete configuration, plain data in the schema's order, as YAML; raises `RunFolderError`."""
         try:
             write_atomically(self.config, yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True))
         except OSError as error:
             raise RunFolderError(
-                f"{self.config}: cannot be written ({error.strerror}); free some space or give another checkpoint_dir="
+                f"{self.config}: cannot be written ({error.strerror}); free some space or set another checkpoint_dir="
             ) from error
 
     def remove_unused(self) -> None:
@@ -244,7 +244,7 @@ def _listed(path: Path) -> list[str] | None:
     try:
         return os.listdir(path)
     except FileNotFoundError:
-        # A broken link; not `lexists`, which is also true of a folder that another start has made since the listing.
+        # A broken link; not `lexists`, which is also true for a folder created by another start since the listing.
         return [] if path.is_symlink() else None
     except NotADirectoryError:
         return []

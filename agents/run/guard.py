@@ -182,7 +182,7 @@ class Guard:
         self._broken = [earlier for earlier in self._broken if update - earlier < WINDOW] + [update]
         self.rate_scale *= CUT
         self.counts["restored_updates"] += 1
-        self.alert(f"update {update} is taken back ({wrong}); the learning rate is cut to {self.rate_scale:.3g} of it")
+        self.alert(f"update {update} is undone ({wrong}); the learning rate is multiplied by {self.rate_scale:.3g}")
         verdict = list(GuardVerdict)[min(len(self._broken), len(GuardVerdict)) - 1]
         self.counts["rollbacks"] += verdict is GuardVerdict.ROLL_BACK
         return verdict
@@ -320,6 +320,6 @@ class Detectors:
         """Continue from a `state_dict`."""
         for sign in self._signs:
             sign.recent.clear()
-            # States of earlier versions hold the NaN of updates of which every step was skipped.
+            # States of earlier versions contain NaN from updates whose steps were all skipped.
             sign.recent.extend(value for value in state["recent"][sign.name] if value == value)
         self._held, self._silent = state["held"], state["silent"]

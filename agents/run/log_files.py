@@ -80,7 +80,7 @@ class JsonLines:
         self._files[name].cut(size)
 
     def sync(self) -> dict[str, int]:
-        """Flush both files to the disk; return the bytes of whole lines in each."""
+        """Flush both files to the disk; return the bytes of complete lines in each."""
         for file in self._files.values():
             file.sync()
         return {name: file.size for name, file in self._files.items()}
@@ -101,7 +101,7 @@ class JsonLines:
         except OSError as error:
             if not self._alerted:
                 self._alerted = True  # before the alert, which writes an event
-                self.alert(f"{name} cannot be written ({error.strerror}); training goes on")
+                self.alert(f"{name} cannot be written ({error.strerror}); training continues")
 
 
 class LinesFile:
@@ -117,7 +117,7 @@ class LinesFile:
             descriptor = open_regular(path, os.O_RDWR | os.O_CREAT)
             self._file = cast(BinaryIO, os.fdopen(descriptor, "r+b", buffering=0))
             present = os.fstat(descriptor).st_size
-            self.size = size if present >= size else self._file.read().rfind(b"\n") + 1  # whole lines
+            self.size = size if present >= size else self._file.read().rfind(b"\n") + 1  # complete lines
             self.cut(self.size)
         except OSError as error:
             raise LoggerError(
@@ -125,15 +125,13 @@ class LinesFile:
             ) from error
         self.damage = ""
         if missing and size:
-            self.damage = (
-                f"{path}: is missing, the training state has {size} bytes of it; it begins again, without them"
-            )
+            self.damage = f"{path}: is missing, the training state has {size} bytes of it; it starts again without them"
         elif present < size:
             self.damage = f"{path}: is shorter than at the training state, {present} of {size} bytes; the rest is lost"
         elif expected and self.hash.hexdigest() != expected:
             self.damage = (
                 f"{path}: was changed since the training state was saved: the SHA-256 of its first {size} bytes is "
-                "another; it is continued as it is"
+                "different; it is continued as is"
             )
 
     def write(self, line: bytes) -> None:
@@ -222,7 +220,7 @@ def _hyperparameter_summaries(values: Mapping[str, Any]) -> list[Any]:
 
     if not values:
         return []
-    # There is no summary of the session's end: the run may be continued.
+    # Write no summary at the session's end: the run may be continued.
     columns = [api.HParam(name) for name in values]
     return [api.hparams_config_pb(columns, [api.Metric(tag) for tag in SHOWN_METRICS]), api.hparams_pb(dict(values))]
 

@@ -39,7 +39,7 @@ LONGEST_WAIT_SECONDS = 10.0
 class Logger:
     """Rows and events of one run, sent to its lines and every sink; without any for processes other than process 0.
 
-    The failures of a sink cause one alert, and training goes on.
+    The failures of a sink cause one alert, and training continues.
     """
 
     def __init__(self, lines: JsonLines | None = None, sinks: Sequence[LogSink] = (), env_steps: int = 0) -> None:
@@ -112,7 +112,7 @@ class Logger:
             self._sinks.remove(sink)
             self.alert(_off(sink.name, error))
         elif first:
-            self.alert(f"{sink.name}: its file cannot be written ({_reason(error)}); training goes on")
+            self.alert(f"{sink.name}: its file cannot be written ({_reason(error)}); training continues")
 
 
 def open_logger(
@@ -161,7 +161,7 @@ class Hub:
         self._run.log({"env_steps": env_steps, name: video})
 
     def rewind(self, env_steps: int) -> None:
-        """Do nothing: rows cannot be removed, so those of reverted updates stay beside their replacements."""
+        """Do nothing: rows cannot be removed, so the rows of reverted updates stay beside their replacements."""
 
     def close(self) -> None:
         """Finish the run, which sends the remaining data."""

@@ -124,7 +124,7 @@ class FolderClaim:
                 raise
             if folder.config.exists():  # written, and the lock released, since this process looked for the folder
                 lock.release()
-                raise RunExistsError(f"{folder.path}: was created by another start meanwhile; start again to continue")
+                raise RunExistsError(f"{folder.path}: was created by another process; start again to continue")
             self._folder, self._lock = folder, lock
         if not self._folder.config.exists():
             self._write_config(self._folder)
@@ -195,8 +195,8 @@ def changes(folder: RunFolder, config: RunConfig) -> dict[str, tuple[Any, Any]]:
 def changed_config(folder: RunFolder) -> str:
     """Describe a config.yaml that is not the one that the training states noted."""
     return (
-        f"{folder.config}: is not what the run was started with; restore it (every policy of the run holds a copy), "
-        "and give what you want to change as options"
+        f"{folder.config}: differs from the run's original; restore it (every policy of the run contains a copy), "
+        "and pass your changes as options"
     )
 
 

@@ -137,7 +137,7 @@ def counted(number: int, unit: str) -> str:
 def nothing_left(done: int, goal: int, option: str, total: int) -> str:
     """Return the message of a run whose `goal` updates are done; max_updates may be less than `option`, `total`."""
     line = f"nothing left to do: {counted(done, 'update')} done, {goal} asked for"
-    return f"{line}; give max_updates=N to train on ({option}={total})" if goal < total else line
+    return f"{line}; set max_updates=N to continue ({option}={total})" if goal < total else line
 
 
 def forecast(seconds: float) -> str:

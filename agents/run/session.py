@@ -219,7 +219,7 @@ class RunSession:
                 self.logger.video(video.env_steps, video.name, video.gif)
             else:
                 reason = " ".join(str(video.error).split()) or type(video.error).__name__
-                self.alert(f"{video.name} at {video.env_steps} env steps is not drawn ({reason}); training goes on")
+                self.alert(f"{video.name} at {video.env_steps} env steps not rendered ({reason}); training continues")
 
     def keep(self, path: Path, save: Callable[[], None]) -> bool:
         """Save a policy and return True; a full or missing disk raises an alert, and so does a damaged manifest.
@@ -231,7 +231,7 @@ class RunSession:
         try:
             self._save(path, save)
         except (OSError, InputError) as error:
-            self.alert(f"{path.name} is not saved ({getattr(error, 'strerror', error)}); training goes on")
+            self.alert(f"{path.name} was not saved ({getattr(error, 'strerror', error)}); training continues")
             return False
         return True
 
@@ -278,7 +278,7 @@ class RunSession:
             check_finite(content)
         except ContentError as error:
             self.unsaved = f"is not saved ({error})"
-            self.alert(f"no training state is saved ({error}); training goes on, earlier states are whole")
+            self.alert(f"no training state was saved ({error}); training continues, earlier states are intact")
             return False
         content = {**content, **({"guard": self.guard.state_dict()} if self.guard else {})}
         self._policies = listed(self.folder.path, unless=self._policies)
@@ -288,13 +288,13 @@ class RunSession:
             self.states.publish(update, {**content, "logger": self.logger.state_dict()}, about)
         except OSError as error:
             self.unsaved = "cannot be written; free some space"
-            self.alert(f"no training state is saved ({error.strerror}); training goes on, earlier states are whole")
+            self.alert(f"no training state was saved ({error.strerror}); training continues, earlier states are intact")
             return False
         self.stop.saved = self._kept(update)
         try:
             self.on_state_saved()
         except (OSError, InputError) as error:
-            self.alert(f"files that are not needed remain ({getattr(error, 'strerror', error)}); training goes on")
+            self.alert(f"unneeded files remain ({getattr(error, 'strerror', error)}); training continues")
         return True
 
     def _kept(self, updates: int) -> str:

@@ -32,7 +32,7 @@ from sparring.configs.core.tensor_file import pack, sha256, unpack
 from sparring.configs.core.typed import ContentError
 
 FORMAT_VERSION = 2
-"""Incremented with every change of a state's content. 1: before the dogfight had a league; no longer read."""
+"""Incremented when a state's content changes. 1, from before the dogfight had a league, is no longer supported."""
 PREFIX, DAMAGED, RENEWED = "update_", ".damaged", ".again"
 
 
@@ -111,7 +111,7 @@ class StateFolder:
                 path.rename(aside)
                 self.alert(f"{error}; it is kept as {aside.name}, and the state before it is used")
         if paths or list(self.folder.glob(f"{PREFIX}*{DAMAGED}")):
-            raise StateError(f"{self.folder}: every state in it is damaged; begin a new run under another name=")
+            raise StateError(f"{self.folder}: all its states are damaged; start a new run with another name=")
         return None
 
     def clean(self) -> None:
@@ -186,7 +186,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         manifest = json.loads(data.decode())
         _check_version(path, manifest)
         if manifest["summary_sha256"] != _fingerprint(manifest["summary"]):
-            raise DamagedStateError(f"{file}: is damaged, its summary is not the one that was written")
+            raise DamagedStateError(f"{file}: is damaged: its summary does not match its SHA-256")
     except StateError:
         raise
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -203,8 +203,8 @@ def _check_version(path: Path, manifest: dict[str, Any]) -> None:
         raise StateError(f"{path}: has format {version}, this Sparring reads {FORMAT_VERSION}; update it")
     if version < FORMAT_VERSION:
         raise StateError(
-            f"{path}: has format {version}, which is no longer read, only {FORMAT_VERSION} is; start a new run under "
-            "another name=; the policies of this one can still be played"
+            f"{path}: has format {version}, but only {FORMAT_VERSION} is supported; start a new run with "
+            "another name=; the policies of this run can still play"
         )
 
 

@@ -93,8 +93,8 @@ def test_exception_at_last_policy_is_raised(tmp_path):
 
 def test_invalid_callback_is_rejected_before_folder_creation(tmp_path):
     for wrong, words in [
-        (Recorder, "callbacks: Recorder is a class; give an object, Recorder()"),
-        (print, "callbacks: builtin_function_or_method has no on_update, on_evaluation, on_checkpoint; let it inherit"),
+        (Recorder, "callbacks: Recorder is a class; pass an instance, Recorder()"),
+        (print, "callbacks: builtin_function_or_method has no on_update, on_evaluation, on_checkpoint; inherit"),
     ]:
         with pytest.raises(InputError, match="^" + words.replace("(", r"\(").replace(")", r"\)")):
             train(config(tmp_path), callbacks=[wrong])
@@ -106,5 +106,5 @@ def test_bad_input_gives_one_line_error(tmp_path):
         InputError, match=r"overrides='seed=3': is one string; pass a list, as in \['seed=3'\], or a dict"
     ):
         train("quickstart", "seed=3")
-    with pytest.raises(InputError, match="overrides: go with the name of a run"):
+    with pytest.raises(InputError, match="overrides: require the name of a run"):
         train(config(tmp_path), {"seed": 3})

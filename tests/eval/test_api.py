@@ -85,7 +85,7 @@ def test_recurrent_state_is_passed_between_calls(make_checkpoint):
     assert np.abs(after - fresh).max() > 0.01
     assert np.allclose(policy.predict(first[0], None)[0], taken[0], atol=1e-5)
     with pytest.raises(
-        sparring.InputError, match=r"the state has shape \(4, 32\); give what the last call returned, \(1"
+        sparring.InputError, match=r"the state has shape \(4, 32\); pass the state from the last call, \(1"
     ):
         policy.predict(first[0], state)
     with pytest.raises(sparring.InputError, match="has a memory"):

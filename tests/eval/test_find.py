@@ -89,7 +89,7 @@ def test_newest_is_by_time_then_name(root):
 
 
 def test_unknown_name_lists_choices_and_nearest(root):
-    with pytest.raises(UnknownNameError, match="give a path or choose from") as caught:
+    with pytest.raises(UnknownNameError, match="pass a path or choose from") as caught:
         find_checkpoint("dark-gost-quickstart")
     message = str(caught.value)
     assert "\n" not in message
@@ -138,7 +138,7 @@ def test_language_models_are_suggested_where_playable(root):
 
 
 def test_bots_belong_to_their_game(root):
-    for text, line in (("dumbbot", "write bot:dumbbot for the bot"), ("ace", "give a path or choose from final.pt, ")):
+    for text, line in (("dumbbot", "write bot:dumbbot for the bot"), ("ace", "pass a path or choose from final.pt, ")):
         with pytest.raises(UnknownNameError, match=f"no checkpoint '{text}': {line}"):
             find_checkpoint(text, DIPLOMACY_GAME)
     with pytest.raises(UnknownNameError, match=r"opponent 'ace': no bot of that name \(random, chaos,.* and no checkp"):
@@ -194,7 +194,7 @@ def test_run_is_its_folder_or_folder_of_its_checkpoint(root):
         assert find_run(text) == root / "dark-ghost-quickstart"
     assert find_run("final.pt").name == "calm-raven-quickstart"
     (root / "empty").mkdir()
-    with pytest.raises(UnknownNameError, match="empty: holds no checkpoint; name a run that has saved one"):
+    with pytest.raises(UnknownNameError, match="empty: contains no checkpoint; name a run that has saved one"):
         find_run("empty")
 
 

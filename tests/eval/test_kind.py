@@ -38,9 +38,9 @@ def test_game_follows_neighbouring_configuration(tmp_path):
     check_game(dogfight.GAME, "ace", run_of(tmp_path / "one", DOGFIGHT))
     other, third = run_of(tmp_path / "other", DIPLOMACY), run_of(tmp_path / "third", "CartPole-v1")
     hint = "; its games are played by eval/run.py --env diplomacy --ckpt$"
-    with pytest.raises(InputError, match=rf"was trained in {DIPLOMACY}; this command takes only {DOGFIGHT}{hint}"):
+    with pytest.raises(InputError, match=rf"was trained in {DIPLOMACY}; this command accepts only {DOGFIGHT}{hint}"):
         check_game(dogfight.GAME, "ace", other)
-    with pytest.raises(InputError, match=rf"was trained in CartPole-v1; this command takes only {DOGFIGHT}$"):
+    with pytest.raises(InputError, match=rf"was trained in CartPole-v1; this command accepts only {DOGFIGHT}$"):
         check_game(dogfight.GAME, third)
 
 

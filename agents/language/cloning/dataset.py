@@ -166,6 +166,6 @@ class CloneDataset:
         tokens = max((len(example.prompt) + len(example.answer) for example in examples), default=0)
         if self._longest and tokens > self._longest:
             raise InputError(
-                f"an example has {tokens} tokens, but the model reads {self._longest} at most: choose another with"
+                f"an example has {tokens} tokens, but the model accepts at most {self._longest}: choose another with"
                 " model.name, or show less in its prompts"
             )

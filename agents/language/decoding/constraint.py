@@ -184,7 +184,7 @@ def _shared(tokens: np.ndarray, lengths: np.ndarray, menu: np.ndarray) -> np.nda
     repeated = np.append(False, equal.all(axis=1) | (shared[1:] >= lengths[:-1])) & (shared >= 0)
     if repeated.any():
         row = int(np.argmax(repeated))
-        raise ValueError(f"menu {int(menu[row])} has a line that is another's beginning, or the same: row {row}")
+        raise ValueError(f"menu {int(menu[row])} has a line that equals another or is a prefix of it: row {row}")
     return shared
 
 
@@ -240,7 +240,7 @@ class Constraint:
                 raise ValueError(f"token {token} at step {step} is not allowed: {allowed}")
             walks.take(np.zeros(1, dtype=np.int64), edges[taken])
         if walks.count[0]:
-            raise ValueError(f"the answer ends after {len(token_ids)} tokens and is not whole")
+            raise ValueError(f"the answer ends after {len(token_ids)} tokens and is incomplete")
         return walks.steps()[0]
 
     def _join(

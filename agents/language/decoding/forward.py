@@ -78,7 +78,7 @@ def check_finite(model: Any) -> None:
         if not bool(torch.isfinite(parameter).all()):
             raise ModelError(
                 f"{type(plain(model)).__name__}: its weights are not finite, such as {name}; "
-                "restore the file they are from, or choose another with model.name"
+                "restore the weights file, or choose another model with model.name"
             )
 
 
@@ -104,7 +104,7 @@ def check_head(model: Any) -> None:
     ids = torch.arange(logits.shape[1], device=logits.device)
     ours = allowed_logits(model, hidden[-1:], ids, torch.zeros_like(ids))
     if not torch.allclose(ours, logits[-1], rtol=1e-2, atol=1e-2 * float(logits.abs().max())):
-        raise ModelError(f"{name} does more to its logits than a product with its head: exact orders need a plain one")
+        raise ModelError(f"{name} transforms its logits after the output head: exact orders need the plain product")
 
 
 SPARE = 1.25
@@ -250,7 +250,7 @@ def check_context(model: Any) -> None:
     kinds = set(getattr(config, "layer_types", None) or [FULL])
     if kinds != {FULL} or getattr(config, "sliding_window", None):
         raise ModelError(
-            f"{name} does not attend to whole texts: only models with full attention throughout can be used"
+            f"{name} does not attend to the whole text: only models with full attention in all layers are supported"
         )
     texts = [np.arange(1, 7), np.arange(2, 5)]
     try:
@@ -262,10 +262,10 @@ def check_context(model: Any) -> None:
             ids = (torch.from_numpy(text)[None].to(pieces.device) for text in texts)
             alone = torch.cat([backbone(model)(input_ids=i, use_cache=False).last_hidden_state[:, -1] for i in ids])
     except (TypeError, AttributeError, ValueError, IndexError, RuntimeError) as error:
-        raise ModelError(f"{name} cannot read a text by pieces ({error})") from error
+        raise ModelError(f"{name} cannot process a text in chunks ({error})") from error
     check_computed(model, alone)
     if not torch.allclose(pieces, alone, rtol=TOLERANCE, atol=TOLERANCE * float(alone.abs().max())):
-        raise ModelError(f"{name} reads padded texts otherwise than plain ones: it does not go by position ids")
+        raise ModelError(f"{name} treats padded texts differently from unpadded ones: it ignores position ids")
 
 
 @dataclass(frozen=True)

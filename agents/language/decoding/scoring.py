@@ -148,7 +148,7 @@ def _allowed(decisions: Sequence[Decision], steps: Sequence[np.ndarray]) -> dict
     chosen = np.flatnonzero(allowed == token[row])
     if not np.array_equal(row[chosen], np.arange(len(sizes))):
         wrong = np.setdiff1d(np.arange(len(sizes)), row[chosen])
-        raise ValueError(f"a token that was not allowed was written: decision token {wrong[:1].tolist()} of the batch")
+        raise ValueError(f"an illegal token was sampled: decision token {wrong[:1].tolist()} of the batch")
     arrays = {"allowed": allowed, "row": row, "chosen": chosen}
     return {name: torch.from_numpy(values) for name, values in arrays.items()} | drawn
 
@@ -170,7 +170,7 @@ def _whole(decisions: Sequence[Decision], steps: Sequence[np.ndarray]) -> dict[s
     vocabulary = sizes.pop()
     token, drawn = _drawn(decisions, steps)
     if len(token) and not 0 <= token.min() <= token.max() < vocabulary:
-        raise ValueError(f"a token that was not allowed was written: {token.max()} of {vocabulary}")
+        raise ValueError(f"an illegal token was sampled: {token.max()} of {vocabulary}")
     chosen = torch.from_numpy(np.arange(len(token)) * vocabulary + token)
     tensors = {"allowed": torch.from_numpy(NO_IDS), "row": torch.from_numpy(NO_IDS), "chosen": chosen}
     return {**tensors, "vocabulary": vocabulary, **drawn}

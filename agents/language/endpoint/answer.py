@@ -22,10 +22,10 @@ KINDS = ("timeout", "connection", "rate_limited", "server", "refused", "malforme
 AGAIN = frozenset({408, 409, 425, 429})
 """Statuses that are retried, as is 5xx; any other would repeat."""
 UNUSABLE = {
-    401: "it wants a key: name the environment's variable that holds one in endpoint.key_env",
-    403: "the key is not accepted: look at endpoint.key_env",
-    404: "look at endpoint.url, which often ends in /v1, and endpoint.model",
-    405: "look at endpoint.url, which often ends in /v1, and endpoint.api",
+    401: "a key is required: set endpoint.key_env to the environment variable with the key",
+    403: "the key was rejected: check endpoint.key_env",
+    404: "check endpoint.url, which often ends in /v1, and endpoint.model",
+    405: "check endpoint.url, which often ends in /v1, and endpoint.api",
 }
 """Statuses that concern all requests, and what to do."""
 FORBIDDEN = -9000.0
@@ -82,7 +82,7 @@ def of_status(status: int, text: str, retry_after: str | None) -> EndpointError:
         kind = "rate_limited" if status == 429 else "server"
         return EndpointError(kind, text, after=seconds_of(retry_after))
     if 300 <= status < 400:
-        text = f"{text}; redirects are not followed, give where it leads as endpoint.url"
+        text = f"{text}; redirects are not followed; set endpoint.url to the target"
     hint = UNUSABLE.get(status)
     unusable = hint is not None or status < 400
     return EndpointError("refused", f"{text}; {hint}" if hint else text, retryable=False, unusable=unusable)
@@ -246,7 +246,7 @@ def joined(events: Sequence[Any]) -> dict[str, Any]:
                     return {"error": failed}
                 text, finish = text + _text(choice), choice.get("finish_reason") or finish
     if finish is None and events[-1:] != [DONE]:
-        raise EndpointError("connection", "the answer is streamed, and hangs up before the end")
+        raise EndpointError("connection", "the server disconnected before the end of the streamed answer")
     return {"choices": [{"text": text, "finish_reason": finish}], "usage": usage}
 
 
@@ -257,7 +257,7 @@ def model_names(data: Mapping[str, Any], hide: Hide) -> list[str]:
     texts = [name for name in names if isinstance(name, str)]
     if any(hide(name) != name for name in texts):
         raise EndpointError(
-            "malformed", "the key is the name of a model; give the model's as endpoint.model", retryable=False
+            "malformed", "the key is the name of a model; set endpoint.model to the model's name", retryable=False
         )
     return texts
 

@@ -59,11 +59,11 @@ def logprobs_of(steps: Steps, alternatives: Sequence[Mapping[int, float]] | None
 def difference(alternatives: Mapping[int, float], allowed: set[int], limit: int) -> str:
     """Return the difference of a server's distribution from one over the allowed ids; empty if none."""
     if extra := sorted(set(alternatives) - allowed):
-        return f"the server might have written {len(extra)} ids that the constraint forbids, such as {extra[0]}"
+        return f"the server may return {len(extra)} ids that the constraint forbids, such as {extra[0]}"
     if fewer := sorted(allowed - set(alternatives)):
         if len(allowed) > limit:
             return f"{len(allowed)} ids are allowed and endpoint.logprobs={limit} shows fewer"
-        return f"the server would not write {len(fewer)} ids that the constraint allows, such as {fewer[0]}"
+        return f"the server cannot return {len(fewer)} ids that the constraint allows, such as {fewer[0]}"
     total = float(np.exp(np.array(list(alternatives.values()), dtype=np.float64)).sum())
     return "" if abs(total - 1.0) <= TOLERANCE else f"probabilities sum to {total:.4f}"
 
@@ -74,15 +74,15 @@ def temperature_problem(
     """Return why log-probabilities of one token are not at two temperatures; empty if they are."""
     common = sorted(set(first) & set(second))
     if len(common) < 2:
-        return "the server shows too few alternatives to tell its temperature"
+        return "the server returns too few alternatives to determine its temperature"
     answers = zip((first, second), (temperature, other_temperature), strict=True)
     scaled = [degree * np.array([answer[token] for token in common], dtype=np.float64) for answer, degree in answers]
     logits, other_logits = (values - values.max() for values in scaled)
     if -logits.min() < LEAST_SPREAD:
-        return "all tokens are alike, so its temperature cannot be determined"
+        return "all tokens are equally likely, so its temperature cannot be determined"
     worst = float(np.abs(logits - other_logits).max())
     if worst > 0.01 * float(-logits.min()) + TOLERANCE:
-        return f"its log-probabilities are not at the temperature it is asked for (off by {worst:.2g}); {PROCESSED}"
+        return f"its log-probabilities do not match the requested temperature (off by {worst:.2g}); {PROCESSED}"
     return ""
 
 
@@ -101,7 +101,7 @@ class Judge:
             if writing.finish:
                 self._meter.add(f"errors/{PROBLEM_OF[writing.finish]}")
             ended = CUT if writing.finish == LENGTH else STOP
-            why = "free text of a server is not checked"
+            why = "free text from a server is not checked"
             return Decision((), finish_reason=ended, why_inexact=why, free_text=writing.text)
         ids = writing.token_ids
         steps = None if self._spelling is None or ids is None else self._spelling.replay(choices, ids)
@@ -113,7 +113,7 @@ class Judge:
         self._meter.add("orders_illegal", reading.illegal)
         self._meter.add("lines_unread", len(reading.problems))
         if reading.complete:
-            reason = self.reason or "its tokens are not those in which the tokenizer writes the same lines"
+            reason = self.reason or "its tokens differ from the tokenizer's for the same lines"
             return Decision(reading.chosen, why_inexact=reason)
         # Truncated also if all of it was reasoning, which some servers send apart from the text.
         problem = PROBLEM_OF.get(writing.finish) or ("illegal" if writing.text.strip() else "empty")
@@ -132,7 +132,7 @@ class Judge:
         logprobs, reason = logprobs_of(steps, writing.alternatives, self._limit)
         reason = self.reason or reason
         if not writing.same_prompt:
-            reason = reason or "the server reads the prompt as other tokens, or does not say as which"
+            reason = reason or "the server tokenizes the prompt differently, or does not return its tokens"
         if reason:
             return Decision(steps.chosen, why_inexact=reason)
         done = replace(steps, logprobs=logprobs)
@@ -167,12 +167,12 @@ def checked_spelling(
 
 def _hopeless(config: EndpointConfig, temperature: float, tokenizer: Any) -> str:
     if config.api == "chat":
-        return "endpoint.api=chat puts the prompt into a conversation of the server's own form"
+        return "endpoint.api=chat wraps the prompt in the server's own chat template"
     if config.structured == "none":
         return "endpoint.structured=none restricts nothing"
     if tokenizer is None:
         return "its answers cannot be checked without a tokenizer"
-    return "" if temperature > 0 else "at temperature 0 nothing is drawn"
+    return "" if temperature > 0 else "at temperature 0 nothing is sampled"
 
 
 def _reads_alike(spelling: Spelling, sample: str, put: Callable[[Question], ServerAnswer]) -> bool:

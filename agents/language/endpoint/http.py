@@ -77,9 +77,9 @@ class Client:
         except _NumberError as error:
             raise EndpointError("malformed", f"{where} sends {error}") from None
         except (ValueError, RecursionError) as error:
-            raise EndpointError("malformed", f"{where} sends invalid JSON ({type(error).__name__})") from None
+            raise EndpointError("malformed", f"{where} returned invalid JSON ({type(error).__name__})") from None
         if not isinstance(answer, dict):
-            raise EndpointError("malformed", f"{where} sends JSON that is not an object")
+            raise EndpointError("malformed", f"{where} returned JSON that is not an object")
         return answer
 
     def close(self) -> None:
@@ -96,11 +96,11 @@ class Client:
                     return self._send(connection, path, body, where)
             except (OSError, HTTPException, ValueError, EndpointError) as error:
                 if cut.is_set() or isinstance(error, TimeoutError):
-                    raise EndpointError("timeout", f"{where} has not answered after {seconds:.3g} s") from None
+                    raise EndpointError("timeout", f"{where} did not answer within {seconds:.3g} s") from None
                 if isinstance(error, EndpointError):
                     raise
                 reason = one_line(self.hide(str(error)))[:QUOTED] or type(error).__name__
-                text = f"{where}: {reason}; start the server, or give its address as endpoint.url"
+                text = f"{where}: {reason}; start the server, or set endpoint.url to its address"
                 raise EndpointError("connection", text) from None
 
     @contextmanager
@@ -127,9 +127,9 @@ class Client:
         with closing(connection.getresponse()) as response:
             received = response.read(self._largest + 1)
             if len(received) > self._largest:
-                raise EndpointError("too_large", f"{where} sends more than {self._largest} bytes", retryable=False)
+                raise EndpointError("too_large", f"{where} returned more than {self._largest} bytes", retryable=False)
             if response.length:
-                raise EndpointError("connection", f"{where} hangs up before the end")
+                raise EndpointError("connection", f"{where} disconnected before the end")
             return response, received
 
 

@@ -48,9 +48,9 @@ class Key:
         self._variable = variable
         self._value = os.environ.get(variable, "").strip() if variable else ""
         if variable and not self._value:
-            raise InputError(f"endpoint.key_env={variable}: the environment has no such variable, or it is empty")
+            raise InputError(f"endpoint.key_env={variable}: this environment variable is unset or empty")
         if not re.fullmatch(r"[!-~]*", self._value):
-            raise InputError(f"endpoint.key_env={variable}: holds more than printable ASCII, so it is not a key")
+            raise InputError(f"endpoint.key_env={variable}: has characters outside printable ASCII, so it is not a key")
         if self._value and len(self._value) < SHORTEST:
             raise InputError(
                 f"endpoint.key_env={variable}: holds fewer than {SHORTEST} characters, too few to be kept out of"

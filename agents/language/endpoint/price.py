@@ -51,7 +51,7 @@ class Forecast:
     def text(self, config: EndpointConfig, how_many: str = "") -> str:
         """Return them with their price; `how_many` is in front of the number of requests."""
         cost = dollars(config, self.prompt_tokens, self.answer_tokens)
-        price = "; for the price give --set endpoint.prompt_price=USD endpoint.answer_price=USD"
+        price = "; to see the price, add --set endpoint.prompt_price=USD endpoint.answer_price=USD"
         return (
             f"{how_many}{self.requests:,} requests, about {self.prompt_tokens:,} prompt tokens and at most "
             f"{self.answer_tokens:,} of answers{price if cost is None else f', at most ${cost:.2f}'}"
@@ -63,7 +63,7 @@ def spent(metrics: Mapping[str, float]) -> str:
     count = {name: int(metrics[f"endpoint/{name}_tokens"]) for name in ("prompt", "cached", "completion", "reasoning")}
     uncounted = int(metrics["endpoint/uncounted_answers"])
     if uncounted and not count["prompt"] + count["completion"]:
-        return f"Tokens: not known, the server counts none (no usage in {uncounted:,} answers)."
+        return f"Tokens: unknown; the server does not report usage (missing in {uncounted:,} answers)."
     parts = (
         f"{count['prompt']:,} prompt, {count['cached']:,} of them cached, {count['completion']:,} completion, "
         f"{count['reasoning']:,} of them reasoning"

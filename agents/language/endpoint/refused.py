@@ -17,9 +17,9 @@ from sparring.agents.language.endpoint.answer import EndpointError
 
 RENAMED = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 LEFT_OUT = {
-    "temperature": "answers are drawn at the server's own temperature, not at {value}",
+    "temperature": "answers are sampled at the server's own temperature, not {value}",
     "seed": "equal requests may get different answers",
-    "stop": "an answer may go on after its end, which is not read",
+    "stop": "an answer may continue after its end; the rest is ignored",
     "top_p": "the server's own value is used, not {value}",
     "top_k": "the server's own value is used, not {value}",
     "min_p": "the server's own value is used, not {value}",

@@ -183,7 +183,7 @@ class Asker:
             send = partial(self._send, body, question.seed, by_id, until)
             answer, first, kept = self.kept.answer(key_of(body), send)
         if answer.unknown:
-            text = f"finish_reason={answer.unknown!r} is not known; such answers count as whole"
+            text = f"finish_reason={answer.unknown!r} is unknown; such answers count as complete"
             self._say(f"finish {answer.unknown}", text)
         if first:
             self._count(answer.usage)
@@ -215,7 +215,7 @@ class Asker:
             self._persistence.meter.add(f"{name}_tokens", count or 0)
         if not usage.is_counted:
             self._persistence.meter.add("uncounted_answers")
-            self._say("usage", "an answer comes without usage, the count of its tokens; sums of tokens leave it out")
+            self._say("usage", "an answer came without usage (token counts); token sums exclude it")
 
     def _say(self, about: str, text: str) -> None:
         """Warn of something once, and keep the text among the notes."""

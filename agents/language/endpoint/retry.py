@@ -62,7 +62,7 @@ def fallbacks_of(metrics: Mapping[str, float]) -> str:
     counts = {name: int(metrics[f"endpoint/{name}"]) for name in COUNTS}
     errors = sorted((-counts[f"errors/{kind}"], kind) for kind in (*KINDS, *PROBLEMS) if counts[f"errors/{kind}"])
     why = f" ({', '.join(f'{-count} {kind}' for count, kind in errors)})" if errors else ""
-    hint = "; give a truncated answer more room with endpoint.max_tokens" if counts["errors/truncated"] else ""
+    hint = "; raise endpoint.max_tokens for truncated answers" if counts["errors/truncated"] else ""
     return (
         f"{counts['fallbacks']} of {counts['decisions']} decisions were not the server's but the fallback: hold, or"
         f" WAIVE{why}{hint}"
@@ -128,7 +128,7 @@ class Persistence:
         for attempt in range(self.policy.retries + 1):
             remaining = until - monotonic()
             if remaining <= 0:
-                text = f"the decision is not made after {self.policy.total:g} s"
+                text = f"no decision within {self.policy.total:g} s"
                 raise EndpointError("timeout", text, retryable=False)
             try:
                 with self.meter.timed():

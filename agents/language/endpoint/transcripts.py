@@ -25,7 +25,7 @@ class Transcripts:
             path.unlink(missing_ok=True)
             self._file = append_to(path)
         except OSError as error:
-            raise InputError(f"--transcripts {path}: cannot be written ({error.strerror}); give another") from error
+            raise InputError(f"--transcripts {path}: cannot be written ({error.strerror}); choose another") from error
 
     def add(self, request: Prompt, decision: Decision, answers: Sequence[ServerAnswer]) -> None:
         """Write one decision. Raises `InputError` if the disk is full."""

@@ -31,7 +31,7 @@ def inherit(league: League, folder: Path, source: Path, *, also: Sequence[str] =
     `league`.
     """
     if league.records:
-        raise ValueError("this league has results already, which would be lost; inherit before the first game")
+        raise ValueError("this league already has results, which would be lost; inherit before the first game")
     try:
         source_league = LeagueFile(source).read()
         _check_base_model(league, source_league, source, also)
@@ -60,7 +60,7 @@ def _check_base_model(league: League, source_league: League, source: Path, also:
     """Raise `LeagueError` unless the base model of both leagues is the same, since its rating is continued."""
     ours, base = league[BASE_MODEL].path, source_league.agents.get(BASE_MODEL)
     if base is None:
-        raise LeagueError("has no base model, so it is of no language model; give another run, or leave it out")
+        raise LeagueError("has no base model, so the run did not train a language model; name another")
     if base.path not in (ours, *also):
         raise LeagueError(
             f"its base model is {base.path!r} and this run's is {ours!r}; train the one that {source / 'config.yaml'} "

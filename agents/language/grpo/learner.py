@@ -319,8 +319,8 @@ class GRPOLearner:
 def _decisions(sample: Sample) -> int:
     """Return the number of decision tokens of a sample that are kept."""
     if not sample.decision.exact:
-        why = sample.decision.why_inexact or "no reason is given"
-        line = f"a decision without exact log-probabilities ({why}) cannot be learned from"
+        why = sample.decision.why_inexact or "no reason given"
+        line = f"a decision without exact log-probabilities ({why}) cannot be used for training"
         raise InputError(f"{line}; choose another backend")
     return int((sample.decision.allowed_counts > 1).sum()) if sample.before is None else int(sample.before.kept.sum())
 

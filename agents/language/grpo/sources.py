@@ -18,11 +18,11 @@ def check_sources(config: GRPORunConfig) -> None:
     adapter, source = config.model.adapter, config.league.inherit
     if adapter == GIVE_ADAPTER:
         raise ConfigError(
-            f"model.adapter is missing: +run={config.run} trains a given adapter; give model.adapter=FILE, such as "
+            f"model.adapter is missing: +run={config.run} trains an existing adapter; set model.adapter=FILE, such as "
             "checkpoints/RUN/final.pt"
         )
     if adapter and not holds(Path(adapter).is_file):
-        raise ConfigError(f"model.adapter={adapter}: is not a file; give an adapter, as checkpoints/RUN/final.pt")
+        raise ConfigError(f"model.adapter={adapter}: is not a file; pass an adapter, such as checkpoints/RUN/final.pt")
     if source:
         try:
             LeagueFile(ROOT / config.checkpoint_dir / source).read()

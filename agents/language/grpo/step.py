@@ -190,7 +190,7 @@ def check_base(state: TrainingState, model: Any, name: str) -> None:
     if before is not None and before != (now := identity_like(before, model)):
         raise StateError(
             f"{state.path}: was trained on the base model {before}, but model.name={name} is now {now}; "
-            "put that model back, or begin a new run under another name="
+            "restore that model, or start a new run with another name="
         )
 
 

@@ -58,10 +58,10 @@ class GRPOTrainer(Trainer):
         self.seats = config.check_game()
         self.processes, self.divided = processes, config.grpo.shard_model
         if config.overfit.enabled and not processes.alone:
-            raise ConfigError("overfit.enabled=true: is measured in one process; start it without torchrun")
+            raise ConfigError("overfit.enabled=true: requires a single process; start it without torchrun")
         if config.grpo.shard_model and processes.alone:
             raise ConfigError(
-                "grpo.shard_model=true: divides the model among processes; start it with torchrun, or give false"
+                "grpo.shard_model=true: divides the model among processes; start it with torchrun, or set it to false"
             )
         self.device = choose_device(config.device, processes.local_rank)
         self.threads = set_threads(config.threads, processes.local_size)
@@ -142,7 +142,7 @@ class GRPOTrainer(Trainer):
                 f"{line} by grpo.steps, at which {moving[0]} is reached; to train on, start another run with "
                 f"model.adapter={self.final}"
             )
-        return f"{line} by grpo.steps, whatever max_updates says; give grpo.steps=N to train on"
+        return f"{line} by grpo.steps, regardless of max_updates; set grpo.steps=N to continue"
 
     def describe(self) -> Iterator[str]:
         """Yield one line with the sizes, the model and the machine."""
@@ -267,7 +267,7 @@ class GRPOTrainer(Trainer):
             lambda: steps.lost_checkpoints(self.league, self.session.folder.path, self.adapters.model)
         )
         for name, reason in lost.items():
-            self.session.alert(f"{reason}; {name} leaves the league, and training goes on without it")
+            self.session.alert(f"{reason}; {name} leaves the league, and training continues without it")
         self.league = leave(self.league, lost)
         self.processes.run_on_rank0(lambda: self.league_file.restore(self.league))
         players = self._open_players()
@@ -376,7 +376,7 @@ class GRPOTrainer(Trainer):
         try:
             self.league_file.restore(self.league)
         except OSError as error:
-            self.session.alert(f"the league is not saved ({error.strerror}); training goes on")
+            self.session.alert(f"the league was not saved ({error.strerror}); training continues")
 
     def _check_folder(self) -> None:
         """Raise `ConfigError` if a process does not see the run's folder, which holds the league's players."""
@@ -384,8 +384,8 @@ class GRPOTrainer(Trainer):
         blind = self.processes.largest(0 if folder.is_dir() else self.processes.rank)
         if blind:
             raise ConfigError(
-                f"checkpoint_dir={self.config.checkpoint_dir}: process {blind} does not see {folder}, where the "
-                "league's players are; give a folder that all machines share"
+                f"checkpoint_dir={self.config.checkpoint_dir}: process {blind} cannot access {folder}, where the "
+                "league's players are; use a folder shared by all machines"
             )
 
     def _first_league(self) -> League:

@@ -140,8 +140,8 @@ def lora_config(model: Any, shape: LoraShape) -> LoraConfig:
                 task_type="CAUSAL_LM",
             )
     raise ModelError(
-        f"{type(model).__name__} has no layers {', '.join(LAYERS[shape.targets])}: LoRA knows models built as Llama"
-        " or GPT-2; try model.lora_targets=attention"
+        f"{type(model).__name__} has no layers {', '.join(LAYERS[shape.targets])}: LoRA supports models built like"
+        " Llama or GPT-2; try model.lora_targets=attention"
     )
 
 
@@ -218,7 +218,7 @@ class Adapters:
         """
         if shape not in (None, self.shape):
             raise AdapterError(
-                f"the adapter was made with {_options(shape)}, the model has {_options(self.shape)}; give the adapter's"
+                f"the adapter was made with {_options(shape)}, the model has {_options(self.shape)}; use the adapter's"
             )
         _copy(weights, self.parameters(), LEARNER)
 
@@ -228,7 +228,7 @@ class Adapters:
         Raises `AdapterError` if they do not fit the model.
         """
         if name in (LEARNER, BASE):
-            raise AdapterError(f"adapter {name!r}: this name means the {name} itself, choose another")
+            raise AdapterError(f"adapter {name!r}: this name is reserved for the {name} itself; choose another")
         slot = self._slot(shape or self.shape)
         _copy(weights, lora_parameters(self.model, slot), name)
         copies = {key: value.detach().to("cpu", copy=True) for key, value in weights.items()}
@@ -288,7 +288,7 @@ def _copy(weights: Weights, parameters: Mapping[str, Tensor], name: str) -> None
         differing = sorted(key for key in shapes.keys() | expected.keys() if shapes.get(key) != expected.get(key))
         raise AdapterError(
             f"adapter {name!r} does not fit the model: {differing[0]} is {shapes.get(differing[0])},"
-            f" the model has {expected.get(differing[0])}; give the adapter's model.lora_rank and model.lora_targets"
+            f" the model has {expected.get(differing[0])}; use the adapter's model.lora_rank and model.lora_targets"
         )
     for key, parameter in parameters.items():
         parameter.copy_(weights[key])

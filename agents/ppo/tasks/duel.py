@@ -193,6 +193,6 @@ def cut(state: Mapping[str, Any], share: Shard, per_match: Sequence[str]) -> dic
 
 
 def cut_rows(joint: Tensor, share: Shard) -> Tensor:
-    """Return the rows of the matches of `share` among those of all, any number for each."""
+    """Return the rows of the matches of `share` among all rows, any number for each."""
     width = len(joint) // share.total
     return joint[share.first * width : (share.first + share.count) * width]

@@ -55,8 +55,8 @@ class LeagueTask(ABC):
         network = config.network
         for name, value, default in (("memory", network.memory, NONE), ("styles", network.styles, 0)):
             if value != default and not processes.alone:
-                fix = f"start it without torchrun, or give network.{name}={default}"
-                raise ConfigError(f"network.{name}={value}: learns in one process; {fix}")
+                fix = f"start it without torchrun, or set network.{name}={default}"
+                raise ConfigError(f"network.{name}={value}: requires a single process; {fix}")
         self.config, self.processes, self._seeds = config, processes, seeds
         self._win_rates: dict[str, float] = {}  # as they were after the last rollout, in every process
         self._share: float | None = None  # of playing time, of the opponents outside the kernels
@@ -82,7 +82,7 @@ class LeagueTask(ABC):
         Raises `ConfigError` for a game without evaluations.
         """
         section = f"evaluation.every={self.config.evaluation.every}"
-        raise ConfigError(f"{section}: {self.config.env.id} has no evaluation in training; give evaluation.every=0")
+        raise ConfigError(f"{section}: {self.config.env.id} has no evaluation during training; set evaluation.every=0")
 
     def divided(self, tally: MatchTally) -> tuple[MatchTally, dict[str, float]]:
         """Return the results that count in the league, and metrics of the others; every process calls it."""
@@ -189,7 +189,7 @@ class LeagueTask(ABC):
             return
         weights = stored[self.matches_key].get("slots")
         self.self_play.load_state_dict(stored["league"], weights if isinstance(weights, list) else ())
-        self._win_rates = self.self_play.win_rates()  # without those of lost snapshots
+        self._win_rates = self.self_play.win_rates()  # without lost snapshots
         if self.evaluation:
             self.evaluation.load_state_dict(stored["checks"])
         else:

@@ -104,7 +104,7 @@ def test_signal_finishes_update_and_saves_policy(tmp_path, monkeypatch, capfd, n
     assert (training["update"], training["interrupted"]) == (1, True)
     said = "".join(capfd.readouterr())
     assert "interrupted after 1 update: " in said
-    assert "trainer=sb3 cannot resume; begin another run with another name=" in said
+    assert "trainer=sb3 cannot resume; start another run with another name=" in said
     assert "resume=" not in said
     with pytest.raises(ConfigError, match="name=small: was started, and trainer=sb3 cannot resume"):
         train(bots_only(tmp_path))
@@ -115,7 +115,7 @@ def test_full_disk_at_end_gives_one_line_without_resume_hint(tmp_path, monkeypat
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(sb3.Curriculum, "save", full)
-    with pytest.raises(InputError, match=r"final\.pt: cannot be written .*; trainer=sb3 cannot resume; begin another"):
+    with pytest.raises(InputError, match=r"final\.pt: cannot be written .*; trainer=sb3 cannot resume; start another"):
         train(bots_only(tmp_path))
 
 
@@ -145,9 +145,9 @@ def test_truncated_run_reports_progress_and_keeps_folder_clean(tmp_path, monkeyp
 def test_unsupported_options_are_rejected(tmp_path):
     with pytest.raises(ConfigError, match=r"phases\.1\.scripted_end=1\.0: trainer=sb3 has no self-play"):
         train(config(tmp_path, trainer="sb3"))
-    with pytest.raises(ConfigError, match=r"network\.blocks=2: trainer=sb3 knows plain layers only"):
+    with pytest.raises(ConfigError, match=r"network\.blocks=2: trainer=sb3 supports only plain layers"):
         train(replace(bots_only(tmp_path), network=NetworkConfig(hidden=16, blocks=2)))
-    with pytest.raises(ConfigError, match=r"network\.memory=gru: trainer=sb3 has no memory; use trainer=ppo"):
+    with pytest.raises(ConfigError, match=r"network\.memory=gru: trainer=sb3 does not support it; use trainer=ppo"):
         train(replace(bots_only(tmp_path), network=NetworkConfig(hidden=16, memory="gru")))
 
 
@@ -206,7 +206,7 @@ def test_zip_plays_in_evaluation(tmp_path):
     ("options", "words"),
     [
         ({"activation": torch.nn.ELU}, r"activation\.ELU: its activation is not one of torch\.nn's ReLU and Tanh"),
-        ({"layers": (16, 16, 16)}, "its policy is not two plain layers each"),
+        ({"layers": (16, 16, 16)}, "its policy needs two plain layers each"),
         ({"layers": (16, 8)}, "its layers are not all of one width"),
     ],
 )

@@ -115,9 +115,9 @@ def test_saved_sb3_policy_is_evaluated_by_path(tmp_path):
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
-        ("dogfigth", {}, "env='dogfigth': cannot be made: .*did you mean 'dogfight'"),
-        ("chess", {}, r"^env=chess: observes or acts in text, .* has no policy for that; play it through PettingZoo "),
-        ("sparring/ChessArbiter-v0", {}, "^env=sparring/ChessArbiter-v0: observes or acts in text, .* for that$"),
+        ("dogfigth", {}, "env='dogfigth': cannot be created: .*did you mean 'dogfight'"),
+        ("chess", {}, r"^env=chess: observes or acts in text, .* not support; play it through PettingZoo "),
+        ("sparring/ChessArbiter-v0", {}, "^env=sparring/ChessArbiter-v0: observes or acts in text, .* not support$"),
         ("diplomacy", {"opponent": "ace"}, "^opponent=ace: choose from"),
     ],
 )

@@ -150,7 +150,7 @@ def test_killed_sharded_process_leaves_resumable_state(toy, tmp_path, monkeypatc
 
 def test_wrong_number_of_processes_is_rejected():
     overfit = replace(small_config(), overfit=OverfitConfig(enabled=True))
-    with pytest.raises(ConfigError, match=r"overfit\.enabled=true: is measured in one process; start it without torch"):
+    with pytest.raises(ConfigError, match=r"overfit\.enabled=true: requires a single process; start it without"):
         GRPOTrainer(overfit, Processes(0, 2))
     with pytest.raises(ConfigError, match=r"grpo\.shard_model=true: divides the model among processes; start it with"):
         GRPOTrainer(small_config("grpo.shard_model=true"))
@@ -173,7 +173,7 @@ class Told(Processes):
 def test_folder_not_visible_to_all_machines_is_rejected(tmp_path):
     trainer = SimpleNamespace(config=small_config(f"checkpoint_dir={tmp_path}"), processes=Told(0, 1))
     trainer.session = SimpleNamespace(folder=SimpleNamespace(path=tmp_path))
-    with pytest.raises(ConfigError, match=r"process 1 does not see .*; give a folder that all machines share"):
+    with pytest.raises(ConfigError, match=r"process 1 cannot access .*; use a folder shared by all machines"):
         GRPOTrainer._check_folder(trainer)
 
 

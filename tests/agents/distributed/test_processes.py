@@ -188,7 +188,7 @@ def test_turn_based_games_are_split_between_processes(tmp_path):
 @pytest.mark.parametrize(
     ("option", "text"),
     [
-        ("network.memory=gru", "network.memory=gru: learns in one process; start it without torchrun, or give "),
+        ("network.memory=gru", "network.memory=gru: requires a single process; start it without torchrun, or set "),
         (
             "env.num_envs=6",
             r"env\.num_envs=6: must be a multiple of 4, to play every seat equally often in each of 2 ",

@@ -59,7 +59,7 @@ def test_task_error_or_death_of_all_workers_stops(monkeypatch):
     monkeypatch.setattr(pools, "MOST_DEATHS", 1)
     with pytest.raises(InputError, match="number=1: is refused"):
         list(run_tasks(refuses, [1], SEVERAL))
-    with pytest.raises(InputError, match=r"1 worker .* died of it, the last with exit code 9; give fewer work"):
+    with pytest.raises(InputError, match=r"1 worker .* died of it, the last with exit code 9; use fewer work"):
         list(run_tasks(doomed, [1], SEVERAL))
 
 
@@ -88,7 +88,7 @@ def test_node_with_other_version_is_rejected():
 
 
 def test_unpicklable_task_is_rejected():
-    with pytest.raises(InputError, match=r"a task cannot be sent to another process \(.*\); leave out workers"):
+    with pytest.raises(InputError, match=r"a task cannot be sent to another process \(.*\); remove workers"):
         list(run_tasks(square, [lambda: 0], SEVERAL))
     with pytest.raises(
         InputError, match=r"a worker cannot import what a task needs \(No module named 'nowhere'\); put"

@@ -131,7 +131,7 @@ def test_run_is_not_resumed_with_other_configuration(started, tmp_path):
     stored, state = tmp_path / "small" / "config.yaml", tmp_path / "small" / "state" / "update_000001"
     stored.write_text(stored.read_text().replace("learning_rate: 0.0003", "learning_rate: 0.0007"))
     before = state.stat().st_mtime_ns
-    with pytest.raises(ConfigError, match=r"config\.yaml: is not what the run was started with; restore it"):
+    with pytest.raises(ConfigError, match=r"config\.yaml: differs from the run's original; restore it"):
         train(load(["resume=small", f"checkpoint_dir={tmp_path}", "max_updates=2"]))
     assert state.stat().st_mtime_ns == before
     stored.write_text("# a comment\n" + stored.read_text().replace("0.0007", "3.0e-4"))
@@ -156,11 +156,11 @@ def test_truncated_configuration_is_named_instead_of_differences(started, tmp_pa
     text, now = stored.read_text(), load(["resume=small", f"checkpoint_dir={started}"])
     now.checkpoint_dir, now.resume = str(tmp_path), ""
     stored.write_text(text[: text.index("ppo:")])
-    with pytest.raises(ConfigError, match=r"config\.yaml: is not what the run was started with; restore it"):
+    with pytest.raises(ConfigError, match=r"config\.yaml: differs from the run's original; restore it"):
         train(now)
     stored.unlink()
     with pytest.raises(
-        InputError, match=r"config\.yaml: is missing; restore it \(every policy of the run holds a copy\)"
+        InputError, match=r"config\.yaml: is missing; restore it \(every policy of the run contains a copy\)"
     ):
         train(now)
 
@@ -170,7 +170,7 @@ def test_flipped_digit_in_number_of_matches_is_detected(started, tmp_path):
     shutil.copytree(started / "small", tmp_path / "small")
     manifest = tmp_path / "small" / "state" / "update_000001" / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"num_envs": 8', '"num_envs": 9'))
-    with pytest.raises(StateError, match=r"manifest\.json: is damaged, its summary is not the one that was written"):
+    with pytest.raises(StateError, match=r"manifest\.json: is damaged: its summary does not match its SHA-256"):
         read_state(manifest.parent)
     plain = json.loads(manifest.read_text())
     del plain["summary_sha256"]

@@ -62,7 +62,7 @@ def test_unwritable_configuration_gives_one_line_and_no_folder(tmp_path, monkeyp
         assert command.main(["seed=1"]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
-    assert "config.yaml: cannot be written (No space left on device); free some space or give another" in error
+    assert "config.yaml: cannot be written (No space left on device); free some space or set another" in error
     assert list(tmp_path.iterdir()) == []
     train(config(tmp_path, max_updates=1))  # the name is free
 
@@ -70,7 +70,7 @@ def test_unwritable_configuration_gives_one_line_and_no_folder(tmp_path, monkeyp
 def test_uncreatable_folder_gives_one_line_error(tmp_path, monkeypatch):
     monkeypatch.setattr(folder, "_make", full)
     with pytest.raises(
-        InputError, match=r"no folder can be made in it \(No space left on device\); free space or give"
+        InputError, match=r"no folder can be created in it \(No space left on device\); free space or use"
     ):
         train(config(tmp_path))
 
@@ -140,8 +140,8 @@ def test_undeletable_files_do_not_make_state_look_unsaved(half, monkeypatch):
     monkeypatch.setattr(PPOTrainer, "_sweep", full)
     train(config(half))
     said = events(half)
-    assert "no training state is saved" not in said
-    assert "files that are not needed remain (No space left on device)" in said
+    assert "no training state was saved" not in said
+    assert "unneeded files remain (No space left on device)" in said
     assert last_state(half).summary["update"] == 3
 
 

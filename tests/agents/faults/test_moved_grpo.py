@@ -114,7 +114,7 @@ def test_lost_checkpoints_leave_league_and_pending_plans(toy, started, tmp_path,
     damaged.write_bytes(bytes(data))
     missing.unlink()
     final = run(toy, tmp_path, "small", *OPTIONS)
-    leaves = "leaves the league, and training goes on without it"
+    leaves = "leaves the league, and training continues without it"
     alerts = [line for line in capsys.readouterr().out.splitlines() if "alert: " in line]
     first, second = (line for line in alerts if line.endswith(leaves))
     assert first.startswith(f"alert: {damaged}: is damaged or was replaced: ")

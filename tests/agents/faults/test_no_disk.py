@@ -25,12 +25,12 @@ def test_run_on_full_disk_ends_with_one_line(undisturbed, tmp_path, full_after):
     code, text = victims.listen(planted.run_on_a_full_disk, tmp_path, full_after, checkpoint_every=2)
     assert code == 2, text
     assert text.splitlines()[-1].startswith("train.py: "), text
-    alert = "alert: TensorBoard: its file cannot be written (File too large); training goes on"
+    alert = "alert: TensorBoard: its file cannot be written (File too large); training continues"
     assert [line for line in text.splitlines() if "TensorBoard" in line] == [alert]
     assert "Traceback" not in text
     if full_after > 3:  # later than the first snapshot, without which there is no self-play
         assert "final.pt: cannot be written (File too large); free some space; continue with" in text
-        for what in ("no training state is saved", "no snapshot is taken", "step_768.pt is not saved"):
+        for what in ("no training state was saved", "no snapshot was taken", "step_768.pt was not saved"):
             assert f"alert: {what}" in text
         assert ".jsonl cannot be written" in text
     else:
@@ -45,8 +45,8 @@ def test_run_on_full_disk_ends_with_one_line(undisturbed, tmp_path, full_after):
 def test_vanished_folder_ends_run_with_one_line(undisturbed, tmp_path, how):
     """Also covers unwritable folders for states and snapshots, which not even root can write."""
     code, text = victims.listen(planted.run_without_folder, tmp_path, 5, how, checkpoint_every=2)
-    assert "alert: no training state is saved" in text, text
-    assert "alert: no snapshot is taken" in text
+    assert "alert: no training state was saved" in text, text
+    assert "alert: no snapshot was taken" in text
     assert code == 2
     assert text.splitlines()[-1].startswith("train.py: "), text
     there = tmp_path / "small"

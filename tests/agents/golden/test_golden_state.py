@@ -82,7 +82,7 @@ def contents(folder):
 
 ANSWERS = {
     LATER: f"has format {LATER}, this Sparring reads {FORMAT_VERSION}; update it",
-    EARLIER: f"has format {EARLIER}, which is no longer read, only {FORMAT_VERSION} is; start a new run under another",
+    EARLIER: f"has format {EARLIER}, but only {FORMAT_VERSION} is supported; start a new run with another",
 }
 
 

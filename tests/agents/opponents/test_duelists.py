@@ -51,7 +51,7 @@ def test_sb3_zip_flies_air_combat_like_its_predict(bound, tmp_path):
 
 def test_sb3_zip_of_other_size_is_rejected_in_air_combat(tmp_path):
     _, path = zipped(tmp_path, observation=Box(-1, 1, (45,), np.float32))
-    with pytest.raises(InputError, match="observes 45 floats, which no rules of air combat show"):
+    with pytest.raises(InputError, match="observes 45 floats, which does not match any rules of air combat"):
         open_player(path)
     _, path = zipped(tmp_path, action=Box(-1, 1, (3,), np.float32))
     with pytest.raises(InputError, match=r"action_space=Box\(-1, 1, \(3,\)\): expected 4 numbers"):

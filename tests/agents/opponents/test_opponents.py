@@ -158,7 +158,7 @@ def test_observations_arrive_as_declared_type():
         ("no_such.onnx", r"no checkpoint 'no_such.onnx'"),
         ("no_such_module:Mine", r"opponent no_such_module:Mine: cannot find the module no_such_module; install it"),
         ("tests.agents.opponents.players:Dver", r"has no Dver; did you mean 'Diver'"),
-        (7, r"opponent int: a int cannot act; give a function or an object with act\(obs\)"),
+        (7, r"opponent int: a int cannot act; pass a function or an object with act\(obs\)"),
         ("tests.agents.opponents.players:NUMBER", r"a int cannot act"),
     ],
 )
@@ -176,7 +176,7 @@ def test_unknown_opponent_suggests_nearest_name_in_one_line(opponent, message):
 def test_wrong_action_shape_names_expected_shape(opponent, found):
     env = gymnasium.make_vec(ID, num_envs=4, opponent=opponent)
     env.reset(seed=1)
-    expected = r"expected is shape \(4, 3\), a row of 3 numbers"
+    expected = r"expected shape \(4, 3\), a row of 3 numbers"
     with pytest.raises(InputError, match=f"{opponent.__name__}: act\\(obs of shape \\(4, 59\\)\\) {found}; {expected}"):
         env.step(np.zeros((4, 3), np.float32))
 

@@ -187,7 +187,7 @@ def test_plan_against_recurrent_policy_holds_to_last_observation(monkeypatch, no
 def test_caller_without_memory_support_rejects_recurrent_policy():
     env, _ = make_env()
     (policy,) = env.opponent_seats._players
-    with pytest.raises(PolicyError, match=r"has a memory \(network.memory=gru\), which this use does not carry; name"):
+    with pytest.raises(PolicyError, match=r"has a memory \(network.memory=gru\), which is not supported here; name"):
         policy.act(env.obs)
     assert policy.value(env.obs) is None
     with pytest.raises(PolicyError, match="which an environment does not carry for an opponent"):
@@ -200,7 +200,7 @@ def test_caller_without_memory_support_rejects_recurrent_policy():
 def test_several_processes_and_gsde_are_rejected():
     """The runs report it before they start."""
     config = DogfightRunConfig(network=NetworkConfig(memory="gru"))
-    with pytest.raises(ConfigError, match=r"network\.memory=gru: learns in one process; start it without torchrun"):
+    with pytest.raises(ConfigError, match=r"network\.memory=gru: requires a single process; start it without torchrun"):
         DogfightTask(config, torch.device("cpu"), 1, seeds={}, processes=Processes(0, 2))
     contract = {"id": "sparring/Dogfight-v1", "obs_dim": 46, "continuous": 2, "binary": 1}
     with pytest.raises(ConfigError, match=r"network\.gsde=true: is not available for a network with memory \(lstm\);"):

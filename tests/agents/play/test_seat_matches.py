@@ -87,7 +87,7 @@ def test_endless_match_is_rejected(monkeypatch):
     monkeypatch.setattr(seat_matches, "LONGEST_GAME", 6)
     play(batch, players, games=12, seed=0)
     monkeypatch.setattr(seat_matches, "LONGEST_GAME", 5)
-    with pytest.raises(InputError, match="a match has no end after 5 moves; let the game end, or give it a limit"):
+    with pytest.raises(InputError, match="a match did not end within 5 moves; let the game end, or set a limit"):
         play(batch, players, games=12, seed=0)
 
 

@@ -152,8 +152,8 @@ def test_other_file_is_rejected_as_checkpoint(tmp_path):
             {"format": "sparring-adapter", "version": 1, "base": "x", "shape": {}, "training": {}, "weights": {}},
             "is an adapter of a language model, not a policy's network; evaluate it with eval/run.py --env ",
         ),
-        ({"updates": 2, "learner": {}, "logger": {}}, "is a training state, not a policy; give the run's name or "),
-        ({"shape": {}, "weights": {}}, "is a snapshot of a run's pool, which only that run can play; give "),
+        ({"updates": 2, "learner": {}, "logger": {}}, "is a training state, not a policy; pass the run's name or "),
+        ({"shape": {}, "weights": {}}, "is a snapshot of a run's pool, which only that run can use; pass "),
     ],
 )
 def test_other_run_file_is_named(tmp_path, content, words):

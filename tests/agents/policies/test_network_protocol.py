@@ -89,5 +89,5 @@ def test_game_record_names_network_family(monkeypatch):
     assert network.shape == shape
     with pytest.raises(ContentError, match=r"^family='orders': must be 'doubled'"):
         check_shape(shape | {"family": "orders"})
-    with pytest.raises(ContentError, match=r"^memory: is not a key of this family"):
+    with pytest.raises(ContentError, match=r"^memory: not a key of this network family"):
         check_shape(shape | {"memory": "gru"})

@@ -146,7 +146,7 @@ REFUSED = {
     "name": ({"kwargs": {"activation_fn": ReLU}}, r"activation_fn=tests\.agents.*\.ReLU: its activation is not"),
     "linear": ({"kwargs": {"activation_fn": nn.Identity}}, r"activation_fn=torch\.nn\.modules\.linear\.Identity"),
     "widths": ({"kwargs": {"net_arch": {"pi": [32, 32], "vf": [16, 16]}}}, r"not all of one width.*net_arch=\[64"),
-    "one layer": ({"kwargs": {"net_arch": [32]}}, r"not two plain layers .*net_arch=\[64, 64\]"),
+    "one layer": ({"kwargs": {"net_arch": [32]}}, r"needs two plain layers .*net_arch=\[64, 64\]"),
     "SAC": ({"kind": SAC}, r"policy_class=stable_baselines3\.sac\.policies\.SACPolicy"),
     "TD3": ({"kind": TD3}, r"policy_class=stable_baselines3\.td3\.policies\.TD3Policy"),
     "DDPG": ({"kind": DDPG}, r"policy_class=stable_baselines3\.td3\.policies\.TD3Policy"),
@@ -221,7 +221,7 @@ def test_unbounded_observations_play_with_warning(tmp_path):
     """Gymnasium's NormalizeObservation leaves no other trace in a zip."""
     path = saved(model(observation=Box(-np.inf, np.inf, (59,))), tmp_path)
     changed(path, _last_obs=[], _last_original_obs=None)
-    with pytest.warns(UserWarning, match="observation space without bounds, as under Gymnasium's NormalizeObservation"):
+    with pytest.warns(UserWarning, match="unbounded observation space, as under Gymnasium's NormalizeObservation"):
         sparring.load(path)
     changed(path, **data_of(SEEN, OWN))
     with warnings.catch_warnings():

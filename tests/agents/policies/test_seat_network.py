@@ -208,7 +208,7 @@ def test_recurrent_network_rejects_rows():
     net = network(categorical=6, memory="lstm")
     assert net.memory_size == 4 * HIDDEN
     for call in (net.act, net.value, lambda obs: net.evaluate(obs, torch.zeros(2, 1))):
-        with pytest.raises(ValueError, match="has a memory, lstm; give Sequences, or call step"):
+        with pytest.raises(ValueError, match="has a memory, lstm; pass Sequences, or call step"):
             call(rows(net, 2))
 
 
@@ -332,7 +332,7 @@ def test_other_networks_have_unchanged_shape_keys():
         ({"picture": [2, 4, 5, 4, 0]}, "must be the start, height, width"),
         ({"picture": [2, 4, 5, 3]}, "must be the start, height, width"),
         ({"encoder": "nature"}, "too small for encoder=nature"),
-        ({"encoder": "auto"}, "must be the one that was chosen"),
+        ({"encoder": "auto"}, "must be the selected encoder"),
         ({"memory": "rnn"}, "memory='rnn'|memory=rnn"),
         ({"gsde": True}, "gsde"),
     ],
@@ -347,7 +347,7 @@ def test_invalid_stored_shapes_are_rejected(change, message):
 def test_seat_keys_are_rejected_in_other_shapes():
     plain = ActorCritic(4, 1, 1, NetworkConfig()).shape
     for key, value in (("roles", 2), ("picture", [0, 1, 1, 1, 0]), ("memory", "gru"), ("encoder", "small")):
-        with pytest.raises(ContentError, match=f"{key}: is not a key of this family"):
+        with pytest.raises(ContentError, match=f"{key}: not a key of this network family"):
             check_shape(plain | {key: value})
 
 
@@ -358,7 +358,7 @@ def test_image_is_accepted_as_flat_numbers(tmp_path):
     save_checkpoint(tmp_path / "flat.pt", build_network(shape), contract=seen, training={})
     assert load_checkpoint(tmp_path / "flat.pt").network.shape == shape
     convolving = shape_for(seen, NetworkConfig(hidden=8))
-    with pytest.raises(ContentError, match="encoder=none: must be the one that was chosen"):
+    with pytest.raises(ContentError, match="encoder=none: must be the selected encoder"):
         check_shape(convolving | {"encoder": "none"})
     net = build_network(convolving)
     with pytest.raises(CheckpointError, match=r"picture is None in the contract, .* in the network"):
@@ -367,8 +367,8 @@ def test_image_is_accepted_as_flat_numbers(tmp_path):
 
 def test_options_unsuited_to_game_are_rejected():
     for options, config, message in (
-        ({"categorical": 6}, {"encoder": "impala"}, "network.encoder=impala: .* shows no picture; leave it out"),
-        ({"categorical": 6, "picture": BOARD}, {"encoder": "nature"}, "from 36 x 36 on, .* shows 4 x 5; choose small"),
+        ({"categorical": 6}, {"encoder": "impala"}, "network.encoder=impala: .* does not provide a picture; leave"),
+        ({"categorical": 6, "picture": BOARD}, {"encoder": "nature"}, "at least 36 x 36, .* has 4 x 5; choose small"),
         ({"continuous": 1}, {"gsde": True}, "network.gsde=true"),
     ):
         with pytest.raises(ConfigError, match=message):

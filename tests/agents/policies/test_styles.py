@@ -93,7 +93,7 @@ def test_equal_seeds_repeat_and_single_style_mixture_is_that_style():
 
 
 def test_caller_without_memory_support_rejects_styles():
-    with pytest.raises(PolicyError, match=r"has a memory \(network.styles=3\), which this use does not carry"):
+    with pytest.raises(PolicyError, match=r"has a memory \(network.styles=3\), which is not supported here"):
         Policy(styled(), CONTRACT).act(OBS)
 
 

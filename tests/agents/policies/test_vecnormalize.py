@@ -136,7 +136,7 @@ def test_code_in_statistics_file_never_runs(trained, tmp_path):
     [
         ({"norm_obs": False}, None),
         ({"clip_obs": 0.0}, "above 0"),
-        ({"obs_rms": {}}, "several parts"),
+        ({"obs_rms": {}}, "dictionary observations"),
         ({"mean": np.full(59, np.nan)}, "not finite"),
         ({"mean": np.zeros(46)}, r"shape \(46,\), but the policy observes 59"),
         ({"mean": np.zeros(59, dtype=object)}, "array of O8"),

@@ -184,5 +184,5 @@ def test_shares_include_self_play_and_randomization_is_number():
 def test_game_without_evaluations_names_option():
     config = SimpleNamespace(evaluation=EvaluationConfig(every=5), env=SimpleNamespace(id="mine/Game-v0"))
     task = SimpleNamespace(config=config)
-    with pytest.raises(ConfigError, match=r"evaluation\.every=5: mine/Game-v0 .*; give evaluation\.every=0"):
+    with pytest.raises(ConfigError, match=r"evaluation\.every=5: mine/Game-v0 .*; set evaluation\.every=0"):
         LeagueTask.measured(task, None, None, 0)

@@ -53,7 +53,7 @@ def test_fp16_without_cuda_falls_back_to_auto_with_note(cpu, flags, dtype, name)
     autocast = Autocast("fp16", "cpu")
     assert autocast.dtype == dtype
     assert not autocast.scaler.is_enabled()
-    assert autocast.note == (f"ppo.precision=fp16 is made for CUDA; this device is cpu, and trains in {name} instead")
+    assert autocast.note == (f"ppo.precision=fp16 requires CUDA; this device is cpu and trains in {name} instead")
 
 
 @pytest.mark.parametrize("flags", [(), ("avx512_bf16",)])

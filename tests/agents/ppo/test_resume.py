@@ -78,7 +78,7 @@ def names(*updates):
 def test_finished_run_has_nothing_to_do(whole, capsys):
     before = {path: path.read_bytes() for path in (whole / "small").glob("*.pt")}
     train(long(whole))
-    said = "nothing left to do: 8 updates done, 8 asked for by the schedule; to train on, give phases.2."
+    said = "nothing left to do: 8 updates done, 8 asked for by the schedule; to continue, set phases.2."
     assert said in capsys.readouterr().out
     assert {path: path.read_bytes() for path in (whole / "small").glob("*.pt")} == before
 
@@ -125,7 +125,7 @@ def test_run_with_only_damaged_states_is_rejected_every_time(half, file):
     for path in (half / "small" / "state").iterdir():
         (path / file).write_bytes(b"") if path.name.endswith("1") else (path / file).unlink()
     for _ in range(2):
-        with pytest.raises(StateError, match="every state in it is damaged; begin a new run under another name="):
+        with pytest.raises(StateError, match="all its states are damaged; start a new run with another name="):
             train(long(half))
     assert len(metrics(half)) == 3
 

@@ -161,7 +161,7 @@ def test_second_rollout_continues_where_first_ended():
 def test_moves_without_complete_decision_are_rejected():
     env, network = ScriptedEnv(0, deciding=0.0), CountingNetwork()
     rollout = Rollout(network, 2, env, sequence_length=4)
-    with pytest.raises(ConfigError, match="no seat decides twice"):
+    with pytest.raises(ConfigError, match="no seat acts twice"):
         rollout.collect(env, network, torch.Generator())
 
 
@@ -172,5 +172,5 @@ def test_rollout_larger_than_memory_is_rejected(memory, copies, monkeypatch):
     monkeypatch.setattr("sparring.agents.ppo.rollout.memory_bytes", lambda: size)
     Rollout(network, MOVES, env, sequence_length=4)
     monkeypatch.setattr("sparring.agents.ppo.rollout.memory_bytes", lambda: size - 1)
-    with pytest.raises(ConfigError, match=r"^env\.num_envs=\d+: a rollout of 5 seats that see \d numbers takes 0 GiB"):
+    with pytest.raises(ConfigError, match=r"^env\.num_envs=\d+: a rollout of 5 seats with \d numbers each needs 0 GiB"):
         Rollout(network, MOVES, env, sequence_length=4)

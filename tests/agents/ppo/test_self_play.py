@@ -102,8 +102,8 @@ def test_full_disk_is_alert_and_pool_keeps_snapshots(env, tmp_path, monkeypatch)
             self_play.record(tally({FIRST_SLOT: (3, 1, 0)}))
         self_play.save_league()
         self_play.deal(plan(7), network(1))
-    league = "the league is not saved (No space left on device); training goes on"
-    assert said == [league, "no snapshot is taken (No space left on device); the pool stays as it is"]
+    league = "the league was not saved (No space left on device); training continues"
+    assert said == [league, "no snapshot was taken (No space left on device); the pool is unchanged"]
     assert [snapshot.name for snapshot in self_play.pool.snapshots] == ["snapshot_000004"]
     self_play.record(tally({FIRST_SLOT: (1, 0, 0)}))
     self_play.save_league()

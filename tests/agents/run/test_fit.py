@@ -149,7 +149,7 @@ def test_full_disk_is_alert_during_training_and_error_at_end(tmp_path, capsys):
 
     with pytest.raises(InputError, match=r"final.pt: cannot be written \(No space left on device\); free some space"):
         run(tmp_path, Full(), checkpoint_every=100)
-    assert "alert: final.pt is not saved (No space left on device); training goes on" in capsys.readouterr().out
+    assert "alert: final.pt was not saved (No space left on device); training continues" in capsys.readouterr().out
 
 
 class Refused(Counting):
@@ -189,4 +189,4 @@ def test_invalid_state_is_not_written(tmp_path, capsys):
         with pytest.raises(InputError, match=r"state: the last training state is not saved \(toy\.recent\.1=nan: must"):
             fit(Spoiled(2), session)
         assert session.newest_state().content["done"] == 1
-    assert "alert: no training state is saved (toy.recent.1=nan: must be a finite number)" in capsys.readouterr().out
+    assert "alert: no training state was saved (toy.recent.1=nan: must be a finite number)" in capsys.readouterr().out

@@ -68,7 +68,7 @@ def test_invalid_folder_name_is_rejected(tmp_path, name):
 
 def test_error_names_folder_that_cannot_be_created(tmp_path):
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(RunFolderError, match=r"checkpoint_dir=.*file/runs: cannot be made \(Not a directory\); give"):
+    with pytest.raises(RunFolderError, match=r"file/runs: cannot be created \(Not a directory\); use"):
         RunFolder.create(tmp_path / "file" / "runs")
 
 

@@ -72,7 +72,7 @@ def test_broken_update_is_reverted_and_rate_is_cut(reason):
     assert guard.after(7, train_metrics(**BROKEN[reason])) is GuardVerdict.GO_ON
     assert first_weight(guard) == before
     assert guard.rate_scale == 0.5
-    assert said == [f"update 7 is taken back ({reason}); the learning rate is cut to 0.5 of it"]
+    assert said == [f"update 7 is undone ({reason}); the learning rate is multiplied by 0.5"]
 
 
 @pytest.mark.parametrize("value", [NAN, math.inf])
@@ -86,7 +86,7 @@ def test_update_with_non_finite_moment_is_reverted(value):
     assert guard.after(7, train_metrics()) is GuardVerdict.GO_ON
     assert first_weight(guard) == before
     assert said == [
-        "update 7 is taken back (the optimizer's moments are not finite); the learning rate is cut to 0.5 of it"
+        "update 7 is undone (the optimizer's moments are not finite); the learning rate is multiplied by 0.5"
     ]
 
 

@@ -120,7 +120,7 @@ def test_late_start_names_creator_of_folder(tmp_path):
         first.folder()
         with pytest.raises(RunLockedError, match=rf"process {os.getpid()} on .* is training there"):
             late.folder()
-    with pytest.raises(RunFolderError, match="was created by another start meanwhile; start again to continue"):
+    with pytest.raises(RunFolderError, match="was created by another process; start again to continue"):
         late.folder()
 
 

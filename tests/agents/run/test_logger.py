@@ -235,7 +235,7 @@ def test_full_disk_warns_once_and_leaves_complete_lines(tmp_path, capsys):
         lines.log(2, {"a": 2.0})
         lines.log(3, {"a": 3.0})
         assert (tmp_path / "metrics.jsonl").read_text() == '{"a": 1.0, "env_steps": 1}\n'
-    warning = "warning: metrics.jsonl cannot be written (No space left on device); training goes on\n"
+    warning = "warning: metrics.jsonl cannot be written (No space left on device); training continues\n"
     assert capsys.readouterr().err == warning
     lines.log(4, {"a": 4.0})
     lines.close()
@@ -265,7 +265,7 @@ def test_full_disk_loses_only_current_tensorboard_rows(tmp_path, capfd, full_fro
     logger.video(3, "film", animation())
     logger.close()
     assert [text for text in alerts if "TensorBoard" in text] == [
-        "TensorBoard: its file cannot be written (No space left on device); training goes on"
+        "TensorBoard: its file cannot be written (No space left on device); training continues"
     ]
     assert capfd.readouterr().err == ""
     assert threading.active_count() == threads
@@ -337,7 +337,7 @@ def test_failed_drawing_is_alert(tmp_path, monkeypatch):
     lines = [json.loads(line) for line in (tmp_path / "small" / "events.jsonl").read_text().splitlines()]
     alerts = [line["event"] for line in lines if line["kind"] == "alert"]
     steps = 3 * STEPS * ENVS
-    assert alerts == [f"eval/video at {steps} env steps is not drawn (no font is found); training goes on"]
+    assert alerts == [f"eval/video at {steps} env steps not rendered (no font is found); training continues"]
 
 
 def test_single_bot_evaluations_are_filmed_without_others(tmp_path):

@@ -19,7 +19,7 @@ def early(folder, *options):
     ("option", "said"),
     [
         ("league.inherit=nowhere", "league.inherit=nowhere: .*nowhere"),
-        ("model.adapter=nothing.pt", r"model\.adapter=nothing\.pt: is not a file; give an adapter"),
+        ("model.adapter=nothing.pt", r"model\.adapter=nothing\.pt: is not a file; pass an adapter"),
     ],
 )
 def test_missing_input_is_rejected_by_name_without_folder(tmp_path, option, said):

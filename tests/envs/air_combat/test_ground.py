@@ -149,7 +149,7 @@ def test_policies_with_and_without_ground_columns_can_meet():
     assert np.array_equal(alone.length, play(old, "chaser", games=4, seed=1, setting=setting).length)
     seeing = sparring.load(ROOT / "checkpoints" / "released" / "air_combat_f16_rounds.pt").policy
     seeing.contract = contract
-    with pytest.raises(PolicyError, match="cannot play matches that show 44"):
+    with pytest.raises(PolicyError, match="cannot play matches with 44"):
         seeing.check(blind.batch(2).contract)
 
 

@@ -172,8 +172,8 @@ def test_other_file_type_is_damaged(tmp_path, make_checkpoint):
 def test_non_finite_actions_are_rejected(node, tmp_path):
     nodes = [helper.make_node(node, ["x"], ["h"]), helper.make_node("MatMul", ["h", "weights"], ["y"])]
     message = refusal(make_model(nodes), tmp_path)
-    assert "gives actions that are NaN or infinite for " in message
-    assert "of 48 probe observations; wanted are finite" in message
+    assert "returns NaN or infinite actions for " in message
+    assert "of 48 probe observations; expected finite" in message
 
 
 def test_random_actions_are_rejected(tmp_path):

@@ -305,7 +305,7 @@ def loss_metrics(parts: Sequence[Terms], totals: Totals) -> dict[str, float]:
 def _checked(tokens: Tokens) -> tuple[Tensor, Tensor]:
     """Return the current and the old log-probabilities, after checks of source and dtype."""
     if tokens.weight is not None and tokens.old.source is Source.SAMPLER:
-        raise ProvenanceError("old log-probabilities of the sampler, and importance weights: that corrects twice")
+        raise ProvenanceError("the sampler's old log-probabilities with importance weights would correct twice")
     logp, old = tokens.logp.demand(Source.POLICY), tokens.old.demand(Source.TRAINER, Source.SAMPLER)
     if torch.finfo(logp.dtype).bits < 32:
         raise ValueError(f"log-probabilities in {logp.dtype}: ratios need float32, so score with a float32 softmax")

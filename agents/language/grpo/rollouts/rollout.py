@@ -248,7 +248,7 @@ class AdapterRolloutWorker:
 
     def __init__(self, config: GRPORunConfig, folder: Path) -> None:
         if not folder.is_dir():
-            raise InputError(f"{folder}: is not on this machine; give a checkpoint_dir= on a disk that all nodes share")
+            raise InputError(f"{folder}: not on this machine; set checkpoint_dir= to a disk shared by all nodes")
         self._folder = folder
         model, tokenizer = load_model(config.model, device=config.device)
         self._adapters = Adapters(model, LoraShape.of(config.model))

@@ -82,7 +82,7 @@ class Workers:
         """Take a task; batches come out in the same order."""
         step = task.plan.step
         self.tasks.append(task)
-        died = f"a worker process died in the rollout of step {step} ({{}}); another plays it again".format
+        died = f"a worker process died in the rollout of step {step} ({{}}); another repeats it".format
         self._batches[step] = self.pool.submit(self._play, task, lambda cause: self._deaths.append(died(cause)))
 
     def next(self) -> RolloutBatch:

@@ -36,9 +36,9 @@ CLONE = (
     *("+run=diplomacy_clone", "name=small", "env.last_year=1902", "clone.hidden=16", "clone.layers=1"),
     *("clone.heads=2", "clone.games_per_update=2", "clone.updates=2", "clone.batch_tokens=4096", "evaluation.every=0"),
 )
-OTHER_OPPONENTS = ("no snapshot is taken", "plays on in its place", "alert: step_000001.pt is not saved")
+OTHER_OPPONENTS = ("no snapshot was taken", "plays on in its place", "alert: step_000001.pt was not saved")
 """Alerts after which a run that goes on differs from an undisturbed one."""
-ROW_LOST, NOT_SAVED = "metrics.jsonl cannot be written", "{} is not saved"
+ROW_LOST, NOT_SAVED = "metrics.jsonl cannot be written", "{} was not saved"
 DEATHS = ("kill", "torn")
 
 

@@ -116,7 +116,7 @@ def test_run_file_clones_dumbbot_in_one_process(monkeypatch):
     assert (chosen.trainer, chosen.clone.bot) == ("clone", "dumbbot")
     assert load_trainer("clone") == (trainer.CloneTrainer, fit)
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(InputError, match="trainer=clone: learns in one process"):
+    with pytest.raises(InputError, match="trainer=clone: trains in one process"):
         load_trainer("clone")
 
 

@@ -127,7 +127,7 @@ def test_untunable_model_is_rejected_in_one_line(given, tmp_path):
     short = tmp_path / "short"
     llama(tokenizer, max_position_embeddings=64).save_pretrained(short)
     tokenizer.save_pretrained(short)
-    with pytest.raises(InputError, match=r"an example has \d+ tokens, but the model reads 64 at most: choose another"):
+    with pytest.raises(InputError, match=r"has \d+ tokens, but the model accepts at most 64: choose another"):
         train(chess(tmp_path, short, "evaluation.every=0"))
     endless = AutoTokenizer.from_pretrained(short)
     endless.eos_token = None

@@ -140,7 +140,7 @@ def test_replay_rejects_illegal_or_incomplete_tokens(constraint):
     for wrong in ("A PAR H\n</orders>", "F BRE H\nA PAR H\n</orders>", "A PAR - GAS\nF BRE H\n</orders>"):
         with pytest.raises(ValueError, match="not allowed"):
             constraint.replay(asked, encode(tokenizer, [wrong])[0] + [tokenizer.eos_token_id])
-    with pytest.raises(ValueError, match="not whole"):
+    with pytest.raises(ValueError, match="is incomplete"):
         constraint.replay(asked, whole[:-1])
     with pytest.raises(ValueError, match="not allowed"):
         constraint.replay(asked, [*whole, whole[-1]])

@@ -99,5 +99,5 @@ def test_mixed_batch_is_rejected():
 
 def test_free_text_backend_rejects_prompts_with_menus():
     text, menu = max(random_choices(), key=lambda pair: pair[1].lines)
-    with pytest.raises(ModelError, match="was set up for free text"):
+    with pytest.raises(ModelError, match="is configured for free text"):
         backend().decide([Prompt(text, menu, 1)])

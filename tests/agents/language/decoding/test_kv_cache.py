@@ -52,7 +52,7 @@ def test_sliding_window_is_rejected():
     sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "head_dim": 8}
     heads = {"num_attention_heads": 2, "num_key_value_heads": 2}
     model = MistralForCausalLM(MistralConfig(vocab_size=50, sliding_window=8, **sizes, **heads))
-    with pytest.raises(ModelError, match="MistralForCausalLM does not attend to whole texts"):
+    with pytest.raises(ModelError, match="MistralForCausalLM does not attend to the whole text"):
         check_context(model)
 
 
@@ -61,14 +61,14 @@ def test_column_positions_are_rejected():
     model = gpt2(word_tokenizer())
     read = model.transformer.forward
     model.transformer.forward = lambda *args, position_ids=None, **options: read(*args, **options)
-    with pytest.raises(ModelError, match="does not go by position ids"):
+    with pytest.raises(ModelError, match="ignores position ids"):
         check_context(model)
 
 
 def test_model_without_kv_cache_is_rejected():
     """Mamba has a state instead of keys and values."""
     model = MambaForCausalLM(MambaConfig(vocab_size=50, hidden_size=16, num_hidden_layers=1, state_size=4))
-    with pytest.raises(ModelError, match="MambaForCausalLM does not attend to whole texts"):
+    with pytest.raises(ModelError, match="MambaForCausalLM does not attend to the whole text"):
         check_context(model)
 
 

@@ -141,7 +141,7 @@ def test_streamed_events_form_one_answer():
     assert read_answer(joined([*events, *ended, DONE])) == ServerAnswer(ORDER, "", usage=Usage(2))
     assert read_answer(joined([*events, cut])) == ServerAnswer(ORDER, "length")
     assert read_answer(joined([{"choices": [{"text": ORDER, "finish_reason": "stop"}]}])) == ServerAnswer(ORDER, "")
-    with pytest.raises(EndpointError, match="hangs up before the end"):
+    with pytest.raises(EndpointError, match="disconnected before the end"):
         joined(events)
 
 

@@ -39,10 +39,10 @@ def test_log_probs_of_written_tokens_by_hand():
         (
             [{**HALVES, 7: -9.0}, {8: 0.0}],
             20,
-            "at token 0 the server might have written 1 ids that the constraint forb",
+            "at token 0 the server may return 1 ids that the constraint forb",
         ),
-        ([HALVES, {8: -0.1, 9: -2.4}], 20, "at token 1 the server might have written 1 ids"),
-        ([{6: 0.0}, {8: 0.0}], 20, "at token 0 the server would not write 1 ids that the constraint allows, such as 5"),
+        ([HALVES, {8: -0.1, 9: -2.4}], 20, "at token 1 the server may return 1 ids"),
+        ([{6: 0.0}, {8: 0.0}], 20, "at token 0 the server cannot return 1 ids that the constraint allows, such as 5"),
         ([{6: -0.3}, {8: 0.0}], 1, "2 ids are allowed and endpoint.logprobs=1 shows fewer"),
         ([{5: -0.2, 6: -0.2}, {8: 0.0}], 20, "probabilities sum to 1.6375"),
         ([{5: -2.0, 6: -2.0}, {8: 0.0}], 20, "probabilities sum to 0.2707"),
@@ -80,8 +80,8 @@ def test_uninformative_answer_is_not_trusted():
 @pytest.mark.parametrize(
     ("quirk", "reason"),
     [
-        (loopback_model.RAW, "not at the temperature"),
-        (loopback_model.HOT, "not at the temperature"),
+        (loopback_model.RAW, "do not match the requested temperature"),
+        (loopback_model.HOT, "do not match the requested temperature"),
         (loopback_model.UNMASKED, "that the constraint forbids"),
         (loopback_model.TOP_TWO, "would not write"),
     ],
@@ -106,7 +106,7 @@ def test_server_without_token_ids_is_not_exact():
             assert "no log-probabilities by token id" in backend.why_inexact
             decisions = backend.decide(requests(3))
             assert all(legal(*pair) for pair in zip(requests(3), decisions, strict=True))
-            with pytest.raises(InputError, match=r"no log-probabilities by token id\) cannot be learned from; choose"):
+            with pytest.raises(InputError, match=r"by token id\) cannot be used for training; choose"):
                 toy_learner().learn([Sample(decision, 1.0) for decision in decisions])
             assert isinstance(host.bodies[-1]["prompt"], str)
         refused = pytest.raises(InputError, match=r"endpoint\.structured=tokens: the server returns no token ids")
@@ -129,7 +129,7 @@ def test_server_that_later_extends_prompts_is_not_exact():
         host.model.quirks = frozenset([loopback_model.BEGINS])
         (decision,) = backend.decide(requests(1))
     assert not decision.exact
-    assert "reads the prompt as other tokens" in decision.why_inexact
+    assert "tokenizes the prompt differently" in decision.why_inexact
 
 
 @pytest.mark.parametrize("structured", ["choice", "regex"])
@@ -155,7 +155,7 @@ def test_unsupported_exactness_is_reported_without_probe(options, reason):
 
 def test_temperature_zero_draws_nothing():
     with server() as host, endpoint(host, tokenizer=byte_tokenizer(), temperature=0.0) as backend:
-        assert "nothing is drawn" in backend.why_inexact
+        assert "nothing is sampled" in backend.why_inexact
         first, again = (backend.decide(requests(3, seed=seed)) for seed in (0, 50))
     assert [decision.text for decision in first] == [decision.text for decision in again]
     assert not any(decision.exact for decision in first)

@@ -50,7 +50,7 @@ def test_rejected_parameters_are_dropped_once_with_note(capsys):
     assert len(bodies) == 3 + 3  # one attempt for each parameter, then none
     assert bodies[-1] == bodies[-3] == {"model", "prompt", "max_completion_tokens", "seed"}
     assert "max_tokens is sent as max_completion_tokens" in notes["max_tokens"]
-    assert "drawn at the server's own temperature, not at 0.8" in notes["temperature"]
+    assert "sampled at the server's own temperature, not 0.8" in notes["temperature"]
     assert "Only the default (1) value is supported" in notes["temperature"]
     assert len(capsys.readouterr().err.splitlines()) == 3
 

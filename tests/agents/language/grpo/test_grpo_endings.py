@@ -60,7 +60,7 @@ def test_full_disk_when_learner_joins_league_is_alert(toy, tmp_path, monkeypatch
     monkeypatch.setattr(GRPOTrainer, "save_policy", full)
     final = run(toy, tmp_path, "full", "grpo.steps=2", "league.checkpoint_every=1", "checkpoint_every=100")
     assert len(rows(final)) == 2
-    assert "step_000002.pt is not saved (No space left on device); training goes on" in events(final)
+    assert "step_000002.pt was not saved (No space left on device); training continues" in events(final)
     league = LeagueFile(final.parent).read()
     assert "checkpoint_000002" not in league.agents
     assert games == [0, 0]

@@ -66,7 +66,7 @@ def test_worker_death_does_not_change_results(toy, tmp_path, monkeypatch):
     assert killed
     assert all(torch.equal(value, weights(hurt)[name]) for name, value in weights(whole).items())
     assert rows(hurt)[-1]["rollout/restarts"] == 1.0
-    assert "another plays it again" in (hurt.parent / "events.jsonl").read_text()
+    assert "another repeats it" in (hurt.parent / "events.jsonl").read_text()
 
 
 OPTIONS = ("grpo.steps=4", "grpo.buffer_depth=1", "grpo.learning_rate=1e-2", "grpo.use_ema_reference=true")

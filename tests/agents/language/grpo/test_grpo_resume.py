@@ -54,7 +54,7 @@ def test_replaced_base_model_is_rejected(toy, half, capsys):
     assert line.count("\n") == 1
     then, now = base_identity(llama(word_tokenizer(), layers=1)), base_identity(other)
     assert f"update_000001: was trained on the base model {then}, but model.name={toy} is now {now}" in line
-    assert "put that model back, or begin a new run under another name=" in line
+    assert "restore that model, or start a new run with another name=" in line
     assert (half / "final.pt").read_bytes() == before
     assert len(rows(half / "final.pt")) == 1
     assert resume(half) == 0
@@ -71,7 +71,7 @@ def test_old_state_of_other_torch_resumes_as_inexact(half):
     assert len(rows(half / "final.pt")) == 2
     (line,) = (line for line in events(half / "final.pt").splitlines() if "inexact resume: " in line)
     assert "inexact resume: torch_threads was not noted and is 1; torch was 1.0 and is " in line
-    assert "a replayed minibatch gives other bits" in line
+    assert "a replayed minibatch differs bitwise" in line
 
 
 def test_inheriting_run_resumes_without_source_or_league(toy, started, tmp_path):

@@ -61,11 +61,11 @@ def test_finished_run_names_option_that_extends_it(tmp_path, capsys):
 
     said(run(tmp_path, 3))
     done = "nothing left to do: 3 updates done, 3 asked for"
-    assert f"{done} by the schedule; to train on, give phases.1.updates=3 or more" in said(run(tmp_path, 3))
+    assert f"{done} by the schedule; to continue, set phases.1.updates=3 or more" in said(run(tmp_path, 3))
     longer = said(run(tmp_path, 3, max_updates=6))
-    words = "by the schedule, which max_updates=6 does not lengthen; to train on, give phases.1.updates=5 or more"
+    words = "by the schedule, which max_updates=6 does not extend; to continue, set phases.1.updates=5 or more"
     assert f"{done} {words}" in longer
-    assert f"{done} by max_updates; raise it, or give max_updates=0 for all 6" in said(run(tmp_path, 6, max_updates=3))
+    assert f"{done} by max_updates; raise it, or set max_updates=0 for all 6" in said(run(tmp_path, 6, max_updates=3))
     assert "done after 6 updates" in said(run(tmp_path, 6))
     assert "6 updates done, 3 asked for by the schedule" in said(run(tmp_path, 3))
 

@@ -37,7 +37,7 @@ def first_state(root, name):
 
 def test_run_starts_with_weights_only(trained, tmp_path, capsys):
     final = train(config(tmp_path, init_from=str(trained), keep_states=9, checkpoint_every=1))
-    assert "begins with the policy of small after update 3" in capsys.readouterr().out
+    assert "starts from the policy of small after update 3" in capsys.readouterr().out
     started = first_state(tmp_path, "small")
     assert flat(started["learner"]["network"]) == flat(load_checkpoint(trained).network.state_dict())
     assert started["learner"]["optimizer"]["state"] == {}
@@ -154,5 +154,5 @@ def test_other_environment_or_missing_statistics_are_rejected(tmp_path):
 
 
 def test_baseline_rejects_initial_policy(tmp_path):
-    with pytest.raises(InputError, match=r"init_from=x: trainer=sb3 begins with random weights"):
+    with pytest.raises(InputError, match=r"init_from=x: trainer=sb3 starts from random weights"):
         train(replace(config(tmp_path), init_from="x", trainer="sb3"))

@@ -200,7 +200,7 @@ def test_ground_run_starts_from_policy_without_ground_columns(whole, tmp_path):
 
 def test_run_starts_from_policy_with_same_options(whole, tmp_path):
     env = AirCombatEnvConfig(num_envs=4, action_repeat=60, missiles=2)
-    with pytest.raises(ConfigError, match="was trained with no missiles, this run has missiles=2; begin with another"):
+    with pytest.raises(ConfigError, match="was trained with no missiles, this run has missiles=2; start from another"):
         train(small(tmp_path, env=env, init_from=str(whole / "small" / "final.pt")))
 
 

@@ -136,12 +136,12 @@ def test_adapter_of_other_game_is_rejected(tmp_path, capsys, error_line):
     adapter = make_run(tmp_path)
     capsys.readouterr()  # the bar of transformers
     assert run_main(["--env", "chess", "--ckpt", str(adapter), "--opponents", "random"]) == 2
-    said = "was trained in sparring/Diplomacy-v0; this command takes only sparring/Chess-v0"
+    said = "was trained in sparring/Diplomacy-v0; this command accepts only sparring/Chess-v0"
     (line,) = capsys.readouterr().err.splitlines()
     assert said in line
     (adapter.parent / "config.yaml").write_text(yaml.safe_dump({"env": {"id": ENV_ID}}))
     line = error_line(run_main, ["--env", "diplomacy", "--ckpt", str(adapter), "--opponents", "random"])
-    assert "was trained in sparring/Chess-v0; this command takes only sparring/Diplomacy-v0" in line
+    assert "was trained in sparring/Chess-v0; this command accepts only sparring/Diplomacy-v0" in line
 
 
 def test_game_follows_run(tmp_path, monkeypatch):

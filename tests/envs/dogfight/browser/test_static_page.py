@@ -370,7 +370,7 @@ def test_unknown_page_opponent_lists_policies_only(name):
     [
         ("ace", "ace: a page needs a network, and a bot does not have one"),
         ("bot:ace", "ace: a page needs a network, and a bot does not have one"),
-        ("released/air_combat_f16", "was trained in sparring/AirCombat-v1; this command takes only sparring/Dogfight-"),
+        ("released/air_combat_f16", "was trained in sparring/AirCombat-v1; this command accepts only sparring/Dog"),
     ],
 )
 def test_bot_and_policy_of_other_game_are_rejected_for_page(name, words):

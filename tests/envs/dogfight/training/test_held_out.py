@@ -125,7 +125,7 @@ def test_names_are_known_everywhere_except_in_training():
     env.reset(seed=1)
     env.step(np.zeros(3, np.float32))
     env.close()
-    with pytest.raises(ConfigError, match="opponent held_out:lead: is held out of training"):
+    with pytest.raises(ConfigError, match="opponent held_out:lead: is held out for evaluation"):
         find_opponents(load(["+run=quickstart", "opponents=['held_out:lead']"]))
 
 

@@ -152,7 +152,7 @@ def test_wrong_return_value_gives_one_line_error(function, message):
 @pytest.mark.parametrize(
     ("reward", "message"),
     [
-        (3, "reward=3: is a int, which cannot be called"),
+        (3, "reward=3: is a int, which is not callable"),
         ("no_such_package:f", "reward no_such_package:f: cannot find the module no_such_package"),
         ("tests.envs.dogfight.training.own_rewards:event", "has no event; did you mean 'events'"),
         ("tests.envs.dogfight.training.own_rewards:nothing", "is a float, which cannot be called"),

@@ -205,7 +205,7 @@ def test_incompatible_files_are_rejected_in_one_line(checkpoints, error_line):
         (["--ckpt", archive, "--id", "Nowhere-v9"], "Nowhere"),
         (["--ckpt", short, "--id", env_id], "wanted is a model of CartPole-v1: input float32 [1, 4] or [N, 4]"),
         (["--ckpt", high, "--id", env_id], "returned [2.0]; expected finite numbers and choices below [2]"),
-        (["--ckpt", broken, "--id", env_id], "gives actions that are NaN or infinite"),
+        (["--ckpt", broken, "--id", env_id], "returns NaN or infinite actions"),
         (["--ckpt", plain, "--id", env_id, "--vecnormalize", "a.pkl"], "goes with a zip of Stable-Baselines3"),
     ):
         assert message in error_line(main, [*GYMNASIUM, *words, *QUICK])

@@ -101,7 +101,7 @@ def test_learner_rotates_over_three_seats_against_each_opponent():
         (["env=pettingzoo", "env.id=pettingzoo.classic.no_such_v9"], r"env\.id=pettingzoo\.classic\.no_such_v9"),
         (["env=openspiel", "env.id=leduc_pokr"], r"env\.id=leduc_pokr.*leduc_poker"),
         (["env=openspiel", "env.id=kuhn_poker", "env.kwargs.players=99"], r"env\.id=kuhn_poker"),
-        (["env=pettingzoo", "network.encoder=impala"], r"network\.encoder=impala: .* shows no picture"),
+        (["env=pettingzoo", "network.encoder=impala"], r"network\.encoder=impala: .* does not provide a picture"),
         (["env=pettingzoo", "against=nobody"], r"against=nobody"),
         (["env=pettingzoo", "env.seat=2", "self_play.both_seats=false"], r"env\.seat=2: must be in \[-1, 1\]"),
         (["env=openspiel", "env.seat=1"], r"env\.seat=1: has no effect without self_play\.both_seats=false"),

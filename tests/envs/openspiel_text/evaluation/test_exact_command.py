@@ -98,7 +98,7 @@ def test_server_price_is_stated_before_requests():
     menus = price(free, decisions, OpenSpielAnswerConfig())
     assert menus.startswith("12 prompts: at most 16 requests, ")  # two actions each: one fork; and four of the trial
     assert menus.endswith(
-        "at most 22 of answers; for the price give --set endpoint.prompt_price=USD endpoint.answer_price=USD"
+        "at most 22 of answers; to see the price, add --set endpoint.prompt_price=USD endpoint.answer_price=USD"
     )
     limited = OpenSpielTextOptions(
         ckpt="http://127.0.0.1:1/v1", exact=True, samples=8, set=("endpoint.max_tokens=9", "endpoint.structured=none")

@@ -125,7 +125,7 @@ def test_server_probabilities_match_its_logits():
 @pytest.mark.parametrize(
     ("quirks", "options", "reason"),
     [
-        ([loopback_model.RAW], {}, "not at the temperature it is asked for"),
+        ([loopback_model.RAW], {}, "do not match the requested temperature"),
         ([loopback_model.NO_IDS], {"structured": "regex"}, "no log-probabilities by token id"),
         ([], {"structured": "none"}, "endpoint.structured=none restricts nothing"),
     ],

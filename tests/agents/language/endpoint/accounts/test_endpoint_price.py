@@ -63,7 +63,7 @@ def test_forecast_states_price_or_how_to_set_it():
     assert (
         Forecast(1, 2, 3)
         .text(EndpointConfig())
-        .endswith("; for the price give --set endpoint.prompt_price=USD endpoint.answer_price=USD")
+        .endswith("; to see the price, add --set endpoint.prompt_price=USD endpoint.answer_price=USD")
     )
 
 
@@ -86,7 +86,7 @@ def test_answer_without_usage_is_reported_not_counted_as_zero(capsys):
         endpoint(host, structured="regex", model="toy", concurrency=1, **prices) as backend,
     ):
         backend.decide(requests(2))
-        assert spent(backend.metrics()) == "Tokens: not known, the server counts none (no usage in 2 answers)."
+        assert spent(backend.metrics()) == "Tokens: unknown; the server does not report usage (missing in 2 answers)."
         backend.decide(requests(1))
         metrics, notes = backend.metrics(), backend.notes
     assert metrics["endpoint/uncounted_answers"] == 2

@@ -105,7 +105,7 @@ def test_run_without_league_is_named(tmp_path):
 
 
 def test_inheritance_over_existing_results_is_rejected(tmp_path):
-    with pytest.raises(ValueError, match="has results already"):
+    with pytest.raises(ValueError, match="already has results"):
         inherit(played(), tmp_path, make_run(tmp_path, "old", played()))
 
 

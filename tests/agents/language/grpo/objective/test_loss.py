@@ -100,7 +100,7 @@ def test_old_log_probs_carry_no_gradient():
 
 def test_importance_weights_with_sampler_ratio_are_rejected():
     tokens = tokens_of([-1.0], [-1.0], [0], [1.0], weight=[1.0], old_source=Source.SAMPLER)
-    with pytest.raises(ProvenanceError, match="corrects twice"):
+    with pytest.raises(ProvenanceError, match="correct twice"):
         loss_of(tokens)
     assert loss_of(tokens_of([-1.0], [-1.0], [0], [1.0], old_source=Source.SAMPLER)).loss.item() == -1.0
 

@@ -75,7 +75,7 @@ def test_worker_death_is_reported_in_trainer_thread(loaded):
     finally:
         players.close()
     assert players.restarts == 1
-    line = "a worker process died in the rollout of step 1 (with exit code -9); another plays it again"
+    line = "a worker process died in the rollout of step 1 (with exit code -9); another repeats it"
     assert heard == [(line, threading.main_thread())]
 
 
