@@ -72,7 +72,7 @@ def test_section_help_uses_schema_docstrings():
         ),
         ("phases.0.stages", "  phases.0.stages.0.bots=[]"),
         ("ppo.clip", "  ppo.clip=0.2"),
-        ("env", "      Last game year: a game of Diplomacy ends with it."),
+        ("env", "      Last game year, after which a game ends."),
         ("grpo.ema_tau", "      Weight of the old average in each step. Needs grpo.use_ema_reference=true."),
     ],
 )

@@ -101,7 +101,7 @@ def test_help_names_kinds_of_option():
     assert "env.normalize_obs=False True or False; Gymnasium only" in text
     assert "evaluation.every=0 [0, 10000000]; the dogfight, Diplomacy, air combat, imported games, chess and" in text
     assert "evaluation.check_every=0 [0, 10000000]; the dogfight and air combat only" in text
-    line = "env.num_envs=256 [1, 1000000]; ppo and sb3 only Matches, or copies of the environment, played at once."
+    line = "env.num_envs=256 [1, 1000000]; ppo and sb3 only Number of parallel matches or copies of the environment."
     assert line in text
     assert "grpo.steps=200 [1, 10000000]; grpo only" in text
     assert "trainer=ppo clone, distill, grpo, ppo, sb3" in text

@@ -55,7 +55,7 @@ def test_run_files_are_short_and_state_expectations(path):
 
 
 def test_runs_are_listed_with_purpose():
-    assert runs()["quickstart"].startswith("beat the five bots, and most")
+    assert runs()["quickstart"].startswith("beat the five bots and most")
     assert set(runs()) == {path.stem for path in RUN_FILES}
 
 
@@ -217,7 +217,7 @@ def test_list_items_keep_number_and_text_types():
     [
         (None, "run={path}: file not found; did you mean '{folder}/nine.yaml'?"),
         ("ppo: {clip: [", "run={path}: not YAML of plain data"),
-        ("- 3", "run={path}: holds no options"),
+        ("- 3", "run={path}: contains no options"),
         ("ppo: {clp: 1}", "run={path}: unknown key 'ppo.clp'"),
         ("name: null", "run={path}: name=None: must be text"),
         ("phases: []", "run={path}: phases=[]: a run needs at least one phase"),
@@ -228,7 +228,7 @@ def test_list_items_keep_number_and_text_types():
         ("!!python/object/apply:os.system ['exit 3']", "run={path}: not YAML of plain data"),
         (
             "env: {id: 'evil:X-v0'}",
-            "run=mine: its environment is evil:X-v0, and creating that environment runs the code",
+            "run=mine: its environment evil:X-v0 runs the code",
         ),
         ("against: evil:Bot", "run=mine: its opponent evil:Bot runs the code"),
         (

@@ -216,7 +216,9 @@ def test_out_of_range_scale_is_rejected_by_name(value):
 def test_typed_value_conflicting_with_scale_is_explained():
     with pytest.raises(ConfigError) as refused:
         load(["+run=unified_dr_gpu_v3", "scale=0.01", "phases.0.stages.1.at=75"])
-    said = "phases.0.stages.1.at=75: must be in [0, 7), the updates of its phase; scale=0.01 shrinks the run file; "
+    said = (
+        "phases.0.stages.1.at=75: must be in [0, 7), the updates of its phase; scale=0.01 shrinks only the run file; "
+    )
     assert str(refused.value) == said + "options on the command line are not scaled"
 
 

@@ -111,7 +111,7 @@ def test_out_of_range_value_is_rejected(plain, message):
         ({"phases": [phase(randomization=[{"at": 10}])]}, "phases.0.randomization.0.at=10: must be in [0, 10)"),
         ({"phases": [phase(randomization=[{"at": 4}, {"at": 3}])]}, "phases.0.randomization.1.at=3: must be above 4"),
         ({"phases": [phase(events=[{"at": 10, "log_std": -1}])]}, "phases.0.events.0.at=10: must be in [0, 10)"),
-        ({"phases": [phase(events=[{"at": 3}])]}, "phases.0.events.0: does nothing"),
+        ({"phases": [phase(events=[{"at": 3}])]}, "phases.0.events.0: has no effect"),
         ({"phases": [phase(stages=[{"bots": []}])]}, "phases.0.stages.0.bots=[]: a stage needs at least one bot"),
         ({"phases": [phase(stages=[{"bots": ["ace", "ace"]}])]}, "phases.0.stages.0.bots=[ace, ace]: name each bot"),
         ({"phases": [phase(events=[{"snapshot": "a"}]), phase(events=[{"snapshot": "a"}])]},

@@ -23,7 +23,7 @@ const lands = new Map(), centres = new Map();
 for (const path of document.querySelectorAll("#board .land")) lands.set(path.dataset.code, [...(lands.get(path.dataset.code) || []), path]);
 for (const mark of document.querySelectorAll("#board .centre")) centres.set(mark.dataset.code, $("circle", mark));
 const style = getComputedStyle(document.documentElement);
-const mix = (color, share) => { const part = (c, i) => parseInt(c.slice(1 + 2 * i, 3 + 2 * i), 16), land = style.getPropertyValue("--land").trim();
+const mix = (color, share) => { const part = (c, i) => parseInt(c.slice(1 + 2 * i, 3 + 2 * i), 16), land = style.getPropertyValue("--map-land").trim();
   return "rgb(" + [0, 1, 2].map((i) => Math.round((1 - share) * part(land, i) + share * part(color, i))).join(",") + ")"; };
 const OWNED = G.colors.map((color) => mix(color, 0.5)), ENTERED = G.colors.map((color) => mix(color, 0.3));
 

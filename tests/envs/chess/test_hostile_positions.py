@@ -80,7 +80,7 @@ def test_arbiter_reward_is_defined_for_hostile_positions(fen):
 def test_hostile_positions_are_rejected_identically_everywhere(entrance):
     """The tests of the command line, folders and PGN cover those entrances."""
     for fen in (*UNREADABLE, *IMPOSSIBLE):
-        with pytest.raises(InputError, match=r": is (not a FEN|impossible|of Chess960).*; give a position that can"):
+        with pytest.raises(InputError, match=r": is (not a FEN|impossible|a Chess960).*; give a position that can"):
             REFUSING[entrance](fen)
 
 

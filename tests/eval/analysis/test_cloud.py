@@ -65,7 +65,7 @@ def test_long_history_is_read_in_pages(server, tmp_path):
     ("fault", "message"),
     [
         (401, "key"),
-        (404, "HTTP 404: there is nothing"),
+        (404, "HTTP 404: not found"),
         (429, "try again|wait"),
         (500, "try again"),
         ("half", "no usable answer"),

@@ -132,7 +132,7 @@ def test_gaussian_only_policy_is_exported(make_checkpoint, tmp_path):
 def test_policy_of_old_environment_is_rejected(make_checkpoint, tmp_path):
     path = make_checkpoint(id="sparring/Dogfight-v0", version=1)
     with pytest.raises(
-        ExportError, match=r"final\.pt: was trained in sparring/Dogfight-v0, only .*-v1 can be exported"
+        ExportError, match=r"final\.pt: was trained in sparring/Dogfight-v0; only .*-v1 can be exported"
     ):
         export(load_checkpoint(path), tmp_path / "agent.onnx")
     assert not (tmp_path / "agent.onnx").exists()

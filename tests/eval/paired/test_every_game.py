@@ -204,7 +204,7 @@ def test_players_without_game_or_policy_are_rejected(checkpoints, error_line):
     (checkpoints / "cart" / "config.yaml").write_text("env: {id: CartPole-v1}")
     for words, message in (
         ([], "--ckpt is missing: pass a run's name"),
-        (["--env", "openspiel"], "--opponents: random: name at least two players, or a run, and a policy"),
+        (["--env", "openspiel"], "--opponents: random: name a run, or at least two players including a policy"),
         (
             ["--env", "gymnasium"],
             "unknown game 'gymnasium': choose from dogfight, diplomacy, chess, air_combat, pettingzoo, openspiel",

@@ -198,7 +198,9 @@ def test_pairs_of_several_processes_are_equal(tmp_path, packed_tasks):
 def test_imported_game_without_matrix_is_rejected(tmp_path):
     pytest.importorskip("mpe2")
     folder = imported_run(tmp_path / "tag", "mpe2.simple_tag_v3")
-    with pytest.raises(InputError, match=r"mpe2.simple_tag_v3 has 4 seats, but a payoff matrix needs two; play the"):
+    with pytest.raises(
+        InputError, match=r"mpe2.simple_tag_v3 has 4 seats, but a payoff matrix needs two; play earlier"
+    ):
         sparring.payoff(folder, games=2)
     duel = imported_run(tmp_path / "duel")
     with pytest.raises(InputError, match=f"runs the code of the module {DUEL}"):
@@ -292,5 +294,5 @@ def test_missing_package_is_named_before_playing(make_run, monkeypatch, capsys):
 def test_help_names_every_game_with_matrix(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
-    (listed,) = re.findall(r"where no run says it: ([^(]*)\(", " ".join(capsys.readouterr().out.split()))
+    (listed,) = re.findall(r"if no run determines it: ([^(]*)\(", " ".join(capsys.readouterr().out.split()))
     assert sorted(listed.strip().split(", ")) == sorted(PAYOFFS)

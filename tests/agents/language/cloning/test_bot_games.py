@@ -106,5 +106,5 @@ def test_bot_is_rejected_as_teacher():
     from sparring.envs.diplomacy.rollouts.task import demonstrations
 
     config = load(["+run=diplomacy_clone", "clone.teacher=chaos"])
-    with pytest.raises(ConfigError, match=r"clone\.teacher=chaos: is a bot; give clone.bot=chaos"):
+    with pytest.raises(ConfigError, match=r"clone\.teacher=chaos: is a bot; set clone.bot=chaos"):
         demonstrations(config, games=2, seed=1)

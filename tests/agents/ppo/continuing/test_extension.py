@@ -74,7 +74,7 @@ def test_finished_run_names_option_that_extends_it(tmp_path, capsys):
     ("changed", "words"),
     [
         ([2, 2], r"phases\.0\.updates=2: the run was started with 1, .*only phases\.1\.updates can be raised"),
-        ([1, 1], r"phases\.1\.updates=1: the run was started with 2; leave it out, and give max_updates=2 to stop"),
+        ([1, 1], r"phases\.1\.updates=1: the run was started with 2; remove it, and set max_updates=2 to stop"),
     ],
 )
 def test_other_lengths_are_rejected(tmp_path, changed, words):

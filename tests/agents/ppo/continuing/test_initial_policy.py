@@ -147,7 +147,7 @@ def test_other_environment_or_missing_statistics_are_rejected(tmp_path):
     train(gym(tmp_path, "first"))
     with pytest.raises(InputError, match=r"was trained with id=Pendulum-v1, this run has MountainCar"):
         train(gym(tmp_path, "second", "init_from=first", "env.id=MountainCarContinuous-v0"))
-    with pytest.raises(InputError, match=r"env\.normalize_obs=false: the initial policy was trained with true; give"):
+    with pytest.raises(InputError, match=r"env\.normalize_obs=false: the initial policy was trained with true; set"):
         train(gym(tmp_path, "third", "init_from=first", "env.normalize_obs=false"))
     with pytest.raises(InputError, match=r"init_from=firts: is neither .*; did you mean 'first'"):
         train(gym(tmp_path, "fourth", "init_from=firts"))

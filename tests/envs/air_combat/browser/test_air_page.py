@@ -238,7 +238,7 @@ def test_policy_meets_person_with_its_own_weapons():
         ({}, "missiles", "weapons=missiles: pupil was trained with the gun alone; choose guns, without --mi"),
         ({"missiles": 1}, "guns", "weapons=guns: pupil was trained with missiles=1, flares=0; choose missiles"),
         ({"team_size": 2}, "guns", "pupil: was trained with team_size=2, but a person flies alone with a stick"),
-        ({"action_form": "manoeuvres"}, "guns", "pupil: was trained with action_form=manoeuvres, and a person"),
+        ({"action_form": "manoeuvres"}, "guns", "pupil: was trained with action_form=manoeuvres, but a person"),
     ],
 )
 def test_policy_with_other_weapons_is_rejected(beyond, weapons, message):

@@ -59,7 +59,7 @@ def test_attackers_come_from_same_game(tmp_path):
     assert all(name.startswith("released/air_combat_") for name in options.start[2:])
     with pytest.raises(InputError, match="--attacker planner: plans only in the dogfight; remove it"):
         find_targets(parse(ExploitOptions, ["released/air_combat_quickstart", "--attacker", "planner"]))
-    with pytest.raises(InputError, match="--import json: goes with a policy of PettingZoo's games"):
+    with pytest.raises(InputError, match="--import json: applies only to policies of PettingZoo games"):
         find_targets(parse(ExploitOptions, ["released/air_combat_quickstart", "--import", "json"]))
 
 

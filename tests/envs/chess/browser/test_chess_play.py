@@ -131,7 +131,7 @@ def test_illegal_answer_loses_or_is_replaced():
         ("here", "not a FEN"),
         ("8/8/8/8/8/8/8/8 w - - 0 1", "impossible"),
         ("7k/5KQ1/8/8/8/8/8/8 b - - 0 1", "over .checkmate"),
-        ("nrbbqknr/pppppppp/8/8/8/8/PPPPPPPP/NRBBQKNR w KQkq - 0 1", "of Chess960"),
+        ("nrbbqknr/pppppppp/8/8/8/8/PPPPPPPP/NRBBQKNR w KQkq - 0 1", "a Chess960 position"),
     ],
 )
 def test_position_without_moves_is_rejected(fen, why):
@@ -315,7 +315,7 @@ def test_removed_folder_is_reported_and_game_continues(tmp_path):
         ({"kind": "begin", "opponent": "/etc/passwd"}, "unknown opponent"),
         ({"kind": "begin", "side": "red"}, "unknown side"),
         ({"kind": "undo"}, "not made a move"),
-        ({"kind": "claim"}, "a draw is claimed"),
+        ({"kind": "claim"}, "claim a draw on your turn"),
     ],
 )
 def test_wrong_message_is_answered_with_note(message, words, tmp_path):

@@ -183,9 +183,9 @@ def test_command_writes_and_reports_positions(tmp_path, printed, error_line):
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ([], "out=: name the folder"),
+        ([], "out=: name the output folder"),
         (["out=x", "trian=3"], "did you mean 'train'"),
-        (["out=x", "train=3.5"], "train=3.5: must be a whole number"),
+        (["out=x", "train=3.5"], "train=3.5: must be an integer"),
         (["out=x", "labelled=-1"], "labelled=-1: must be at least 0"),
     ],
 )

@@ -102,7 +102,7 @@ def test_substitute_engine_is_named(tmp_path, monkeypatch, capsys):
     name = "stockfish:3 (built-in search 1 (material and mobility), depth 2)"
     assert content["records"][0]["name"] == name
     assert f"| {name} " in (tmp_path / "chess.md").read_text()
-    assert "stands in" in capsys.readouterr().err
+    assert "is used instead" in capsys.readouterr().err
 
 
 def test_script_imports_python_chess_despite_folder_named_chess(tmp_path):

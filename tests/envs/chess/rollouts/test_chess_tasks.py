@@ -209,7 +209,7 @@ def test_dry_run_needs_no_engine(monkeypatch):
     assert "phase 1: P, 4 steps of 4 prompts x 4; P: temperature 0.5, top-p 0.9" in lines[3]
     assert lines[4].startswith("phase 2: A, 6 steps")
     assert "reward 0.5400 (0.5400 to 0.5400)" in lines[5]
-    assert lines[6].startswith("P: no reference answers here")
+    assert lines[6].startswith("P: no reference answers;")
 
 
 @pytest.mark.parametrize(

@@ -261,7 +261,10 @@ def test_invalid_arguments_print_expected_messages(row, check_row, monkeypatch, 
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"temperature": 0.5, "settings": {}}, "--temperature: no opponent"), ({"temperature": None}, "--set: is for")],
+    [
+        ({"temperature": 0.5, "settings": {}}, "--temperature: no opponent"),
+        ({"temperature": None}, "--set: applies only to"),
+    ],
 )
 def test_options_unused_by_opponents_are_rejected(options, words):
     given = {"settings": {"model": {"compact": False}}} | options
@@ -327,7 +330,7 @@ def test_wrong_message_is_answered_with_note_without_changes(tmp_path):
         '{"kind": "order", "text": 7}': "message.text",
         json.dumps({"kind": "order", "text": "A" * 4001}): "message.text",
         '{"kind": "order", "text": "A PAR - LON"}': "is not legal now",
-        '{"kind": "order", "text": "A MUN - BUR"}': "nothing in MUN",
+        '{"kind": "order", "text": "A MUN - BUR"}': "anything in MUN",
         '{"kind": "drop", "place": "PAR"}': "PAR does not have an order",
         '{"kind": "undo"}': "nothing to undo",
         '{"kind": "submit"}': "is not the current phase",

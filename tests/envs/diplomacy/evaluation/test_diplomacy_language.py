@@ -101,7 +101,7 @@ def test_other_base_model_is_rejected(adapter, error_line, tmp_path):
     shutil.rmtree(other)
     assert f"model.name={other}: is not tiny" in error_line(main, ["--ckpt", str(run), *QUICK])
     path.unlink()
-    assert "lacks config.yaml beside it" in error_line(main, ["--ckpt", str(run), *QUICK])
+    assert "has no config.yaml next to it" in error_line(main, ["--ckpt", str(run), *QUICK])
 
 
 # ---- what is played and written

@@ -72,7 +72,7 @@ def test_unusable_models_are_rejected_in_one_line(tmp_path, error_line):
             ["--bot", "random", "--opponents", f"stochastic:{file}"],
             "is an ONNX model, which does not sample its orders",
         ),
-        (["--ckpt", str(file), "--stochastic", "--opponents", "random"], "which does not draw its orders"),
+        (["--ckpt", str(file), "--stochastic", "--opponents", "random"], "which does not sample its orders"),
     ]
     for number, (contract, output) in enumerate((({"id": "other"}, "action"), ({}, "orders"))):
         copy, path = onnx.ModelProto(), tmp_path / f"case{number}.onnx"

@@ -53,7 +53,10 @@ def test_rounds_balance_powers_and_keep_model_busy():
 
 @pytest.mark.parametrize(
     ("end", "code", "words"),
-    [(InputError("endpoint: it is gone"), 2, "endpoint: it is gone\n"), (KeyboardInterrupt(), 130, "played again\n")],
+    [
+        (InputError("endpoint: it is gone"), 2, "endpoint: it is gone\n"),
+        (KeyboardInterrupt(), 130, "will be repeated\n"),
+    ],
 )
 def test_interrupted_evaluation_writes_complete_rounds_with_note(play, capsys, end, code, words):
     found, out = play(2, end=end)

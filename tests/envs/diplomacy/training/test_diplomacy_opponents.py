@@ -186,7 +186,7 @@ def test_all_phase_policy_in_file(tmp_path):
     network = OrderNetwork(NetworkConfig(hidden=8, blocks=1, all_phases=True), seed=1)
     file = tmp_path / "every.pt"
     save_checkpoint(file, network, contract=movement_contract(1910, all_phases=True), training={})
-    with pytest.raises(InputError, match=r"was trained with network\.all_phases=true, which the page lacks"):
+    with pytest.raises(InputError, match=r"was trained with network\.all_phases=true, unsupported by the page"):
         stored_student(str(file))
     loaded = load_observing_policy(file, "cpu")
     assert loaded.observation_space.shape == (75, 74)

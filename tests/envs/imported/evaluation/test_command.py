@@ -45,7 +45,7 @@ def test_default_is_400_games(tmp_path):
 
 
 def test_evaluation_of_nothing_is_rejected():
-    with pytest.raises(InputError, match="no game was played"):
+    with pytest.raises(InputError, match="no games played"):
         publish_evaluation(Evaluation("", ""))
 
 
@@ -87,7 +87,7 @@ def test_identical_games_are_counted_and_noted(tmp_path):
 
 @pytest.mark.parametrize(
     ("fault", "note"),
-    [("team", "all seats received the same reward in every game"), ("sum", "seats may gain together")],
+    [("team", "all seats received the same reward in every game"), ("sum", "the sum of the seats' rewards varies")],
 )
 def test_seats_that_gain_together_are_measured_as_teams(fault, note, tmp_path):
     path = save_run(tmp_path / "run", "pettingzoo", DUEL, {"fault": fault})

@@ -214,7 +214,7 @@ def test_game_without_copies_is_attacked_by_training_only(tmp_path):
     options = {key: value for key, value in SMALL.items() if key != "network.hidden"}
     report = sparring.exploit(path, options, **how, **{"import": [DUEL]}, device="cpu", threads=1)
     assert "--attacker sampling: pettingzoo:" in report.markdown
-    assert "cannot copy its states; remove it" in report.markdown
+    assert "does not copy its states; remove it" in report.markdown
     assert [attack for _, attack, _ in division(report)] == ["cold", "warm"]
     assert len(report.data["curves"]) == 1
 

@@ -97,7 +97,7 @@ def test_scalars_are_in_tensorboard(attacked):
             ["+run=diplomacy_quickstart"],
             r"not of sparring/Diplomacy-v\d; .* `sparring exploit RUN` trains best responses$",
         ),
-        (["env=pettingzoo"], r"copies of a game's states, which pettingzoo .* `sparring exploit RUN` trains"),
+        (["env=pettingzoo"], r"needs to copy game states, which pettingzoo .* `sparring exploit RUN` trains"),
         (["env=openspiel", "env.id=laser_tag"], r"evaluation\.exploit_every=.*need the text of information states"),
     ],
 )

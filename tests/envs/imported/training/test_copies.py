@@ -121,7 +121,7 @@ def test_every_stepping_mode_matches_hand_transitions(kind):
     (note,) = envs.notes or [""]
     said = {
         "single": "",
-        AutoresetMode.NEXT_STEP: f"env.id={ID}: single copies are stepped; its vector environment begins episodes by",
+        AutoresetMode.NEXT_STEP: f"env.id={ID}: single copies are stepped; its vector environment starts episodes with",
         AutoresetMode.SAME_STEP: f"env.id={ID}: stepped by its vector environment, autoreset_mode SameStep; env.vector",
         AutoresetMode.DISABLED: f"env.id={ID}: stepped by its vector environment, autoreset_mode Disabled; env.vector",
     }

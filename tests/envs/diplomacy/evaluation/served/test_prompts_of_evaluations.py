@@ -72,4 +72,4 @@ def test_unusable_instructions_give_one_line_error(text, words, message, tmp_pat
 @pytest.mark.parametrize("words", [["--past-orders", "2"], ["--prompt", "p.txt"]])
 def test_bot_rejects_prompt_options(words, capsys):
     assert main(["--bot", "dumbbot", "--opponents", "chaos", "--games", "7", *words]) == 2
-    assert f"{words[0]}: is not for bots" in capsys.readouterr().err
+    assert f"{words[0]}: does not apply to bots" in capsys.readouterr().err

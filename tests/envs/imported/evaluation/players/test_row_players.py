@@ -114,7 +114,7 @@ def test_mixture_of_policy_and_object_is_attacked_by_allowed_means(tmp_path):
     report = attack([path, f"{MINE}:Choosing"], tmp_path, start=["cold", "warm", "clone", "sampling"])
     assert report.attack == "cold, against stochastic play"
     for word in ("clone", "sampling"):
-        assert f"--attacker {word}: pettingzoo:{DUEL} cannot copy its states; remove it" in report.markdown
+        assert f"--attacker {word}: pettingzoo:{DUEL} does not copy its states; remove it" in report.markdown
     assert "--attacker warm: " in report.markdown
     assert "does not expose its weights" in report.markdown
 
