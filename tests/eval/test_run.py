@@ -276,4 +276,4 @@ def test_fifo_results_are_replaced_without_waiting(tmp_path):
 def test_error_names_file_that_is_not_policy(tmp_path, error_line):
     (tmp_path / "README.md").write_text("# Read me")
     line = error_line(main, ["--ckpt", str(tmp_path / "README.md")])
-    assert "README.md: not a policy (.pt, .onnx, .zip); give one" in line
+    assert "README.md: not a policy (.pt, .onnx, .zip); pass one" in line

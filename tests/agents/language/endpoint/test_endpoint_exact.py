@@ -83,7 +83,7 @@ def test_uninformative_answer_is_not_trusted():
         (loopback_model.RAW, "do not match the requested temperature"),
         (loopback_model.HOT, "do not match the requested temperature"),
         (loopback_model.UNMASKED, "that the constraint forbids"),
-        (loopback_model.TOP_TWO, "would not write"),
+        (loopback_model.TOP_TWO, "the server cannot return"),
     ],
 )
 @pytest.mark.parametrize("structured", ["tokens", "choice", "regex"])
