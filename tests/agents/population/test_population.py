@@ -100,5 +100,5 @@ def test_lineage_of_other_size_is_rejected_in_one_line(tmp_path):
 def test_too_few_slots_and_reset_in_exploiter_are_rejected(tmp_path):
     with pytest.raises(ConfigError, match=r"self_play\.slots=3: must be above network\.styles=3.*try 6"):
         population(tmp_path, self_play=replace(EXPLOITED, slots=3))
-    with pytest.raises(ConfigError, match=r"phases\.1\.events\.0\.at=0: is update 3, of an exploiter"):
+    with pytest.raises(ConfigError, match=r"phases\.1\.events\.0\.at=0: is update 3 of an exploiter"):
         population(tmp_path, phases=[LONG[0], replace(LONG[1], events=[EventConfig(0, log_std=-1.0)]), LONG[2]])

@@ -161,7 +161,7 @@ def test_failing_engine_keeps_completed_opponents(tmp_path, capsys):
     assert main([*arguments, *QUICK, "--out", str(tmp_path)]) == 2
     error = capsys.readouterr().err
     assert "failed twice at the position" in error
-    assert [line.partition(" ")[2][:17] for line in error.splitlines()[1:]] == ["is finished is ke"]
+    assert [line.partition(" ")[2][:17] for line in error.splitlines()[1:]] == ["results are kept "]
     partial = json.loads((tmp_path / "chess.partial.json").read_text())
     assert [result["opponent"] for result in partial["records"]] == ["builtin"]
     assert not (tmp_path / "chess.json").exists()
