@@ -275,7 +275,7 @@ CEILINGS = {
     "language": 10_963,
     "openspiel_text": 1_862,
     "population": 417,
-    "runs": 9_909,
+    "runs": 9_903,
     "sb3": 442,
 }
 """Lines. The core's ceiling only falls; a part's is raised only by a commit that names its new capability."""

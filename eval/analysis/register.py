@@ -107,18 +107,12 @@ def planned_rows(recorded: Sequence[RegisterRow]) -> list[RegisterRow]:
             planned.append((f"{name}-{letter}", changes, f"+sweep={name} runs={letter}"))
     planned += [(name, "none", f"+run={name}") for name in runs()]
     done, pages = {row.of for row in recorded}, _result_pages()
-    return [
-        RegisterRow(
-            name,
-            "completed" if name in pages else "planned",
-            changes,
-            f"{TRAIN}{words}",
-            result=pages.get(name, ""),
-            of=name,
-        )
-        for name, changes, words in planned
-        if name not in done
-    ]
+    rows = []
+    for name, changes, words in planned:
+        if name not in done:
+            status, result = ("completed", pages[name]) if name in pages else ("planned", "")
+            rows.append(RegisterRow(name, status, changes, TRAIN + words, result=result, of=name))
+    return rows
 
 
 def _result_pages() -> dict[str, str]:
