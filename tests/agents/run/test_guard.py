@@ -227,7 +227,7 @@ def test_second_broken_update_rolls_back_to_last_state(tmp_path, monkeypatch):
     assert [(event.step, event.value) for event in shown] == [(128, 0), (256, 1), (384, 1)]
     said = events(tmp_path)
     assert "rolled back to update_000001" in said
-    assert sum("is taken back" in text for text in said) == 2
+    assert sum("is undone" in text for text in said) == 2
 
 
 def test_third_broken_update_ends_run_with_report(tmp_path, monkeypatch):

@@ -31,7 +31,7 @@ def test_missing_input_is_rejected_by_name_without_folder(tmp_path, option, said
 @pytest.mark.parametrize("run", ["diplomacy_exp2", "diplomacy_exp2_quick"])
 def test_adapter_experiment_requires_adapter(tmp_path, run):
     with pytest.raises(
-        InputError, match=rf"^model\.adapter is missing: \+run={run} .*give model\.adapter=FILE"
+        InputError, match=rf"^model\.adapter is missing: \+run={run} .*set model\.adapter=FILE"
     ) as refused:
         FolderClaim(load([f"+run={run}", f"checkpoint_dir={tmp_path}", "name=mine"]))
     assert "\n" not in str(refused.value)

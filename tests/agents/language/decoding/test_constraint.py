@@ -211,7 +211,7 @@ def test_tokenizer_without_end_token_is_rejected():
 
 
 def test_menu_with_duplicate_line_is_rejected(constraint):
-    with pytest.raises(ValueError, match="the same"):
+    with pytest.raises(ValueError, match="equals another"):
         constraint.compile([menu_of([["A PAR H", "A PAR H"]], 1, 0)])
 
 

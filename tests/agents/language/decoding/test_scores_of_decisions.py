@@ -190,7 +190,7 @@ def test_disallowed_token_is_detected(constraint):
     decision = copy.deepcopy(max(decided(model, constraint), key=lambda decision: len(decision.token_ids)))
     step = int(np.flatnonzero(decision.allowed_counts > 1)[0])
     decision.token_ids[step] = 0
-    with pytest.raises(ValueError, match="not allowed"):
+    with pytest.raises(ValueError, match="illegal token"):
         collate([decision])
 
 

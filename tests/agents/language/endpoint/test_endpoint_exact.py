@@ -73,7 +73,7 @@ def test_truncated_alternatives_suffice():
 
 def test_uninformative_answer_is_not_trusted():
     flat = (1.0, 1.0, 1.0, 1.0)
-    assert "alike" in temperature_problem(at(1.0, flat), at(2.0, flat), 1.0, 2.0)
+    assert "equally likely" in temperature_problem(at(1.0, flat), at(2.0, flat), 1.0, 2.0)
     assert "too few" in temperature_problem({1: 0.0}, {1: 0.0}, 1.0, 2.0)
 
 
@@ -143,7 +143,7 @@ def test_text_mask_allows_other_spellings(structured):
     ("options", "reason"),
     [
         ({"structured": "none"}, "restricts nothing"),
-        ({"structured": "regex", "api": "chat"}, "conversation"),
+        ({"structured": "regex", "api": "chat"}, "chat template"),
         ({"structured": "choice", "tokenizer": None}, "without a tokenizer"),
     ],
 )

@@ -143,12 +143,12 @@ def test_mismatched_adapter_is_rejected_without_changes():
     adapters = adapted()
     before = adapters.weights()
     with pytest.raises(
-        AdapterError, match=r"does not fit the model: .*; give the adapter.s model\.lora_rank and model\.lora_targets"
+        AdapterError, match=r"does not fit the model: .*; use the adapter.s model\.lora_rank and model\.lora_targets"
     ):
         adapters.restore(adapted(shape=LoraShape(8, 8.0)).weights())
     with pytest.raises(AdapterError, match="does not fit the model"):
         adapters.add("wide", adapted(shape=LoraShape(8, 8.0)).weights())
-    with pytest.raises(AdapterError, match="means the base itself"):
+    with pytest.raises(AdapterError, match="reserved for the base itself"):
         adapters.add(BASE, before)
     with pytest.raises(UnknownNameError, match="unknown adapter 'stepp'"), adapters.playing("stepp"):
         pass

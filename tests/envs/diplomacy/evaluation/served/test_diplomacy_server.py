@@ -58,7 +58,7 @@ def test_fallbacks_are_reported(tmp_path):
 
 @pytest.mark.parametrize(
     ("always", "why"),
-    [("only_reasoning", r"\d+ truncated[,)].* give a "), ("illegal", r"\d+ illegal[,)].*not the model's")],
+    [("only_reasoning", r"\d+ truncated[,)].* raise "), ("illegal", r"\d+ illegal[,)].*not the model's")],
 )
 def test_games_of_fallbacks_only_are_error(always, why, tmp_path, capsys):
     """Such games only measure holding units; nothing is written, and the first round suffices to detect it."""
