@@ -234,7 +234,7 @@ def not_found(text: str, game: Game | None, checkpoints: Path, siblings: Sequenc
         hint = f"no run in {checkpoints} has saved one; {start}"
         return f"no checkpoint {text!r}: {hint} or choose from {', '.join(named)}"
     names = [FINAL, *runs, *named] if runs else named
-    return f"no checkpoint {text!r}: pass a path or {choices(text, names)}"
+    return f"no checkpoint {text!r}: {choices(text, names)}; or pass a path"
 
 
 def runs_of(game: Game | None, checkpoints: Path) -> list[str]:
