@@ -1,9 +1,7 @@
 """Check the English of the documentation and of the code: `python docs/check_prose.py`, which `make lint` runs.
 
-Every page keeps to plain words and at most 40 words a sentence. The pages of `FINISHED`, which grows, keep to 30 words
-and to the patterns of `CLUMSY` as well. Code blocks and text in backticks are not read.
-
-Docstrings, error messages, lines of a run and help texts keep to the stricter rules.
+Pages, docstrings, error messages, lines of a run and help texts keep to plain words, keep to 30 words a sentence, and
+avoid the patterns of `CLUMSY`. Code blocks and text in backticks are not read.
 """
 
 from __future__ import annotations
@@ -21,116 +19,8 @@ BANNED = re.compile(r"\b(nobody|somebody|anybody|everybody|whoever|whom|anew|lat
 CLUMSY = re.compile(r"\b(?:(?:is|are) no(?! longer)|has none|that of|of which|so that|likewise)\b", re.IGNORECASE)
 """Patterns of translated English; say "not a", "cannot", the name of the thing, or "so"."""
 END = re.compile(r"(?<=[.!?:;])\)?\s+(?=[A-Z`(\[\"'0-9*_])|<br>")
-MOST_WORDS, MOST_WORDS_FINISHED = 40, 30
+MOST_WORDS = 30
 """Words of a sentence."""
-FINISHED = [
-    "CONTRIBUTING.md",
-    "README.md",
-    "docs/README.md",
-    "docs/agents.md",
-    "docs/algorithms/cloning.md",
-    "docs/algorithms/grpo.md",
-    "docs/algorithms/legal_orders.md",
-    "docs/algorithms/ppo.md",
-    "docs/algorithms/self_play.md",
-    "docs/analysis.md",
-    "docs/api.md",
-    "docs/architecture.md",
-    "docs/chess.md",
-    "docs/chess_training.md",
-    "docs/coming_from.md",
-    "docs/diplomacy_batch.md",
-    "docs/diplomacy_rules.md",
-    "docs/dogfight_batch.md",
-    "docs/envs/air_combat.md",
-    "docs/envs/air_combat_options.md",
-    "docs/envs/chess.md",
-    "docs/envs/chessarbiter.md",
-    "docs/envs/diplomacy.md",
-    "docs/envs/diplomacy_bots.md",
-    "docs/envs/diplomacy_saved_games.md",
-    "docs/envs/dogfight.md",
-    "docs/envs/dogfight_bots.md",
-    "docs/envs/imported.md",
-    "docs/evaluation.md",
-    "docs/exploit.md",
-    "docs/exploitable_model.md",
-    "docs/extending.md",
-    "docs/golden_runs.md",
-    "docs/grpo_traps.md",
-    "docs/hubs.md",
-    "docs/images.md",
-    "docs/installation.md",
-    "docs/lab_notes.md",
-    "docs/language_models.md",
-    "docs/llm_endpoints.md",
-    "docs/metrics.md",
-    "docs/metrics_cloning.md",
-    "docs/metrics_grpo.md",
-    "docs/metrics_ppo.md",
-    "docs/model_zoo.md",
-    "docs/openspiel_text.md",
-    "docs/opponents.md",
-    "docs/original_bots.md",
-    "docs/original_system.md",
-    "docs/own_rules.md",
-    "docs/reference.md",
-    "docs/results/README.md",
-    "docs/results/air_combat.md",
-    "docs/results/air_combat_flight.md",
-    "docs/results/bots_only.md",
-    "docs/results/chess_bots.md",
-    "docs/results/diplomacy.md",
-    "docs/results/diplomacy_agreement.md",
-    "docs/results/diplomacy_benchmark.md",
-    "docs/results/diplomacy_bots.md",
-    "docs/results/diplomacy_people.md",
-    "docs/results/diplomacy_ppo.md",
-    "docs/results/diplomacy_search.md",
-    "docs/results/diplomacy_speed.md",
-    "docs/results/diplomacy_students.md",
-    "docs/results/exploitability.md",
-    "docs/results/exploitability_calibration.md",
-    "docs/results/exploitability_local.md",
-    "docs/results/exploitability_speed.md",
-    "docs/results/failures.md",
-    "docs/results/first_steps.md",
-    "docs/results/floor.md",
-    "docs/results/gpu.md",
-    "docs/results/hidden_physics.md",
-    "docs/results/imported_games.md",
-    "docs/results/ladder.md",
-    "docs/results/llm_speed.md",
-    "docs/results/mlp_stability_quick.md",
-    "docs/results/mutation.md",
-    "docs/results/no_learning.md",
-    "docs/results/openspiel_text.md",
-    "docs/results/quickstart.md",
-    "docs/results/quickstart_search.md",
-    "docs/results/rookworld.md",
-    "docs/results/run_reading.md",
-    "docs/results/self_play.md",
-    "docs/results/speed.md",
-    "docs/results/standard_tasks.md",
-    "docs/results/time_to_win.md",
-    "docs/results/torture.md",
-    "docs/results/unified_dr_cpu.md",
-    "docs/results/zoo.md",
-    "docs/resuming.md",
-    "docs/runs_cli.md",
-    "docs/scaling.md",
-    "docs/sweeps.md",
-    "docs/ten_commands.md",
-    "docs/training.md",
-    "docs/tutorials/first_agent.md",
-    "docs/tutorials/language_model.md",
-    "docs/tutorials/own_opponent.md",
-    "docs/tutorials/own_reward.md",
-    "docs/tutorials/start.md",
-    "docs/tutorials/tables.md",
-    "docs/tutorials/your_game.md",
-]
-"""Pages that were read from top to bottom and keep to the stricter rules."""
 FOLDERS = ("agents", "benchmarks", "configs", "curriculum", "docs", "envs", "eval")
 NOT_PROSE = re.compile(r"^ {4}|\S {2,}\S")
 """Indented lines at the beginning of a paragraph of a docstring, or aligned columns: code, a formula or a table."""
@@ -154,15 +44,14 @@ def sentences(text: str) -> list[str]:
     return [sentence for cell in cells for sentence in END.split(" ".join(cell.split())) if sentence]
 
 
-def faults(text: str, *, finished: bool) -> Iterator[str]:
+def faults(text: str) -> Iterator[str]:
     """Yield what is wrong with a page, one line a fault."""
-    most = MOST_WORDS_FINISHED if finished else MOST_WORDS
     yield from (f"banned word {word!r}" for word in BANNED.findall(text))
     for sentence in sentences(text):
         words = sum(bool(re.search(r"\w", word)) for word in sentence.split())
-        if words > most:
-            yield f"{words} words, at most {most}: {sentence}"
-        if finished and (found := CLUMSY.search(re.sub(r"`[^`]*`", "``", sentence))):
+        if words > MOST_WORDS:
+            yield f"{words} words, at most {MOST_WORDS}: {sentence}"
+        if found := CLUMSY.search(re.sub(r"`[^`]*`", "``", sentence)):
             yield f"{found[0]!r}: {sentence}"
 
 
@@ -197,12 +86,12 @@ def literal(node: ast.expr) -> str:
 
 def main() -> int:
     """Print every fault with its page or line of code; return 1 if there is one."""
-    found = [f"{page}: {fault}" for page, text in pages().items() for fault in faults(text, finished=page in FINISHED)]
+    found = [f"{page}: {fault}" for page, text in pages().items() for fault in faults(text)]
     found += [
         f"{path}:{line}: {fault}"
         for path, source in code().items()
         for line, text in texts(source)
-        for fault in faults(text, finished=True)
+        for fault in faults(text)
     ]
     print("\n".join(found), end="\n" * bool(found))
     return int(bool(found))

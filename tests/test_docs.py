@@ -112,37 +112,23 @@ def test_links_lead_to_files_and_headings():
 
 def test_prose_is_plain():
     prose = script("check_prose")
-    pages = prose.pages()
-    assert set(prose.FINISHED) <= set(pages)
-    assert by_page(pages, lambda page, text: [*prose.faults(text, finished=page in prose.FINISHED)]) == {}
-
-
-def test_main_navigation_pages_follow_stricter_rules():
-    prose = script("check_prose")
-    navigation = PAGES["docs/README.md"].partition("| lab notes |")[0]
-    links = {(ROOT / "docs" / link).resolve() for link in re.findall(r"\]\(([\w./]+\.md)", navigation)}
-    unfinished = {str(path.relative_to(ROOT)) for path in links} - {*prose.FINISHED, "checkpoints/README.md"}
-    later = ("exploitable_model", "hubs", "llm_endpoints", "openspiel_text")
-    assert unfinished <= {"CHANGELOG.md", *(f"docs/{name}.md" for name in later)}
+    assert by_page(prose.pages(), lambda page, text: [*prose.faults(text)]) == {}
 
 
 def test_prose_check_reads_lists_tables_and_skips_code():
     faults = script("check_prose").faults
     words = " ".join(["Word"] * 20)
     page = f"{words}.\n{words}.\n- {words}\n- {words}\n\n| {words} | {words} |\n```\n{words} {words}\n```\n"
-    assert [*faults(page + "`is no` and this note", finished=True)] == []
+    assert [*faults(page + "`is no` and this note")] == []
     long = f"Short. {words},\n{words}."
-    assert [*faults(long, finished=True)] == [f"40 words, at most 30: {words}, {words}."]
-    assert [*faults(long, finished=False)] == []
-    assert [*faults(f"{words} {words} {words}", finished=False)] == [f"60 words, at most 40: {words} {words} {words}"]
+    assert [*faults(long)] == [f"40 words, at most 30: {words}, {words}."]
 
 
 def test_prose_check_finds_banned_and_clumsy_words():
     faults = script("check_prose").faults
     clumsy = "This is\nno policy. Likewise it has none. A file of which that of b is read, so that c."
-    assert [fault.split(":")[0] for fault in faults(clumsy, finished=True)] == ["'is no'", "'Likewise'", "'of which'"]
-    assert [*faults(clumsy, finished=False)] == []
-    assert [*faults("Nobody knows.", finished=False)] == ["banned word 'Nobody'"]
+    assert [fault.split(":")[0] for fault in faults(clumsy)] == ["'is no'", "'Likewise'", "'of which'"]
+    assert [*faults("Nobody knows.")] == ["banned word 'Nobody'"]
 
 
 def test_prose_check_reads_docstrings_and_messages_of_code():
@@ -163,13 +149,11 @@ session.say("saved so that it lasts")
 parser.add_argument("--out", help="has none", default="is no")
 print("is no text of the rules")  # so that
 '''
-    found = [
-        (line, fault.split(":")[0]) for line, text in prose.texts(source) for fault in prose.faults(text, finished=True)
-    ]
+    found = [(line, fault.split(":")[0]) for line, text in prose.texts(source) for fault in prose.faults(text)]
     clumsy = {2: "is no", 9: "that of", 10: "is no", 12: "likewise", 13: "so that", 14: "has none"}
     assert sorted(found) == [(line, repr(words)) for line, words in clumsy.items()]
     long = " ".join(["word"] * 31)
-    assert [*prose.faults(*(text for _, text in prose.texts(f"def f():\n    'Do: {long}.'")), finished=True)] != []
+    assert [*prose.faults(*(text for _, text in prose.texts(f"def f():\n    'Do: {long}.'")))] != []
     assert "train.py" in prose.code()
     assert "sparring/agents/__init__.py" not in prose.code()
 
