@@ -17,6 +17,7 @@ if not __package__:  # Run as a script, possibly before installation.
 
 from sparring.agents.opponents.players import BOT_PREFIX, find_player
 from sparring.configs.core.errors import InputError, choose
+from sparring.configs.games import PACKAGES
 from sparring.envs.game import games, load
 from sparring.eval.browser.server import SCRIPT, BrowserGame
 from sparring.eval.command import run_command
@@ -24,7 +25,7 @@ from sparring.eval.options import CommandOptions, CommandText, Pairs, argument, 
 from sparring.eval.run import env_of_player
 
 COMMANDS = {game.name: game.play for game in games() if game.play}
-COMMANDS["openspiel"] = "sparring.envs.imported.browser.command:BROWSER"
+COMMANDS |= {name: f"sparring.envs.imported.browser.command:{name.upper()}_GAME" for name in PACKAGES}
 """Allowed values of `--env`, each with its playable game."""
 FIRST = next(iter(COMMANDS))
 
@@ -65,9 +66,8 @@ def _game_of(opponent: str) -> str:
     bot = opponent.removeprefix(BOT_PREFIX).partition(":")[0]  # stockfish:3 is stockfish at depth 3
     if bot in COMMANDS:
         return bot  # openspiel:mcts:100
-    for game in games():
-        if bot in game.bots:
-            return game.name
+    if named := [game.name for game in games() if bot in game.bots]:
+        return named[0]
     try:
         return env_of_player(find_player(opponent))
     except InputError:

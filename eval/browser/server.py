@@ -108,7 +108,7 @@ class ServerOptions(CommandOptions):
     """Options of a game on the local server."""
 
     env: str = argument("", metavar="G", group=_PAGE)
-    """The game: dogfight, air_combat, diplomacy, chess, openspiel (default: the opponent's)."""
+    """The game: dogfight, air_combat, diplomacy, chess, pettingzoo, openspiel (default: the opponent's)."""
     seed: int = argument(0, SEED, metavar="N", group=_PAGE)
     """Seed of the first match (default: 0)."""
     port: int = argument(PORT, PORTS, metavar="N", group=_PAGE)

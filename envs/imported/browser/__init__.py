@@ -1,4 +1,5 @@
-"""Play OpenSpiel games in the browser, on a page of the local server.
+"""Play games of PettingZoo and OpenSpiel in the browser, on a page of the local server.
 
-`table.py` has the game and the page's messages, `command.py` the options; `page.html` and `page.js` are the page.
+`table.py` has the messages of the page and what both packages share, `spiel_table.py` OpenSpiel's games,
+`match_table.py` PettingZoo's, and `command.py` the options; `page.html` and `page.js` are the page.
 """

@@ -30,6 +30,8 @@ function show() {
   const over = game.returns.length > 0;
   $("#status").textContent = over ? verdict() : game.thinking ? `${game.opponent} is thinking ...` : game.legal.length ? `Your move, seat ${game.seat}` : "No answer";
   $("#shown").textContent = game.shown;
+  $("#picture").hidden = !game.picture;
+  if (game.picture) $("#picture").src = game.picture;
   $("#memory").hidden = !game.remembered;
   $("#remembered").textContent = game.remembered;
   $("#retry").hidden = !game.problem || game.thinking;

@@ -1,16 +1,15 @@
 """The game of a server: a person in one seat, one player in all others, and the messages of the pages.
 
-The page receives only what the person's seat may see: OpenSpiel's observation and information-state text. Other seats'
-actions are shown in games with perfect information, and everything once the game is over. The player is queried in a
-thread; its answer is dropped if a new game has started.
+The page receives only what the person's seat may see. Other seats' actions are shown in games that hide nothing, and
+everything once the game is over. The player is queried in a thread; its answer is dropped if a new game has started.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
-from random import Random
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired
 
 from pydantic import Field
@@ -19,8 +18,6 @@ from typing_extensions import TypedDict
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.serving import in_thread
 from sparring.configs.core.typed import Count, read, require
-from sparring.envs.imported.evaluation.players.state_players import open_player
-from sparring.envs.imported.states import first_state, has_text, is_open
 from sparring.eval.browser.server import Send
 from sparring.eval.browser.steps import step_entry, steps_page
 from sparring.eval.browser.watched import WatchedGame, WatchingPage
@@ -31,136 +28,167 @@ FOLDER = Path(__file__).parent
 Action = Annotated[int, Field(strict=True, ge=0)]
 
 
+class Seen(NamedTuple):
+    """What a seat sees."""
+
+    text: str
+    remembered: str = ""
+    """What it remembers, if that is more than it sees."""
+    picture: str = ""
+    """Address of an image with its data; empty without one."""
+
+    @property
+    def image(self) -> str:
+        """The picture as HTML, empty without one."""
+        return f'<img src="{self.picture}" alt="The game after this action">' if self.picture else ""
+
+
 class TableStep(NamedTuple):
     """An action of the game so far."""
 
     who: str
     """`chance`, `you`, or the seat as text."""
     action: str
-    after: Any
-    """The state after it."""
+    after: Seen
+    """The whole position after it."""
 
 
 class PersonTable(WatchedGame):
-    """The game shown on every open page. Raises `InputError` for an unknown player, as `open_player` does.
+    """The game shown on every open page.
 
     Attributes:
+        title: heading of the page.
+        name: the game in its package.
+        seats: number of seats.
+        told: whether the page shows the other seats' actions during the game.
         thinking: True while the player is choosing an action.
         problem: why the player did not answer; empty if nothing failed.
 
     """
 
-    def __init__(self, game: Any, opponent: str, seat: int, seed: int) -> None:
-        super().__init__()
-        self.game, self.opponent, self.seat = game, opponent, seat
-        self._player = open_player(opponent, game)
-        self._random = Random(seed)
-        self._begin()
+    title: str
+    name: str
+    seats: int
+    told: bool
 
-    def _begin(self) -> None:
-        self.state, self.played = first_state(self.game), list[TableStep]()
+    def __init__(self, opponent: str, seat: int) -> None:
+        super().__init__()
+        self.opponent, self.seat = opponent, seat
+        self._start()
+
+    def _start(self) -> None:
+        self.played = list[TableStep]()
         self.thinking, self.problem = False, ""
+        self._deal()
 
     @property
+    @abstractmethod
     def yours(self) -> bool:
         """Whether the person decides."""
-        return not (self.state.is_terminal() or self.state.is_chance_node()) and (
-            self.state.current_player() == self.seat
-        )
+
+    @property
+    @abstractmethod
+    def returns(self) -> Sequence[float]:
+        """Returns by seat, once the game is over; empty until then."""
+
+    @abstractmethod
+    def _deal(self) -> None:
+        """Start a game, up to the first decision of a player."""
+
+    @abstractmethod
+    def _legal(self) -> list[tuple[int, str]]:
+        """Return the person's legal actions with their names."""
+
+    @abstractmethod
+    def _take(self, action: int) -> None:
+        """Apply a legal action of the person."""
+
+    @abstractmethod
+    def _request(self) -> Callable[[], Any]:
+        """Return the function that asks the player for the other seats' decisions; it runs in a thread."""
+
+    @abstractmethod
+    def _receive(self, answer: Any) -> None:
+        """Apply the result of that function."""
+
+    @abstractmethod
+    def _seen(self) -> Seen:
+        """Return what the page shows."""
 
     def begin(self, seat: int) -> None:
         """Start a game in a seat. Raises `InputError` if the seat does not exist."""
-        require(seat < self.game.num_players(), f"message.seat {seat}: must be below {self.game.num_players()}")
+        require(seat < self.seats, f"message.seat {seat}: must be below {self.seats}")
         self.seat = seat
-        self._begin()
+        self._start()
         self.think()
 
     def act(self, action: int) -> None:
         """Apply the person's action. Raises `InputError` if it is illegal or another seat decides."""
         require(self.yours, "it is not your turn")
-        require(action in self.state.legal_actions(), f"action {action} is not legal now")
-        self._apply(action)
+        require(action in dict(self._legal()), f"action {action} is not legal now")
+        self._take(action)
         self.think()
 
     def think(self) -> None:
-        """Sample chance nodes, and query the player in the background when it is to move."""
-        while not self.state.is_terminal() and self.state.is_chance_node():
-            self._apply(self._drawn(self.state.chance_outcomes()))
-        if not (self.state.is_terminal() or self.yours or self.thinking):
+        """Query the player in the background when it is to move."""
+        if not (self.returns or self.yours or self.thinking):
             self.thinking, self.problem = True, ""
-            self.in_background(self._ask(self.state))
+            self.in_background(self._ask(self.played, self._request()))
         self.tell()
 
-    async def _ask(self, state: Any) -> None:
-        problem, choices = "the player failed; see the terminal", None
+    async def _ask(self, game: list[TableStep], request: Callable[[], Any]) -> None:
+        problem = "the player failed; see the terminal"
         try:
-            (choices,) = await in_thread(lambda: self._player([state]))
+            answer = await in_thread(request)
+            if self.played is game:  # otherwise a new game has started
+                self._receive(answer)
+            problem = ""
         except InputError as error:
             problem = str(error)
         finally:
-            if self.state is state:  # otherwise a new game has started
-                self.thinking, self.problem = False, "" if choices else problem
-                if choices:
-                    self._apply(self._drawn(choices))
-                    self.think()
-                else:
+            if self.played is game:
+                self.thinking, self.problem = False, problem
+                if problem:
                     self.tell()
-
-    def _drawn(self, choices: Sequence[tuple[int, float]]) -> int:
-        actions, weights = zip(*choices, strict=True)
-        return int(self._random.choices(actions, weights)[0])
-
-    def _apply(self, action: int) -> None:
-        state, seat = self.state, self.state.current_player()
-        who = CHANCE if state.is_chance_node() else YOU if seat == self.seat else f"seat {seat}"
-        text = state.action_to_string(seat, action)
-        self.state = state.child(action)
-        self.played.append(TableStep(who, text, self.state))
+                else:
+                    self.think()
 
     def message(self) -> dict[str, Any]:
         """Return the content of the page."""
-        over = self.state.is_terminal()
-        shown, remembered = self._seen(over)
-        legal = self.state.legal_actions() if self.yours else []
-        names = [[action, self.state.action_to_string(self.seat, action)] for action in legal]
-        told = over or is_open(self.game)
+        over = len(self.returns) > 0
+        seen, told = self._seen(), over or self.told
         return {
             "kind": "game",
-            "game": str(self.game),
+            "game": self.name,
             "opponent": self.opponent,
             "seat": self.seat,
-            "seats": self.game.num_players(),
-            "shown": shown,
-            "remembered": remembered,
-            "legal": names,
+            "seats": self.seats,
+            "shown": seen.text,
+            "remembered": seen.remembered,
+            "picture": seen.picture,
+            "legal": self._legal() if self.yours else [],
             "count": len(self.played),
             "thinking": self.thinking,
             "problem": self.problem,
             "played": [[one.who, one.action] for one in self.played if told or one.who == YOU],
             "told": told,
-            "returns": [*self.state.returns()] if over else [],
+            "returns": [*self.returns],
         }
 
-    def _seen(self, over: bool) -> tuple[str, str]:
-        """Return the person's observation, and their information state where it says more."""
-        state = getattr(self.state, "whole", self.state)
-        if over or is_open(self.game):
-            return str(state), ""
-        remembered = state.information_state_string(self.seat) if has_text(self.game) else ""
-        if not self.game.get_type().provides_observation_string:
-            return remembered, ""
-        shown = state.observation_string(self.seat)
-        return shown, "" if remembered == shown else remembered
+    def _who(self, seat: int) -> str:
+        return YOU if seat == self.seat else f"seat {seat}"
 
     def replay(self) -> str:
         """Return a replay page once the game is over, and a placeholder until then."""
-        over = self.state.is_terminal()
         parts = [f"<p>You play seat {self.seat}; {escape(self.opponent)} plays all others.</p>"]
-        if over:
-            parts += [step_entry(one.who.partition(" ")[0], *one) for one in self.played]
-        returns = ", ".join(f"{value:+g}" for value in self.state.returns()) if over else ""
-        parts.append(f"<p>Returns by seat: {returns}</p>" if over else "<p>The actions are shown at the end.</p>")
-        return steps_page(f"Sparring · {self.game}", parts)
+        if not self.returns:
+            return steps_page(f"Sparring · {self.name}", [*parts, "<p>The actions are shown at the end.</p>"])
+        parts += [
+            step_entry(one.who.partition(" ")[0], one.who, one.action, one.after.text, one.after.image)
+            for one in self.played
+        ]
+        parts.append(f"<p>Returns by seat: {', '.join(f'{value:+g}' for value in self.returns)}</p>")
+        return steps_page(f"Sparring · {self.name}", parts)
 
 
 class TableMessage(TypedDict):
@@ -183,8 +211,7 @@ class HostedTable:
         """Return the game page at "/" and the replay at "/replay"."""
         if path == "/replay":
             return self.table.replay()
-        title = f"Sparring · {self.table.game.get_type().long_name}"
-        script = join_files(FOLDER, "page.js")
+        title, script = f"Sparring · {self.table.title}", join_files(FOLDER, "page.js")
         return (
             fill_page(FOLDER / "page.html", title=title, data={}, script=script, connect=socket)
             if path == "/"

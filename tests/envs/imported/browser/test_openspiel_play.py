@@ -1,64 +1,20 @@
 """OpenSpiel games for people: information on the page, and the page in a browser."""
 
-import asyncio
-import json
-import threading
-from contextlib import contextmanager
-
 import pyspiel
 import pytest
-import uvicorn
 
 from sparring.configs.core.errors import InputError
 from sparring.envs.game import load
-from sparring.envs.imported.browser.table import HostedTable, PersonTable
+from sparring.envs.imported.browser.spiel_table import SpielTable
 from sparring.eval import play
-from sparring.eval.browser.server import Gate, answer, listen, make_app
 from sparring.eval.options import parse_known
 from tests.configs import messages
+from tests.envs.imported.browser.pages import act, hosted, last_game, talk
 from tests.eval.browser.browser import browser, needs_chromium
 
 
-def talk(table, *wanted):
-    """Return a page's answers to these messages; each may be a function of the last game received."""
-    told = []
-
-    async def main():
-        async def send(message):
-            told.append(message)
-
-        session = HostedTable(table).connect(send)
-        loop = asyncio.create_task(session.run())
-        for message in (*wanted, None):
-            await asyncio.sleep(0.01)
-            while table.thinking:
-                await asyncio.sleep(0.01)
-            await asyncio.sleep(0.01)
-            if message is not None:
-                message = message(last_game(told)) if callable(message) else message
-                await answer(session, message if isinstance(message, str) else json.dumps(message), send)
-        loop.cancel()
-        session.close()
-
-    asyncio.run(main())
-    return told
-
-
-def last_game(told):
-    return next(one for one in reversed(told) if one["kind"] == "game")
-
-
-def act(name):
-    """Take the action with that name."""
-    return lambda game: {
-        "kind": "act",
-        "action": next(a for a, n in game["legal"] if n == name),
-        "count": game["count"],
-    }
-
-
 def table_of(game, opponent="openspiel:uniform", seat=0):
-    return PersonTable(pyspiel.load_game(game), opponent, seat, seed=3)
+    return SpielTable(pyspiel.load_game(game), opponent, seat, seed=3)
 
 
 def test_hidden_cards_are_revealed_only_at_end():
@@ -156,22 +112,6 @@ def test_openspiel_player_selects_openspiel():
 def test_unknown_player_ends_command():
     with pytest.raises(InputError, match="name one of them"):
         table_of("kuhn_poker", "nobody")
-
-
-@contextmanager
-def hosted(table):
-    """Serve a table from a thread, and yield the address."""
-    with listen(0) as listening:
-        gate = Gate(listening.getsockname()[1])
-        config = uvicorn.Config(make_app(HostedTable(table), gate), log_level="warning", ws="websockets-sansio")
-        server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
-        try:
-            yield gate.address
-        finally:
-            server.should_exit = True
-            thread.join()
 
 
 @needs_chromium
