@@ -126,12 +126,12 @@ def import_modules(options: ImportedPlayOptions) -> None:
         named_module(module, f"--import {module}")
 
 
-def game_of_opponent(options: ImportedPlayOptions, nobody: str) -> Any:
-    """Return the game of --opponent, an `ImportedGame`. Raises `InputError` for `nobody` and for another package."""
+def game_of_opponent(options: ImportedPlayOptions, default: str) -> Any:
+    """Return the game of --opponent, an `ImportedGame`. Raises `InputError` for `default` and for another package."""
     from sparring.envs.imported.evaluation.policy import load_policy
 
     package = options.TEXT.env
-    if options.opponent == nobody:
+    if options.opponent == default:
         example = "connect_four" if package == OPENSPIEL else "pettingzoo.classic.connect_four_v3"
         raise InputError(f"no game was given: name one, as in --id {example}")
     _, trained = load_policy(find_checkpoint(options.opponent), "cpu", options.modules)
