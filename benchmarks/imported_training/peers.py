@@ -24,7 +24,6 @@ from gymnasium.spaces import Box, Discrete
 CONNECT_FOUR = "pettingzoo.classic.connect_four_v3"
 SIMPLE_SPREAD = "mpe2.simple_spread_v3"
 LEDUC = "leduc_poker"
-FLAT_CONNECT_FOUR = f"{__name__}:flat_connect_four"
 
 
 @dataclass(frozen=True)
