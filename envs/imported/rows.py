@@ -70,7 +70,7 @@ def is_image(space: Space[Any]) -> bool:
 class FlatObservations:
     """Rows of numbers for observations of `space`: D columns; `version` is the version of their encoding.
 
-    Raises `ConfigError` for what the environment `env_id` observes outside it.
+    Raises `ConfigError` for an observation of the environment `env_id` outside of `space`.
     """
 
     def __init__(self, env_id: str, space: Space[Any]) -> None:
