@@ -2,8 +2,7 @@
 
 `Raiders` send every unit to the nearest centre that is not theirs, each to a different one if there are enough. A unit
 supports another of its power that already goes there. `Wall` keeps its units within reach of a foreign unit in place,
-in support of each other. It sends the rest to the nearest foreign or neutral centre without a unit. Both draw among
-equal choices.
+in support of each other. The rest go to the nearest foreign or neutral centre without a unit. Ties are drawn.
 
     python eval/run.py --env diplomacy --ckpt search:positions=2000 --opponents benchmarks.diplomacy_strangers:Wall
 """
