@@ -16,11 +16,11 @@ RELEASE_ARGS ?=
 
 # Waiting OpenMP threads must not spin: that slows every other process on the same cores.
 export OMP_WAIT_POLICY ?= PASSIVE
-# What is installed without bytecode is compiled once, not again in each of the processes that tests start.
+# Packages that are installed without bytecode are compiled once, not in every process that tests start.
 export PYTHONDONTWRITEBYTECODE =
 
-# Without an NVIDIA GPU the CPU build of torch, as the usual one brings several GB of CUDA. Where pip has a configuration
-# of its own that names an index or a folder of wheels, that decides. TORCH_INDEX= takes the usual build.
+# Without an NVIDIA GPU take the CPU build of torch, because the usual one brings several GB of CUDA. If pip's own
+# configuration names an index or a folder of wheels, use that instead. TORCH_INDEX= takes the usual build.
 TORCH_INDEX ?= $(shell command -v nvidia-smi >/dev/null || $(PYTHON) -m pip config list 2>/dev/null \
 	| grep -Eq 'index|find-links' || echo https://download.pytorch.org/whl/cpu)
 
@@ -88,7 +88,7 @@ demo: $(BASE_STAMP)
 	@echo "Watch the replay: open $(REPLAY) in a browser."
 	@echo "For the commands of README.md, in this shell: source .venv/bin/activate"
 
-# Types are checked on what the two processes of the tests leave of two cores, at their begin and their end.
+# Types are checked beside the tests, whose two processes leave time on two cores at their start and end.
 test: style kernels
 	@$(MAKE) --no-print-directory -j 2 types pytest
 
@@ -146,7 +146,7 @@ golden: setup
 mutation: setup
 	$(BIN)/python -m tests.mutation --page docs/results/mutation.md $(MUTATION_ARGS)
 
-# A clean clone in the temporary folder, `python -m build`, and environments of their own: what is not committed is not there.
+# Builds a clean clone, in which files that are not committed are missing.
 release-check: setup
 	$(BIN)/python -m benchmarks.release $(RELEASE_ARGS)
 

@@ -4,8 +4,8 @@ Work is random legal play: every unit of every power draws one of its legal orde
 such games, 1901 to 1906, movement phases only; the package gets the same positions and orders, written as text. Its
 whole loop lists all legal orders, picks one per unit, hands them in and processes, which is the way its documentation
 shows; ours draws and processes. A position of a search is set up, given orders, adjudicated and valued, in the package
-by a count of centres. Both run in one thread. Figures are per second of that thread's CPU time, since other
-work on the machine takes its share of the clock; the clock's own figures stand beside them.
+by a count of centres. Both run in one thread. Figures are per second of that thread's CPU time, which other work on
+the machine does not change; figures by the wall clock stand beside them.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--games", type=int, nargs="+", default=[1, 64, 4096], help="batch sizes")
     parser.add_argument("--seconds", type=float, default=3.0, help="measured time per figure")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--quick", action="store_true", help="small batches, next to no time: does it run?")
+    parser.add_argument("--quick", action="store_true", help="small batches and short times, to test the script")
     parser.add_argument("--out", type=Path, help="markdown file to write as well")
     args = parser.parse_args()
     if args.quick:
@@ -198,7 +198,7 @@ class OurOrders(Ours):
 
 
 class OurLists(Ours):
-    """List the orders of all units, mask those of 17 in memory made before, and take orders by their index."""
+    """List the orders of all units, write masks of 17 units into existing memory, and take orders by their index."""
 
     def __init__(self, pool: Pool, size: int) -> None:
         super().__init__(pool, size)

@@ -1,8 +1,8 @@
 """Two scripted players of Diplomacy that no search expects, to measure how it meets strangers.
 
-`Raiders` send every unit to the nearest centre that is not theirs, each to another one where there are enough; a unit
-supports where an own one goes already. `Wall` keeps units within reach of a foreign one where they are, in support of
-each other. It sends the others to the nearest foreign or neutral centre without a unit. Both draw among equals.
+`Raiders` send every unit to the nearest centre that is not theirs, each to a different one if there are enough. A unit
+supports another of its power that already goes there. `Wall` keeps its units within reach of a foreign unit in place,
+in support of each other. The rest go to the nearest foreign or neutral centre without a unit. Ties are drawn.
 
     python eval/run.py --env diplomacy --ckpt search:positions=2000 --opponents benchmarks.diplomacy_strangers:Wall
 """
@@ -26,7 +26,7 @@ MOVES = moves_to_centres()
 
 
 class Stranger(ABC):
-    """What both have in common: retreats and adjustments at random, moves towards centres."""
+    """Common part of both: random retreats and adjustments, moves towards centres."""
 
     def __init__(self) -> None:
         self.random = np.random.default_rng(0)
@@ -60,7 +60,7 @@ class Stranger(ABC):
         return int(self.random.choice(orders)) if len(orders) else 0
 
     def _towards(self, unit: int, listed: np.ndarray, goals: np.ndarray, taken: Mapping[int, int]) -> int:
-        """Return the move that comes nearest to one of the centres `goals` bool [34], or the support of one there."""
+        """Return the move that comes nearest to one of the centres `goals` bool [34], or a support of such a move."""
         plain = listed[(listed & codes.KIND_MASK == codes.MOVE) & (listed >> codes.VIA_SHIFT & 1 == 0)]
         if not len(plain) or not goals.any():
             return codes.HOLD
@@ -118,6 +118,6 @@ class Wall(Stranger):
 
 
 def _take(order: int, place: int, taken: dict[int, int]) -> None:
-    """Note the province that a unit goes to, with where it comes from."""
+    """Add the province that a unit goes to, with its origin, to `taken`."""
     kind, target, _, _ = codes.unpack(order)
     taken.setdefault(int(PROVINCE_OF[target]) if kind == codes.MOVE else place, place)

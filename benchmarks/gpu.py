@@ -61,7 +61,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--device", default="cuda", metavar="D", help="cuda, cuda:1 ..., or cpu to try the script")
     parser.add_argument("--limit", type=float, default=WHOLE, metavar="S", help="no part gets more seconds than this")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--quick", action="store_true", help="tiny sizes also on a GPU: does it run?")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes on a GPU, too, to test the script")
     parser.add_argument("--commit", default="", help="the commit to name in the report where git cannot be asked")
     parser.add_argument("--out", type=Path, default=OUT, help=f"the page, .json beside it (default: {OUT})")
     parser.add_argument("--alone", choices=NAMES, help=argparse.SUPPRESS)

@@ -2,7 +2,7 @@
 
 Same random weights, adapter, prompts, batch and mean length of answers; contestants take turns, each time in a process
 of its own, and medians count. A second table is a whole step of ours with its games: time outside the model, memory.
-What is found already read is compared with a cache that would forget nothing.
+The hit rate of the prefix cache is compared with the hit rate of a cache without a limit.
 
     python benchmarks/llm.py --rounds 5 --turns 3
 """
@@ -57,7 +57,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5, help="steps measured in each turn, after one to warm up")
     parser.add_argument("--turns", type=int, default=3, help="how often each contestant has its turn")
     parser.add_argument("--threads", type=int, default=2, help="CPU threads of every contestant")
-    parser.add_argument("--quick", action="store_true", help="a few samples of a small model: does it run?")
+    parser.add_argument("--quick", action="store_true", help="a few samples of a small model, to test the script")
     parser.add_argument("--out", type=Path, help="markdown file to write as well")
     parser.add_argument("--alone", choices=[OURS, TRL, STEP], help=argparse.SUPPRESS)
     parser.add_argument("--length", type=int, default=0, help=argparse.SUPPRESS)

@@ -1,8 +1,7 @@
 """PPO in the manner of well-known single-file implementations: the reference for the trainer's speed.
 
-One script's worth of plain PyTorch in that manner, written for this comparison: `torch.distributions`, actor and critic
-asked in every step, a Python loop for the advantages, every minibatch one joint loss. It plays the same matches through
-the same environment as ours does.
+Plain PyTorch, written for this comparison: `torch.distributions`, actor and critic evaluated in every step, a Python
+loop for the advantages, one joint loss for every minibatch. It plays the same matches through the same environment.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class PlainTrainer:
         self.optimizer = torch.optim.Adam(self.agent.parameters(), lr=config.learning_rate, eps=1e-5)
 
     def update(self) -> tuple[float, float, float]:
-        """One update; seconds of simulating, acting and learning."""
+        """Do one update; return the seconds of simulating, acting and learning."""
         self.env.simulator_seconds = 0.0
         started = time.perf_counter()
         batch = self._collect()

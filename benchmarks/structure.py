@@ -250,7 +250,7 @@ def options(root: Path, show: bool = False) -> dict[str, str]:
 
 
 def traced(root: Path, show: bool = False) -> dict[str, str]:
-    """What each command of `TRACED` enters; "failed" where one does not run."""
+    """Return what each command of `TRACED` enters, and "failed" for a command that does not run."""
     figures = {}
     for name, command in TRACED.items():
         calls = trace(root, command)

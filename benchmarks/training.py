@@ -1,4 +1,4 @@
-"""Speed of the whole training loop: env steps per second, and what the simulator, acting and learning each take.
+"""Speed of the whole training loop: env steps per second, and the shares of simulator, acting and learning.
 
 A short stretch of a named run is trained for real into a temporary folder, and its own metrics are read back:
 `time/*` of every update but the first few, which still compile, warm up and learn in full precision. Medians count.

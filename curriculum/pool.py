@@ -177,8 +177,8 @@ class Pool:
     ) -> set[str]:
         """Verify the files of `snapshots` and return the names of those missing, with a line to `alert` for each.
 
-        A missing or damaged file whose exact weights are in `held`, by name, is written again. Raises `PoolError` for
-        any other damaged one, and for one that the disk does not give.
+        A missing or damaged file whose exact weights are in `stored`, by name, is written again. Raises `PoolError`
+        for any other damaged file, and for one that the disk cannot read.
         """
         gone = set()
         for snapshot in snapshots:

@@ -29,7 +29,7 @@ FRAME_MS, HOLD_MS = 100, 2000
 """Time per picture, and time of the last one."""
 COLORS = 18
 MARKED = ("#f0a528", "#a07828", "#56b4e9", "#3c78a0", "#ffffff", "#e05a3c")
-"""Colours of the aircraft, their trails, writing and hits, which are too few pixels for the palette of a picture."""
+"""Colours of aircraft, trails, text and hits, whose pixels are too few for a place in a picture's palette."""
 
 
 def pictures(page: Any, address: str, options: argparse.Namespace) -> list[Image.Image]:

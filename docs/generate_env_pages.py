@@ -1,8 +1,8 @@
 """Write docs/envs/NAME.md from the docstring of every registered game: `python docs/generate_env_pages.py`.
 
 The docstring is the one place where a game is described; a test compares it with the code, and the pages with it. The
-moving picture and the bots' payoff table are added from docs/images/ and docs/results/; what a page says on playing in
-the browser is written by hand and kept.
+animation and the bots' payoff table are added from docs/images/ and docs/results/. The section on playing in the
+browser is written by hand and kept.
 """
 
 from __future__ import annotations

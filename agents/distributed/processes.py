@@ -312,8 +312,8 @@ WORDS = 624
 def restore_generator(generator: torch.Generator, state: Any, name: str) -> None:
     """Set `generator` to a `get_state()` of its own kind of device, or seed it with the hash of one of another kind.
 
-    The states of a CPU generator (Mersenne Twister) and a GPU generator (Philox) are incompatible; so equal states
-    continue identically. `place` names the state in the `ContentError` that is raised for other data.
+    The states of a CPU generator (Mersenne Twister) and a GPU generator (Philox) are incompatible; with the hash, equal
+    states still continue identically. `name` is the state's name in the `ContentError` for other data.
     """
     size = state.numel() if isinstance(state, torch.Tensor) and state.numel() in (MERSENNE, PHILOX) else MERSENNE
     state = check_tensor(state, torch.empty(size, dtype=torch.uint8), name).cpu()
@@ -335,8 +335,7 @@ class ParallelHalves:
     """Runner of two functions: `both(f, g)` calls f here and g in a second thread, or after f if not `parallel`.
 
     torch releases the GIL inside its operations, so a plain thread suffices. Autocast and gradient mode are per thread,
-    so g must enter its own contexts. Its operations use as many
-    threads as the thread that created this object.
+    so g must enter its own contexts. Its operations use as many threads as the thread that created this object.
     """
 
     def __init__(self, *, parallel: bool) -> None:

@@ -200,7 +200,7 @@ class LearnerEnv(Copyable):
     def load_slot(self, slot: int, weights: Mapping[str, Tensor], *, restart: bool = True) -> None:
         """Load a snapshot's weights into a slot and restart the slot's matches without results.
 
-        Without `restart` they go on: the player has only learned a little in the meantime.
+        Without `restart` they continue, for a player that has only learned a little in the meantime.
 
         Raises `ValueError` for a slot outside 0..K-1 or weights of another shape.
         """
@@ -251,7 +251,7 @@ class LearnerEnv(Copyable):
         return self.obs, reward, batch.terminated, batch.truncated
 
     def noise(self, generator: torch.Generator) -> torch.Generator | ShardedGenerator:
-        """Return what draws for `rows`: of the draws for those of all processes, its own."""
+        """Return a generator that draws for the rows of all processes and returns the draws of `rows`."""
         drawn: torch.Generator | ShardedGenerator = self.opponent_seats.noise(generator)
         return drawn
 

@@ -385,11 +385,6 @@ def bernoulli_log_probability(logit: Tensor, taken: Tensor) -> Tensor:
     return F.logsigmoid((2.0 * taken - 1.0) * logit).sum(-1)
 
 
-def bernoulli_entropy(logit: Tensor, p: Tensor) -> Tensor:
-    """Return -p log p - (1 - p) log(1 - p), summed over the last dimension, from l and p = sigmoid(l)."""
-    return (F.softplus(logit) - p * logit).sum(-1)
-
-
 def split(actions: Tensor, log_std: Tensor) -> tuple[Tensor, Tensor]:
     """Return the columns of the Gaussians and of the Bernoullis."""
     continuous = log_std.shape[-1]

@@ -150,7 +150,7 @@ class PPOLearner:
         return metrics
 
     def restart(self, weights: Mapping[str, Tensor]) -> None:
-        """Train on from other weights, without the moments and the average of those before."""
+        """Continue from other weights, with new optimizer moments and a new average."""
         self.network.load_state_dict(weights)
         self.network.clamp_log_std()
         self.optimizer.state.clear()

@@ -6,7 +6,7 @@ game with gaps the reward of a decision is what reaches its lane until its next 
 is to decide when the rollout ends has a last row without an action, whose value ends the estimate. So has a lane that
 waits for others, whose last decision is not a sample: its reward is not known yet.
 
-The tensors lie where those of the environment do; the network of a game on the host may have another device.
+The tensors are on the environment's device; the network of a game on the host may be on another one.
 
 Collecting runs the actor only. Values are computed afterwards, all at once, which costs far less than T small forwards.
 An environment's `final_obs` is needed only at a time limit, so instead of [T, L, D] a few rows per lane are kept, and
@@ -251,7 +251,7 @@ class Rollout:
         self.max_truncations *= 2
 
     def _find_complete(self, deciding: Tensor) -> None:
-        """Find the decisions whose reward is known, where the lanes `deciding` [R] would decide next."""
+        """Find the decisions whose reward is known, if the lanes `deciding` [R] would decide next."""
         self._complete = self.count - self._waiting.index_fill(0, deciding, False).long()
         self._place = (torch.arange(self.steps).unsqueeze(1) < self._complete).flatten().nonzero().squeeze(1)
         if not len(self._place):
@@ -335,7 +335,7 @@ class Rollout:
         return Sequences(*(part.to(self.learner_device) for part in parts))
 
     def key(self, share: Shard) -> Tensor:
-        """Return numbers int64 [R] by which the samples of all processes are in the order that one process has."""
+        """Return numbers int64 [R] that put the samples of all processes in the order of a single process."""
         index = self._places()
         lanes, first, total = (self.lanes // self.num_envs * n for n in (self.num_envs, share.first, share.total))
         return (index // lanes * total + first + index % lanes).to(self.learner_device)

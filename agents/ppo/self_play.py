@@ -43,7 +43,7 @@ from sparring.envs.game import WIN_RATE
 
 
 class OpponentsEnv(Protocol):
-    """What self-play needs of the matches: bots by name, then `slots` for snapshots; an opponent is its number."""
+    """Interface of the matches for self-play: bots by name, then `slots` for snapshots; an opponent is its number."""
 
     slots: int
     device: torch.device
@@ -68,7 +68,7 @@ class SelfPlay:
 
     `alert` is called when a snapshot cannot be written or read. `seed` seeds the draws from the pool. With a
     `promotion`, snapshots after the first must pass its test; `refused` counts those that did not. With more than two
-    `seats`, so many matches in a row have the same opponent: the learner has every seat against it equally often.
+    `seats`, `seats` matches in a row have the same opponent, so the learner plays every seat against it equally often.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class SelfPlay:
         league, names = self.league, [snapshot.name for snapshot in self.pool.snapshots]
         metrics = {"league/elo": float(league[CHALLENGER].elo), "league/pool_size": float(len(names))}
         metrics["league/refused"] = float(self.refused)
-        # The schedule goes by wins / games (`curriculum/<bot>/win_rate`); beside it the points: a draw counts by half.
+        # The schedule uses wins / games (`curriculum/<bot>/win_rate`); the score counts a draw as half.
         rates = self.win_rates()
         scores = win_rates(league, CHALLENGER, [*rates])
         metrics |= {f"curriculum/{bot}/score": float(scores[k]) for k, bot in enumerate(rates) if bot in self.env.bots}
@@ -241,14 +241,14 @@ class SelfPlay:
                 self._fill(slot, name)
 
     def _draw_names(self, count: int) -> list[str]:
-        """Draw snapshots by how the learner does against them."""
+        """Draw snapshots, preferring those that the learner scores less against."""
         return self._draw_among([snapshot.name for snapshot in self.pool.snapshots], count)
 
     def _draw_among(self, names: Sequence[str], count: int) -> list[str]:
         return draw(names, weights(win_rates(self.league, CHALLENGER, names)), count, self._rng)
 
     def _playing(self, snapshot: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the weights that play in a slot, of those of a snapshot."""
+        """Return the weights of a snapshot that play in a slot."""
         return dict(snapshot)
 
     def _fill(self, slot: int, name: str) -> None:

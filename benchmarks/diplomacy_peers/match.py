@@ -1,7 +1,7 @@
 """A batch of our games and as many of the `diplomacy` package, played phase by phase with the same orders.
 
-`readings.py` looks for the reasons of a difference. The package then waits until no unit of our game has to retreat, is
-set to our position and goes on.
+`readings.py` looks for the reasons of a difference. The package's game then waits until no unit of ours has to retreat,
+is set to our position and continues.
 """
 
 from __future__ import annotations

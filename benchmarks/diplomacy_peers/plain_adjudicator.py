@@ -1,10 +1,10 @@
 """An independent adjudicator of movement in plain Python, by recursion, as a reference for the kernels.
 
 The kernels tighten bounds pass by pass and break the remaining cycles. Here a question (does this move succeed, is that
-support given) is answered by recursion to the questions it depends on. Only arrivals of convoys are supposed instead:
-for every combination of arrivals the rest is decided, and the consistent combinations are kept.
+support given) is answered by recursion to the questions it depends on. Arrivals of convoys are assumed instead: for
+every combination of arrivals the rest is decided, and the consistent combinations are kept.
 
-    ring      a question that depends on itself is a ring of moves; it succeeds if supposing its success is consistent
+    ring      a question that depends on itself is a ring of moves; it succeeds if assuming its success is consistent
     paradox   armies whose arrival depends on itself, the smallest such group first: if exactly one combination of their
               arrivals is consistent it is the result, otherwise none of the group arrives (Szykman)
 
@@ -140,10 +140,10 @@ class Phase:
         found = {sea: self.orders[sea] for sea in self.fleets}
         return frozenset(sea for sea, (kind, to, who, _) in found.items() if (kind, where[to], where[who]) == wanted)
 
-    # Questions, under the supposed arrivals `ways`
+    # Questions, under the assumed arrivals `ways`
 
     def arrives(self, place: int) -> bool:
-        """Return whether a move has a route, by land or by a convoy that is supposed to hold."""
+        """Return whether a move has a route, by land or by a convoy that is assumed to hold."""
         return place not in self.at_sea or self.ways[place]
 
     def opposite(self, place: int) -> int | None:
@@ -200,7 +200,7 @@ class Phase:
         return all(attack > self.prevent(rival) for rival in self.comers(goal) if rival != place)
 
     def succeeds(self, place: int) -> bool:
-        """Return the memoized answer; a question that depends on itself is supposed to be answered with yes."""
+        """Return the memoized answer; a question that depends on itself is assumed to have the answer yes."""
         if place in self.known:
             return self.known[place]
         if place in self.asking:
@@ -225,7 +225,7 @@ class Phase:
     # Convoys
 
     def came_true(self, ways: Ways) -> Ways:
-        """Return the armies that arrive under these suppositions."""
+        """Return the armies that arrive under these assumptions."""
         self.ways, self.known, self.ring_of = ways, {}, 0
         return {army: self.ferried(army) for army in ways}
 
@@ -259,7 +259,7 @@ class Phase:
         return paradoxes
 
     def table(self, armies: list[int], fixed: Ways) -> dict[tuple[bool, ...], tuple[bool, ...]]:
-        """Return the consistent combinations of supposed arrivals of `armies`."""
+        """Return the consistent combinations of assumed arrivals of `armies`."""
         found = {}
         for combination in product((False, True), repeat=len(armies)):
             truth = self.came_true({**fixed, **dict(zip(armies, combination, strict=True))})
@@ -272,7 +272,7 @@ class Phase:
         return self.summary(paradoxes=self.decide())
 
     def supposing(self, ways: Ways) -> Outcome:
-        """Return the consequences of the supposed arrival of these armies."""
+        """Return the outcome if these armies arrive."""
         self.came_true(ways)
         return self.summary(paradoxes=0)
 

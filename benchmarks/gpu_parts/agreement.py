@@ -73,12 +73,12 @@ class Agreement:
 
     @property
     def equal_share(self) -> float:
-        """Number of rows that are equal to the bit."""
+        """Share of rows that are equal to the bit."""
         return self.equal / max(self.rows, 1)
 
     @property
     def different_share(self) -> float:
-        """Number of rows that are different."""
+        """Share of rows that are different."""
         return self.different / max(self.rows, 1)
 
     def worst_fields(self, most: int = 4) -> str:
@@ -104,7 +104,7 @@ class Comparison:
         build: begins the matches on a device, by its name.
         step: plays a tick in all batches given, with actions of the generator.
         see: returns the state and the results of a tick on the host.
-        tolerances: those of `Agreement`.
+        tolerances: by field, as in `Agreement`.
         options: device and seed.
 
     """

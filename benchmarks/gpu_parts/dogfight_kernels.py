@@ -69,7 +69,7 @@ def _batch(rule_set: str, device: str, copies: int, seed: int) -> DogfightBatch:
 
 
 def _step(batches: tuple[DogfightBatch, DogfightBatch], draws: torch.Generator) -> None:
-    """Return the same random actions for both."""
+    """Play the same random actions in both."""
     actions = torch.rand(batches[0].num_envs, 2, 3, generator=draws)
     actions[..., 0] = 2.0 * actions[..., 0] - 1.0
     for batch in batches:

@@ -37,7 +37,7 @@ PHASES = [
 
 
 def measure(options: PartOptions) -> Found:
-    """Run A at once, run B in two sittings; compare policies and training states."""
+    """Run A without a break and B with an interruption; compare policies and training states."""
     from sparring.agents.trainers import train
 
     found = Found()

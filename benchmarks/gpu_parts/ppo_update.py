@@ -54,7 +54,7 @@ def measure(options: PartOptions) -> Found:
 
 
 def train(precision: str, options: PartOptions, others: tuple[str, ...]) -> list[dict[str, Any]]:
-    """The metrics of each update of a short run with these `others` among its options."""
+    """Return the metrics of each update of a short run with the options `others`."""
     from sparring.agents.trainers import train as train_run
 
     with tempfile.TemporaryDirectory() as folder:

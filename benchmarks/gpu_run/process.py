@@ -17,7 +17,7 @@ from typing import Any
 PASSED, FAILED, SKIPPED, CRASHED, TIMED_OUT, NOT_RUN = "passed", "failed", "skipped", "crashed", "timed out", "not run"
 BROKEN = (FAILED, CRASHED, TIMED_OUT, NOT_RUN)
 LAST_LINES = 25
-"""Characters of a process's output that are kept after a failure."""
+"""Lines of a process's output that are kept after a failure."""
 GRACE = 3.0
 """Seconds between SIGTERM and SIGKILL."""
 

@@ -24,12 +24,11 @@ from gymnasium.spaces import Box, Discrete
 CONNECT_FOUR = "pettingzoo.classic.connect_four_v3"
 SIMPLE_SPREAD = "mpe2.simple_spread_v3"
 LEDUC = "leduc_poker"
-FLAT_CONNECT_FOUR = f"{__name__}:flat_connect_four"
 
 
 @dataclass(frozen=True)
 class TrainingSizes:
-    """What every contestant has in common: `matches` at once, `steps` moves of each in an update, and the learning."""
+    """Sizes that all contestants share: `matches` at once, `steps` moves of each in an update, and learning options."""
 
     matches: int = 64
     steps: int = 64
@@ -125,7 +124,7 @@ class SpielGame(gymnasium.Env):
 
 
 class SpielTable:
-    """A match of OpenSpiel with sampled chance, and what its player sees, by the package's fastest way."""
+    """A match of OpenSpiel with sampled chance, and the player's observation in the package's fastest way."""
 
     def __init__(self, name: str) -> None:
         import pyspiel

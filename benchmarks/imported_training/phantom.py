@@ -3,9 +3,9 @@
     python -m benchmarks.imported_training.phantom --ckpt RUN           # up to four of one game share a visit
     python -m benchmarks.imported_training.phantom --game dark_hex      # uniform play
 
-The players do not see each other's stones: a player names a cell, which is taken unless the other has it. Then the
-player goes on (classical), or the turn passes (abrupt). What a player knows is the sequence of its moves and of how
-they ended, some four million of them (abrupt: more), in 2e10 histories. That is too much for the tree of
+The players do not see each other's stones. A player names a cell and gets it unless the other has it; in that case the
+player names another (classical), or the turn passes (abrupt). A player knows the sequence of its moves and their
+results: some four million sequences (abrupt: more) in 2e10 histories. That is too much for the tree of
 `sparring.envs.imported.tree`, so phantom.cpp, compiled by g++ (or `CXX`), visits the histories: some minutes on one
 core. Sequences are a superset of those that happen; the others have probability 0 and change nothing. A policy that
 depends on sets, as uniform play does, and not on the order of moves, has its value in seconds and without tables.
@@ -42,7 +42,7 @@ ROWS_AT_ONCE = 1 << 16
 SEQUENCES = {False: 6_300_000, True: 46_000_000}
 """Of both players in the larger of the two games, by whether it is the abrupt one."""
 BYTES_OF_A_SEQUENCE, FREE_SHARE = 100, 0.75
-"""Of its moves and parent, without the tables of policies; the share of the memory that may be used."""
+"""Bytes of its moves and parent, without the tables of policies; the share of the memory that may be used."""
 MOST_LANES = 4
 """Policies that are evaluated at once: four doubles are a vector of AVX2."""
 SOURCE = Path(__file__).with_name("phantom.cpp")
@@ -50,7 +50,7 @@ FLAGS = ("-O3", "-march=native")
 
 
 class Values(NamedTuple):
-    """What both players' policies are worth, in games won minus games lost."""
+    """Values of both players' policies, in games won minus games lost."""
 
     first: float
     """The first player's expected return."""
@@ -59,7 +59,7 @@ class Values(NamedTuple):
 
     @property
     def exploitability(self) -> float:
-        """Mean over the players of what a best response gains over the policy."""
+        """Mean over the players of a best response's gain."""
         return sum(self.responses) / 2
 
 
@@ -169,7 +169,7 @@ def _connected(cells: int, player: int) -> bool:
 
 
 def _planes(owner: np.ndarray) -> np.ndarray:
-    """Return the board of phantom tic-tac-toe from the owners of cells [n, 9]: free, player 1's, player 0's."""
+    """Return board planes of phantom tic-tac-toe from the owners of cells [n, 9]: free, player 1's, player 0's."""
     return np.stack([owner == side for side in (-1, 1, 0)], axis=1)
 
 

@@ -6,8 +6,8 @@
 Connect four: 95 % of 400 games won against random play by the likeliest actions, half of them from each seat.
 Leduc poker: exact exploitability of at most 0.1 chips a game. Both trainers have the same matches, rollouts, layers,
 epochs and minibatches; ours has its run file's other options, MaskablePPO those of its tutorial. A policy is measured
-after every few updates, and the time of that does not count. Trainers have their turns seed by seed in processes of
-their own; one that has not reached the aim within the limit is reported with its best.
+after every few updates; the time of measuring does not count. Trainers take turns seed by seed, each in its own
+process. One that has not reached the aim within the limit is reported with its best result.
 """
 
 from __future__ import annotations

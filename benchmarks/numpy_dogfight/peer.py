@@ -1,7 +1,7 @@
 """A batch of N matches in plain NumPy, as a reference for the simulator's speed and results.
 
-It plays the same game as `envs.dogfight.batch.DogfightBatch` and offers the same few calls, as NumPy arrays. Random
-draws differ (it has one NumPy generator), so courses agree only from equal states on.
+It plays the same game as `envs.dogfight.batch.DogfightBatch` and has the same few methods, with NumPy arrays. Random
+draws differ (it has one NumPy generator), so matches agree only from equal states on.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class State:
 
     @classmethod
     def empty(cls, matches: int, dtype: np.dtype | type = np.float32) -> State:
-        """Return N matches with all numbers zero and no fighter alive; `spawn` fills them."""
+        """Return N matches with all numbers zero and no fighter alive; `NumpyDogfight` fills them."""
         seats, slots = (matches, 2), (matches, 2, B)
         return cls(
             **{name: np.zeros(seats, dtype) for name in ("x", "y", "yaw", "speed", "turn_rate")},

@@ -30,7 +30,7 @@ import numpy, sparring
 print(sparring.load("released/dogfight_strong", device="numpy").act(numpy.ones((2, 59), numpy.float32)))"""
 REFUSAL = "needs the extra train, and"
 KEPT = ("PATH", "HOME", "TMPDIR", "LANG", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "OMP_NUM_THREADS", "OMP_WAIT_POLICY")
-"""Variables of the environment that a user without the repository has; those of pip come with them."""
+"""Environment variables of a user without the repository; pip's own are added."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Build the files of a release into build/release/: `make release`.
 
-Wheel, sdist, the documentation site as an archive, and SHA256SUMS over the three. Before, every file that names the
-version must name the same one, the changelog must begin with it, and the tree must be clean. Nothing is uploaded and no
-tag is made; CONTRIBUTING.md has these commands.
+The files are wheel, sdist, the documentation site as an archive, and SHA256SUMS over the three. First it checks that
+all files that name the version agree, that the changelog begins with it, and that the tree is clean. It does not upload
+or tag anything; CONTRIBUTING.md has these commands.
 """
 
 from __future__ import annotations

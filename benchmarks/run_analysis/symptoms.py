@@ -1,4 +1,4 @@
-"""Runs made from random numbers, in which tests see how often `analyze` finds what is wrong.
+"""Runs made from random numbers, with which tests measure how often `analyze` finds a fault.
 
 Healthy runs have many shapes; a faulty one is a healthy run with one fault of a kind that the original analysis names.
 Thresholds were set on other seeds than those of the tests.
@@ -136,7 +136,7 @@ def solved(random: Random, n: int) -> Columns:
 
 
 def zero_sum(random: Random, n: int) -> Columns:
-    """Return a run whose rewards are around 0, since opponents are as strong; the rating rises."""
+    """Return a run whose rewards stay around 0, since opponents are equally strong; the rating rises."""
     run = grpo_run(random, n)
     return run | {REWARD: random.normal(0, 0.1, n), "benchmark/reward_std": times(random, n, 0.9)}
 

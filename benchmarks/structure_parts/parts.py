@@ -1,8 +1,8 @@
 """The core and its parts: which file belongs to which, and what one imports of another.
 
 A part is a game, the language models, the games of other packages, the trainer of SB3, attacks on policies, the
-population of styles, or the analysis of runs. The core is the rest, and is to know none of them. The league
-(`curriculum/league/`) is in the core: PPO and GRPO meet it.
+population of styles, or the analysis of runs. The core is the rest and must not import them. The league
+(`curriculum/league/`) is in the core, because PPO and GRPO use it.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ PARTS = {
 }
 
 END, NO_TIME = "the end", "no time was left"
-"""How a step begins that ends what others began, and which is therefore always tried; and why another is not."""
+"""First words of a step that finishes earlier ones and is always tried; the reason for a step that is not tried."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""What a stranger's file would set off if it could: a module, a pickle or a program that makes the file `fired`."""
+"""Code that a stranger's file would run if it could: a module, a pickle or a program that makes the file `fired`."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Ended:
 
     @property
     def crashed(self) -> str:
-        """Why this is a fault whatever the input: a traceback, a signal, a timeout, what a terminal obeys; or empty."""
+        """Reason why this is a fault for any input (traceback, signal, timeout, terminal escape), or empty."""
         if self.code is None:
             return "took too long"
         if "Traceback (most recent call last)" in self.output:

@@ -1,7 +1,7 @@
 """Hostile inputs: run folders and policies of a stranger.
 
-Each is read by the command that a user would read it with, within a limit of memory and time: refused in one line, or
-harmless. Whatever is said must hold nothing that a terminal obeys. `tests/fuzz` reads games, pages and answers.
+Each is read by the command that a user would use, within a limit of memory and time, and must be refused in one line or
+be harmless. The output must not contain terminal escapes. `tests/fuzz` covers games, pages and answers.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from sparring.configs.core.tensor_file import pack, sha256
 LOCAL = ("device=cpu", "threads=1", "logger.progress=false")
 COMMON = (*LOCAL, "checkpoint_every=1", "evaluation.every=0")
 FOLDERS = ("training",)
-"""Parts of a policy that name its folder; its numbers are in the training state as well."""
+"""Parts of a policy's file that depend on its folder; their numbers are in the training state as well."""
 CLOCKS = ("time/", "_time_s", "_overlap_s", "_total_s", "_reload_s")
 """Parts of the names of metrics that a clock makes."""
 OPTIONS = {

@@ -344,7 +344,7 @@ class Mirror:
         return out.view(obs.shape), side.view(obs.shape[:-1])
 
     def reader(self, obs: Tensor, rows: Tensor, out: Tensor, side: Tensor) -> Callable[[], None]:
-        """Return a function that writes rows [N] of obs [R, D], as `show` gives them, to shown [N, D] and side [N]."""
+        """Return a function that writes `rows` [N] of `obs` [R, D], as `show` does, to `out` [N, D] and `side` [N]."""
         columns = (self.sign, self.bearing, self.bullet_x)
         inputs = [wp.from_torch(obs), wp.from_torch(rows), self.opponent_x, *map(wp.from_torch, columns)]
         launcher = Launcher(obs.device, len(rows), 1)

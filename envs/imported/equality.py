@@ -183,8 +183,8 @@ def chosen(env: ImportedEnvConfig, opponents: Sequence[str]) -> tuple[bool, str]
     start = f"env.twin={env.twin}"
     objects = [text for text in opponents if is_code(text)]
     if env.twin == "auto" and objects:
-        return False, f"{start}: playing PettingZoo's own matches, since {objects[0]} is a Python object that may "
-        "read them"
+        reason = f"{objects[0]} is a Python object that may read them"
+        return False, f"{start}: playing PettingZoo's own matches, since {reason}"
     if env.twin == "auto" and find_spec("pyspiel") is None:
         how = "run `sparring install open-spiel`"
         return False, f"{start}: playing PettingZoo's own matches; OpenSpiel's {twin.name} is faster: {how}"

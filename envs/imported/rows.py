@@ -70,7 +70,7 @@ def is_image(space: Space[Any]) -> bool:
 class FlatObservations:
     """Rows of numbers for observations of `space`: D columns; `version` is the version of their encoding.
 
-    Raises `ConfigError` for what the environment `env_id` observes outside it.
+    Raises `ConfigError` for an observation of the environment `env_id` outside of `space`.
     """
 
     def __init__(self, env_id: str, space: Space[Any]) -> None:
@@ -365,13 +365,13 @@ def _named_roles(match: ImportedMatch, named: Sequence[str]) -> list[int]:
 
 
 def _common(name: str, spaces: list[Space[Any]], sizes_of: list[list[int]]) -> list[int]:
-    """Return the alternatives of each choice with room for all roles; choices that a role lacks have one for it."""
+    """Return the largest number of alternatives of each choice over the roles, 1 for choices that a role lacks."""
     for space, sizes in zip(spaces, sizes_of, strict=True):
         same = type(space) is type(spaces[0]) and flatdim(space) == flatdim(spaces[0])
         if not (sizes and sizes_of[0]) and not same:
             raise ConfigError(
-                f"{name}: its players act by {spaces[0]} and by {space}; their spaces must be of one kind, and numbers "
-                "and switches as many for all"
+                f"{name}: its players act by {spaces[0]} and by {space}; give all players the same kind of action "
+                "space, with equally many numbers or switches"
             )
     return [max(sizes) for sizes in zip_longest(*sizes_of, fillvalue=1)]
 

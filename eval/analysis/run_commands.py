@@ -351,7 +351,7 @@ def watch(
 
 
 def _show(run: RunRecord, history: History, printed: int, names: list[str], form: OutputFormat, *, first: bool) -> None:
-    """Print the rows after the first `shown`; as a table only the last values."""
+    """Print the rows after the first `printed`; as a table only the last values."""
     rows = history_rows(history)[printed:]
     if form is OutputFormat.JSON:
         for row in rows:

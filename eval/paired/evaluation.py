@@ -1,6 +1,6 @@
 """Evaluation of a player against opponents, in any game; ladders and sequential tests are in `comparisons.py`.
 
-A game hands in a `PairedGame`: how names become players, and the matches in which they meet. Seeds, kept results,
+A game provides a `PairedGame`: how names become players, and the matches in which they meet. Seeds, kept results,
 partial results, requirements and files are the same for all games, and so are tables unless a game has its own.
 
 A cell is a pair under one regime: a batch of games, half from each seat, from the plan's seed. All opponents face the
@@ -39,9 +39,9 @@ class Matches(ABC):
     """Conditions of a game's matches, which can be pickled, and how a pair plays under them."""
 
     unit: ClassVar[str] = "game"
-    """What the bar counts."""
+    """Unit of the progress bar."""
     versus: ClassVar[str] = "vs"
-    """What stands between the players in the bar."""
+    """Text between the players in the progress bar."""
     by_game: ClassVar[bool] = False
     """True if finished games are kept one by one (`Cell.kept_games`), in place of finished cells."""
 
@@ -61,14 +61,14 @@ class Matches(ABC):
 
     @abstractmethod
     def stated(self) -> Any:
-        """Return all that a game depends on besides players, seed and regime, as data."""
+        """Return everything that a game depends on besides players, seed and regime, as data."""
 
     @abstractmethod
     def identity(self, player: Any) -> tuple[Any, Path | None] | None:
-        """Return data and file that say all about a player; None if it is code or files that may have changed."""
+        """Return data and a file that identify a player; None if it is code or files that may have changed."""
 
     def size(self, games: int) -> int:
-        """Return how many units of the bar so many games are."""
+        """Return the units of the progress bar for a number of games."""
         return games
 
 
@@ -165,7 +165,7 @@ class Played:
     records: list[Any] = field(default_factory=list)
     films: list[Any] = field(default_factory=list)
     about: dict[str, Any] = field(default_factory=dict)
-    """What a game's own texts say besides; of the common ones, more entries of the JSON file."""
+    """Further content for a game's own texts, or further entries of the common JSON file."""
     notes: list[str] = field(default_factory=list)
     tables: list[str] = field(default_factory=list)
     """Tables and lines below the others."""
@@ -226,7 +226,7 @@ class PairedPlayers:
     notes: tuple[str, ...] = ()
     """Notes on single players."""
     resources: ExitStack = field(default_factory=ExitStack)
-    """Closes what players use, such as processes of engines, once all is played."""
+    """Closes the players' resources, such as engine processes, after the games."""
 
     @property
     def all(self) -> list[Any]:
@@ -258,7 +258,7 @@ def meet(options: Any, players: PairedPlayers, plan: Plan, played: Played) -> No
 
 @dataclass(frozen=True)
 class PairedGame:
-    """What a game hands in for its evaluations and payoff matrices; `options` are its own."""
+    """What a game provides for its evaluations and payoff matrices; `options` are its own."""
 
     game: Game | None
     """None for games of other packages."""
@@ -285,7 +285,7 @@ class PairedGame:
     locate: Callable[..., tuple[Player | None, list[Player]]] = locate
     machine: Callable[..., tuple[str, int]] = machine
     settle: Callable[[Any, Player | None], Any] = lambda options, player: options
-    """`(options, player)`: the options with what the file of the player says, where they do not."""
+    """`(options, player)`: the options, completed from the player's file."""
     play: Callable[..., None] = meet
     texts: Callable[..., tuple[str, str]] | None = None
     """`(options, players, plan, played)`: a game's own table and JSON, in place of the common ones."""
@@ -401,7 +401,7 @@ def make_report(
     notes: Sequence[str],
     anchor: Anchor | None = None,
 ) -> Report:
-    """Return a report of the records with the data to reproduce their games, of no player."""
+    """Return a report of the records with the data to reproduce their games, not on a single player."""
     assert game.conditions is not None
     return Report(
         None,

@@ -161,9 +161,9 @@ class PairConditions:
     cells: Callable[[Any], list[str]]
     """Cells of a record in these columns."""
     varied: str = ""
-    """What regimes differ in, such as physics, where tables are of one each."""
+    """What regimes vary, such as physics, if each has a table of its own."""
     counted: str = PAIRED
-    """What the number of games is of."""
+    """What is counted, in words after the number of games."""
     details: str = ""
     """More about the matches, behind the seed."""
 
@@ -278,9 +278,9 @@ def ratings_markdown(ratings: Sequence[Rating], anchor: Anchor) -> str:
     )
     if any(r.virtual for r in ratings):
         note += (
-            f"  \n\\* Took every point, or none, on the way to {anchor.player}, so no rating is the likeliest: "
-            f"{2 * VIRTUAL_POINTS:g} of a virtual draw against {anchor.player} was added, and the far end of "
-            "the interval is its work."
+            f"  \n\\* Won or lost every point that links it to {anchor.player}, so a likeliest rating does not exist. "
+            f"{2 * VIRTUAL_POINTS:g} of a virtual draw against {anchor.player} was added, which sets the far end of "
+            "the interval."
         )
     return f"{table(['rating', 'Elo', '95 % interval', 'games'], rows)}\n\n{note}"
 

@@ -83,8 +83,8 @@ class LineTokens:
         if encode(self._tokenizer, [framed])[0] != joined:
             line = self._culprit(lines, encoded)
             raise TokenizerError(
-                f"tokenizer {self._name} writes {line!r} with other tokens among other lines than alone:"
-                " it cannot be used for exact orders"
+                f"tokenizer {self._name} encodes {line!r} with other tokens among other lines than alone; exact orders"
+                " need another one: set model.name"
             )
         if decode(self._tokenizer, joined) != framed:
             read = ((line, decode(self._tokenizer, ids)) for line, ids in zip(lines, encoded, strict=True))

@@ -214,7 +214,7 @@ def _beside_the_hero(league: League, weight: dict[str, float], self_play: float,
 
 
 def is_due(step: int, interval: int, schedule: str = "even") -> bool:
-    """Return whether a checkpoint joins after `step` steps: every `every`, or ever more rarely with `thinning`."""
+    """Return whether a checkpoint joins after `step` steps: every `interval`, or ever more rarely with `thinning`."""
     if schedule == "thinning":
         interval = 5 if step < DENSE_UNTIL else 10 if step < MEDIUM_UNTIL else 20
         return step == 1 or (step > 0 and step % interval == 0)

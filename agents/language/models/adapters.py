@@ -385,7 +385,7 @@ def _check_weights(shape: StoredLora, weights: dict[str, Tensor]) -> None:
     require(bool(weights), "weights: must not be empty")
     for name, weight in weights.items():
         axis = 0 if name.endswith(".lora_A.weight") else 1 if name.endswith(".lora_B.weight") else None
-        require(axis is not None and weight.dim() == 2, f"weights.{name}: is not a matrix of an adapter")
+        require(axis is not None and weight.dim() == 2, f"weights.{name}: expected a lora_A or lora_B matrix")
         assert axis is not None
         require(weight.shape[axis] == rank, f"shape.rank={rank}: weights.{name} has {weight.shape[axis]}")
         check_tensor(weight, torch.empty(weight.shape, dtype=torch.float32, device="meta"), f"weights.{name}")

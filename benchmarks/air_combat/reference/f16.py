@@ -84,7 +84,7 @@ def body_accelerations(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the specific force [3] (ft/s^2, without gravity) and the angular acceleration [3] (rad/s^2), body axes.
 
-    `high_speed` adds what the book lacks and matches have: drag against the velocity above Mach 0.86.
+    `high_speed` adds drag above Mach 0.86, which the book lacks and the kernels have.
     """
     p, q, r = state[6:9]
     mach, pressure = air(state[0], state[11])
@@ -145,7 +145,7 @@ def derivatives(state: np.ndarray, controls: np.ndarray, cg: float = data.REFERE
 def trim(speed: float, height: float = 0.0, cg: float = data.REFERENCE_CG) -> tuple[np.ndarray, np.ndarray]:
     """Return state [13] and controls [4] of level flight at a speed (ft/s) and a height (ft), by Newton's method.
 
-    Raises `ValueError` where there is none, as below the slowest or above the fastest level flight.
+    Raises `ValueError` below the slowest and above the fastest level flight.
     """
 
     def residual(unknown: np.ndarray) -> np.ndarray:

@@ -105,7 +105,7 @@ def fly(
 def engage(
     missile: MissileFlight, target: Target, *, data: MissileData = MISSILE, dt: float = 1.0 / 60.0
 ) -> tuple[float, float]:
-    """Fly a missile at a target that it always sees; return the miss distance (m) and the time of it (s)."""
+    """Fly a missile at a target that it always sees; return the miss distance (m) and its time (s)."""
     time = 0.0
     while time < data.life_s:
         seen = target(time)

@@ -49,7 +49,7 @@ DUELS = DuelGame(
     wanted=f"one input float32 [1, D], D being {len(rules.OBSERVATION)} or what the options of an exported policy show,"
     f" and one output float32 [1, A], A being {len(rules.ACTION_NAMES)} or what they take",
 )
-open_player, load_pilot, frozen_pilots, load_observing_policy = DUELS.open, DUELS.load, DUELS.frozen, DUELS.loaded
+open_player, frozen_pilots, load_observing_policy = DUELS.open, DUELS.frozen, DUELS.loaded
 
 
 def trained_matches(training: Mapping[str, Any]) -> tuple[str, str]:

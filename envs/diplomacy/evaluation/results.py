@@ -54,19 +54,19 @@ SHARES = {
 _DIGITS = {"centres": 2, "rank": 2}
 INTERVALS = (
     "Each figure is followed by its 95 % interval: Wilson's for counts (solos, draws, losses, the one's survival), "
-    "Student's t over games for the rest, which has no width, and says nothing, where all games ended alike. A draw is "
-    "a game without a winner in which one has a centre left; rank is the place by centres, 1 to 7. The score is the "
-    "plain share of squares: a power has its centres squared over the sum of all squares, in a solo as well. That of "
-    "searchbot (its game_scoring) is 1 for a solo, 0 for a game that another power won alone, else the same share. Of "
-    "seven players a draw is not half a win. Decided are games that a power won alone."
+    "Student's t over games for the rest. The latter has no width, and says nothing, if all games ended alike. A draw "
+    "is a game without a winner in which one has a centre left; rank is the place by centres, 1 to 7. The score is the "
+    "plain share of squares: a power's centres squared over the sum of all squares, in a solo as well. Searchbot's "
+    "score (its game_scoring) is 1 for a solo, 0 for a game that another power won alone, else the same share. With "
+    "seven players a draw is not half a win. Decided games are won by one power alone."
 )
 _PAIRED = fill(
     "Both have the same power, start and draws of the six in game i. The interval by power is from the variance within "
-    "powers. Corrected is that share without the luck of the reference, whose mean is 1/7 by symmetry "
+    "powers. The corrected share leaves out the luck of the reference, whose mean is 1/7 by symmetry "
     "(docs/results/diplomacy_benchmark.md).",
     WIDTH,
 )
-EACH_OF_SIX = "Solos are those of any of the six, and a draw is theirs if any of them is left; the rest is per power."
+EACH_OF_SIX = "Any of the six can win a solo, and a draw counts for them if any of them is left; the rest is per power."
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ class Beliefs:
 
 
 def described(shares: Sequence[Mapping[str, float]], but: Container[int] = ()) -> list[str]:
-    """Return the likeliest player of each power, as in "TURKEY: 93 % dumbbot", without the powers `but`."""
+    """Return a line for each power except those in `but`, with its likeliest player: "TURKEY: 93 % dumbbot"."""
     lines = []
     for power, players in enumerate(shares):
         if power not in but:

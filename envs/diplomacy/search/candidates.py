@@ -1,12 +1,12 @@
-"""Players that a search takes another power for: how likely each would have given its orders, and samples of them.
+"""Candidates for the player of another power: how likely each was to give the power's orders, and samples of its own.
 
     a bot            estimated: the share of `DRAWS` draws in which it gives a unit the order
-    noisy_dumbbot    the same of a DumbBot that gives each unit a random order with probability `NOISE`
+    noisy_dumbbot    the same for a DumbBot that gives each unit a random order with probability `NOISE`
     a policy         exact (`policy_model.py`)
     anything else    1 for the order that it named for the position (`Movements.foretold`), 0 for others
 
-Any player may be another one or err: with probability `ERROR` its order counts as one of `ORDERS` equally likely ones.
-Units count as independent, which `beliefs.py` makes up for.
+Every candidate may err: with probability `ERROR` its order counts as one of `ORDERS` equally likely ones. Units count
+as independent, which `beliefs.py` makes up for.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Candidates:
         return torch.einsum("npw,npk->nwk", owners.double(), of_unit)
 
     def _shares_of_bots(self, played: Movements, ids: Tensor, seed: int) -> dict[int, Tensor]:
-        """Return the share of the draws of each bot that have the order, float [n, 75]."""
+        """Return, by number of the bot, the share of its draws that have the played order, float [n, 75]."""
         n, bots = len(ids), len(self._drawn)
         if not bots:
             return {}
@@ -84,7 +84,7 @@ class Candidates:
     def draw(self, state: State, picks: Tensor, ids: Tensor, seed: int) -> Tensor:
         """Return samples of orders int32 [G, S, 75] of the candidates that `picks` [G, S, 7] names for each power.
 
-        `ids` int [G, S] tell samples apart. Of candidates that are neither a bot nor a policy the orders stay 0.
+        `ids` int [G, S] tell samples apart. Orders of candidates that are neither a bot nor a policy stay 0.
         """
         games, samples, _ = picks.shape
         rows, flat, numbers = torch.arange(games).repeat_interleave(samples), picks.flatten(0, 1), ids.flatten()
@@ -130,7 +130,7 @@ class Candidates:
         return name in codes.BOTS or name == NOISY or name in self._policies
 
     def bots(self, picks: Tensor, bot: int) -> Tensor:
-        """Return the bots int32 that play on for `picks`: those that are picked, and `bot` for other players."""
+        """Return the bots int32 that play on for `picks`: the picked bots, and `bot` in place of other players."""
         numbers = self._numbers[picks]
         return torch.where(numbers >= 0, numbers, bot).int()
 

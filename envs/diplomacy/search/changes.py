@@ -1,10 +1,10 @@
-"""Changes of a power's orders that the ascent tries: other orders of one unit, and of two that belong together.
+"""Changes of a power's orders that the ascent tries: other orders of one unit, or of units that belong together.
 
-    one unit    a hold; every move by land or sea; support of an own unit as it is ordered now
+    one unit    a hold; every move by land or sea; support of an own unit's present order
     two units   a move and an own unit's support of it, where a foreign unit could oppose it
                 a hold and an own unit's support of it, where a foreign unit could come
                 a move into an own unit's place and that unit's move elsewhere
-                an army's move by convoy and the own fleet that carries it, or the two fleets
+    or three    an army's move by convoy and the one or two own fleets that carry it
 
 Supports of foreign units are left out. A change is a tuple of (province, packed order).
 """

@@ -1,7 +1,7 @@
-"""The orders that were carried out in the games of a batch, for a player that learns from them who the others are.
+"""The orders that were given in the games of a batch, from which a search learns who the other players are.
 
-Only phases of movement are kept, of the games `watched`, from one `look` to the next. A game whose position is not the
-one that its last phase led to is another one: it was restarted, loaded or copied over.
+It keeps the movement phases of the games `watched`, from one `look` to the next. If a game's position is not the one
+that its last phase led to, the game was replaced: restarted, loaded or copied over.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class OrderHistory:
     def __init__(self, batch: DiplomacyBatch) -> None:
         games = batch.num_games
         self.restarts = torch.zeros(games, dtype=torch.int64)
-        """How often each game was found to be another one."""
+        """How often each game was replaced."""
         self.watched = torch.zeros(games, dtype=torch.bool)
         self._foretold: dict[str, Tensor] = {}
         """Orders int32 [G, 75] by name of the model, in the current phase."""
@@ -62,7 +62,7 @@ class OrderHistory:
         batch.watch(self)
 
     def look(self, batch: DiplomacyBatch) -> tuple[Tensor, list[Movements]]:
-        """Return which games are other ones since the last look, bool [G], and their movements since then."""
+        """Return the games that were replaced since the last look, bool [G], and the movements since then."""
         self._compare(batch)
         seen = self._restarted.clone(), self._played
         self._restarted.zero_()
@@ -94,13 +94,13 @@ class OrderHistory:
             self._played.append(Movements(rows, state, batch.orders[at].cpu(), foretold))
 
     def after(self, batch: DiplomacyBatch) -> None:
-        """Note where the games stand; who plays in the next phase says so again."""
+        """Remember the positions; a player marks the games to watch again in each phase."""
         self.watched.zero_()
         self._foretold = {}
         self._expected = {name: batch.state[name].clone() for name in POSITION}
 
     def _compare(self, batch: DiplomacyBatch) -> None:
-        """Forget the movements of the games that are other ones."""
+        """Forget the movements of replaced games."""
         if not self._expected:
             return
         same = torch.ones(batch.num_games, dtype=torch.bool, device=batch.device)

@@ -1,4 +1,4 @@
-"""The player that searches: it watches the games that it plays, and so learns who the other powers are."""
+"""The player that searches. From the orders in its games it learns who the players of the other powers are."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class SearchOrders:
     """The player: searches the moves of a power.
 
     `source`, if any, proposes orders beside the bot. `models` are its models of the other powers that are not bots, as
-    order networks (`PolicyModel`) or as writers of orders. Without a seed in the settings, it is random and secret
-    until `reseed`. Raises `InputError` for a model of the settings that is missing.
+    order networks (`PolicyModel`) or as writers of orders. Without a seed in the settings, the seed is random and
+    secret until `reseed`. Raises `InputError` if `models` lacks a model that the settings name.
     """
 
     bot = "dumbbot"
@@ -65,7 +65,7 @@ class SearchOrders:
         self._watched: WeakKeyDictionary[DiplomacyBatch, Watched] = WeakKeyDictionary()
 
     def reseed(self, seed: int) -> None:
-        """Set the seed, unless the settings name it, and those of the models that have one."""
+        """Set the seed, unless the settings name one, and the seeds of the models that take one."""
         if self.settings.seed is None:
             self.seed = seed % 2**31
             if self._search:
@@ -121,7 +121,7 @@ class SearchOrders:
         return search.choose(state, powers.cpu(), [listed[row] for row in rows.tolist()], ids, hints)
 
     def recall(self, batch: DiplomacyBatch, past: Iterable[Movements]) -> None:
-        """Learn from the movements of a game so far, before which nothing is known of its powers."""
+        """Start without knowledge of the powers, and learn from the movements of a game so far."""
         candidates = self._opened(batch).candidates
         watched = self._watched[batch] = Watched(batch, len(candidates.names))
         for played in past if len(candidates.names) > 1 else ():
@@ -129,7 +129,7 @@ class SearchOrders:
             watched.beliefs.learn(played.rows, candidates.log_likelihoods(played, ids, self._opened(batch).seed))
 
     def beliefs(self, batch: DiplomacyBatch, row: int) -> list[dict[str, float]]:
-        """Return for each power the probability of each player that it could be; empty if that is certain."""
+        """Return for each power the probability of each candidate; empty if there is only one."""
         if (watched := self._watched.get(batch)) is None or len(self.settings.models) == 1:
             return []
         shares = watched.beliefs.shares(torch.tensor([row]))[0].tolist()
@@ -157,22 +157,22 @@ class SearchOrders:
         return watched
 
     def _ids(self, batch: DiplomacyBatch, rows: Tensor) -> Tensor:
-        """Return ids int64 [n] of the games `rows`, others for each game that begins in the same row of the batch."""
+        """Return ids int64 [n] of the games `rows`; a game that replaces another in its row gets another id."""
         ids = batch.game_id.cpu()[rows].long()
         watched = self._watched.get(batch)
         return ids if watched is None else ids + NEXT_GAME * watched.history.restarts[rows]
 
 
 def played_names(names: Sequence[str], players: Sequence[Any]) -> list[str]:
-    """Return the `names` of players, those of searches with the seeds that they had."""
+    """Return the `names` of players; names of searches include the seed that was used."""
     pairs = zip(names, players, strict=True)
     return [with_seed(name, player.seed) if isinstance(player, SearchOrders) else name for name, player in pairs]
 
 
 def expected(batch: DiplomacyBatch, players: Sequence[Any], row: int = 0) -> list[str]:
-    """Return what those of the seven players that search take the others for, in a game, a line for each of them.
+    """Return a line for each of the seven players that searches: which players it takes the other powers for.
 
-    The list is empty in phases without movements, in which a search does not ask.
+    The list is empty outside movement phases, because a search plays only these.
     """
     if int(batch.phase[row]) not in (codes.SPRING, codes.FALL):
         return []
@@ -187,7 +187,7 @@ def expected(batch: DiplomacyBatch, players: Sequence[Any], row: int = 0) -> lis
 
 
 def _written(writer: OrderWriter, batch: DiplomacyBatch, seats: Tensor) -> Tensor:
-    """Return what a player would order for `seats`, int32 [G, 75]; it sees no orders, and those given stay."""
+    """Return what a player would order for `seats`, int32 [G, 75], without showing it or changing present orders."""
     before = batch.orders.clone()
     batch.orders.zero_()
     writer.write(batch, seats)

@@ -1,4 +1,4 @@
-"""An order network as a model of a power: the probabilities of given orders, and orders of its own."""
+"""An order network as a model of a power's player: the probabilities of given orders, and orders of its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sparring.envs.diplomacy.orders.order_choices import CHOICES, read_choices, 
 
 
 class Network(Protocol):
-    """What is needed of an `OrderNetwork`."""
+    """The part of `OrderNetwork` that a model uses."""
 
     config: Any
 
@@ -24,15 +24,15 @@ class Network(Protocol):
         """Yield the weights."""
 
     def act(self, obs: Tensor, **how: Any) -> tuple[Tensor, Tensor]:
-        """Return choices [n, 17]."""
+        """Return choices [n, 17] and their joint log-probability [n]."""
 
     def log_probs(self, obs: Tensor, choices: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the log-probabilities [n, 17, 37] of every choice after the `choices` before it."""
+        """Return log-probabilities [n, 17, 37] of every choice after the `choices` before it, and present units."""
 
 
 @dataclass(frozen=True)
 class PolicyModel:
-    """The network of a policy of movements; without `draws` it orders without chance."""
+    """The network of a policy; `draws` is whether it samples its orders or gives the likeliest."""
 
     network: Network
     draws: bool

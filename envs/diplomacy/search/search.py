@@ -4,12 +4,12 @@
    as the search believes in it (`beliefs.py`). Every candidate meets the same samples (common random numbers). The
    proposing bot's orders for the power itself, each once, are the first candidates.
 2. Screening: the value of a candidate is the mean of `score.py` over the samples after one adjudicated phase. The best
-   `FINALISTS` are compared by playing on to the end of the next fall, all powers by bots: those that they could be,
-   else the bot of the settings.
+   `FINALISTS` are compared by playing on to the end of the next fall. Bots then order for all powers: the sampled
+   player of another power if it is a bot, else the bot of the settings.
 3. Rounds: every change of the best orders (`changes.py`) is screened on some of the samples, the best on more of them
    (`SCREENINGS`), and `SHORTLIST` of them on all. The best of these, and unions of those that gain, are compared by
-   playing on, and the best is kept.
-   The search ends after `ROUNDS` rounds, without an improvement, or without budget.
+   playing on, and the best is kept. The search ends after `ROUNDS` rounds, or when nothing improves or the budget is
+   spent.
 4. Choice: the search draws among the orders that are nearly the best (`SearchSettings.near`), to be unpredictable.
 
 Games are searched side by side, each for a power of its own. With a budget of positions the result depends only on
@@ -40,16 +40,16 @@ from sparring.envs.diplomacy.search.simulator import LONGEST, Simulator
 
 FINALISTS, SHORTLIST, UNIONS, ROUNDS = 6, 24, 6, 6
 SCREENINGS = ((4, 3 * SHORTLIST), (2, SHORTLIST))
-"""Before all samples are used, changes are screened on a part of them, and so many of the best are kept."""
+"""(k, n): changes are first screened on 1 / k of the samples, and the n best are kept."""
 LEAST_SAMPLES, MOST_SAMPLES = 4, 64
 POSITIONS_PER_SAMPLE = 500
-"""A budget has one sample for so many positions."""
+"""Positions of the budget for each sample."""
 SPEED, MEASURED_FROM = 80_000, 1000
-"""Positions per second, assumed until so many have been searched."""
+"""Positions per second, assumed until `MEASURED_FROM` positions have been searched."""
 LEAST_GAIN = 0.01
 """Centres by which a candidate has to be better."""
 SOFTNESS = 0.3
-"""Part of `SearchSettings.near` that makes orders less likely by a factor of e."""
+"""Loss, as a part of `SearchSettings.near`, that makes orders less likely by a factor of e."""
 DRAWS_OF_A_GAME = 4096
 """Numbers reserved for the samples of a game."""
 
@@ -68,12 +68,12 @@ class SearchedGame:
     compared: list[tuple[float, np.ndarray]] = field(default_factory=list)
     """Finalists of all rounds with their values."""
     foretold: dict[str, np.ndarray] = field(default_factory=dict)
-    """Orders of the other powers int32 [75] by the models that this search made itself."""
+    """Orders of the other powers int32 [75] by the searches one level below."""
 
 
 @dataclass(frozen=True)
 class Hints:
-    """What is known before a search: orders int32 [G, 75] of other players, beliefs, and the seconds that this took."""
+    """What is known before a search: orders int32 [G, 75] of other players, beliefs, and the seconds spent on them."""
 
     proposed: Tensor | None = None
     """Further candidates."""
@@ -317,7 +317,7 @@ class SearchTurn:
             self.games[number].positions += int(phases[at == number].sum())
 
     def _gains(self, changes: Mapping[int, Sequence[Change]], samples: int) -> dict[int, np.ndarray]:
-        """Return by how much each change of the games' orders is better, by one phase."""
+        """Return the gain of each change of the games' orders after one phase, in centres."""
         gains = {number: np.zeros(0, np.float32) for number in changes}
         candidates = {
             number: apply(self.games[number].orders, [(), *listed]) for number, listed in changes.items() if listed

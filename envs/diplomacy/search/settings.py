@@ -5,7 +5,7 @@ it explains a power's orders (`beliefs.py`). The first model has the largest wei
 `noisy_dumbbot`, `level1` (a bot's orders improved once), a policy or a Python object. `adaptive` stands for
 `CANDIDATES`.
 
-Reading the settings needs neither torch nor Warp, so a wrong name is reported at once.
+Reading the settings needs neither torch nor Warp, so a wrong key or value is reported at once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RELEASED = {"released/diplomacy_search": f"{SEARCH}:seconds=0.35,opponents=dumbb
 """Searches that have a card beside the released policies, and their settings."""
 LEVEL_ONE, NOISY = "level1", "noisy_dumbbot"
 BUILT = (LEVEL_ONE, NOISY)
-"""Models that are players here only."""
+"""Models that exist only within the search."""
 STUDENT = "released/diplomacy_student"
 ADAPTIVE = "adaptive"
 CANDIDATES = ("dumbbot", STUDENT, NOISY, f"stochastic:{STUDENT}", "chaos", "dumbbot_seed", "territorial", "random")
@@ -45,12 +45,12 @@ class SearchSettings:
     proposals: str = "dumbbot"
     """Bot whose orders are the first candidates; or a policy or Python object, whose orders join those of DumbBot."""
     opponents: str = ADAPTIVE
-    """Models of the other powers. After the first phase those that are bots order for them, else the first bot among
-    them, or DumbBot."""
+    """Models of the other powers. After the first phase a model that is a bot orders for its power. In place of the
+    others the first bot among the models does, or DumbBot."""
     form: str = ASCENT
     """One of `FORMS`."""
     positions: int = 0
-    """Adjudicated phases of one game. The orders then depend only on the position and the seed."""
+    """Adjudicated phases of a decision. The orders then depend only on the game so far, its id and the seed."""
     seconds: float = 0.0
     seed: int | None = None
     """None: drawn at random and kept secret."""
@@ -80,7 +80,7 @@ class SearchSettings:
 def read_settings(text: str) -> SearchSettings:
     """Read `search:KEY=VALUE,...`; without a budget it has 0.1 seconds.
 
-    Raises `InputError` for an unknown key or bot, a value out of range, and two budgets.
+    Raises `InputError` for an unknown key or form, an empty name, a value out of range, and two budgets.
     """
     keys = [field.name for field in fields(SearchSettings)]
     values: dict[str, Any] = {}
@@ -113,7 +113,7 @@ def read_settings(text: str) -> SearchSettings:
 
 
 def read_target(text: str) -> str:
-    """Return the player that `exploit:PLAYER` takes all others for. Raises `InputError` for none, and for an attack."""
+    """Return the player that `exploit:PLAYER` takes all others for. Raises `InputError` for none or an attack."""
     target = text.removeprefix(EXPLOIT).removeprefix(":")
     if not target or target.partition(":")[0] == EXPLOIT:
         raise InputError(f"{text}: name the player that the others are, as in {EXPLOIT}:{SEARCH}:positions=2000")
@@ -123,7 +123,7 @@ def read_target(text: str) -> str:
 
 
 def with_seed(text: str, seed: int) -> str:
-    """Return the name of a search with the seed that it had."""
+    """Return the name of a search with the seed that was used."""
     text = RELEASED.get(text, text)
     return text if "seed=" in text else f"{text}{',' if ':' in text else ':'}seed={seed}"
 

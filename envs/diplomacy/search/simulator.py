@@ -86,7 +86,7 @@ class Simulator:
         self.positions += len(rows)
 
     def _running(self, until: Tensor, n: int) -> Tensor:
-        """Stop the rows whose fall is over; return those that go on, bool [n]."""
+        """Stop the rows whose fall is over; return the rows that continue, bool [n]."""
         batch = self.batch
         year, done = batch.year[:n], batch.done[:n]
         over = (year > until) | ((year == until) & (batch.phase[:n] == codes.WINTER))

@@ -12,7 +12,7 @@ The entropy is then the sum of conditional entropies at the given actions, an un
 With `all_phases` it decides retreats and adjustments too (`envs/diplomacy/orders/phase_choices.py`): a retreat is
 scored like a move, a build or disband by a separate head. The number due limits all adjustments of a power together:
 
-    pi(a | s) = product over u of p(a_u | s) / sum of such products over all legal a     p: as if units chose apart
+    pi(a | s) = product over u of p(a_u | s) / sum of such products over all legal a     p: units on their own
 
 It is factored by unit as above, with sums over the units that follow (`remaining_sums`).
 B is a batch of observations, D = P x C their size (`envs/diplomacy/observation.py`, flat; C = 62, with `all_phases`
@@ -115,7 +115,7 @@ class Turns(nn.Module):
         self.there = linear(hidden, EVENTS, generator, gain=0.1)
 
     def context(self, counts: Tensor, places: Tensor, targets: Tensor) -> TurnContext:
-        """Return what the units in `places` [B, U] know of their own, neighbouring and target provinces."""
+        """Return the events in the units' provinces `places` [B, U], their neighbours and their targets."""
         inside = counts.gather(2, places[..., None, None].expand(-1, -1, 1, EVENTS)).squeeze(2)
         beside = torch.einsum("bup,bupe->bue", self.near[places], counts)
         targeted = counts.gather(2, targets.unsqueeze(-1).expand(-1, -1, -1, EVENTS))
@@ -131,7 +131,7 @@ class TurnContext:
     targets: Tensor
 
     def informed(self, features: Tensor) -> Tensor:
-        """Return the features [B, U, H] of the units' provinces with what they know."""
+        """Return the features [B, U, H] of the units' provinces with the events added."""
         return features + F.relu(self.turns.around(torch.cat([features, self.around], dim=-1)))
 
     def scores(self, questions: Tensor) -> Tensor:
@@ -326,7 +326,7 @@ class OrderNetwork(PolicyNetwork):
 def remaining_sums(log_probs: Tensor, exact: Tensor) -> Tensor:
     """Return the logarithms [B, U + 1, U + 1] of the sums over all legal adjustments of the units from u on.
 
-    Entry (u, r) sums the products of their probabilities exp(`log_probs`) [B, U, K], as if units chose apart, where r
+    Entry (u, r) sums the products of the probabilities exp(`log_probs`) [B, U, K] of units on their own, where r
     choices other than 0 are left to make. They are exactly r if `exact` [B], else at most r.
     """
     count = log_probs.shape[1]
@@ -353,7 +353,7 @@ def given_sums(log_probs: Tensor, now: Tensor, after: Tensor, remaining: Tensor)
 def after_choices(log_probs: Tensor, choices: Tensor, units: Units) -> Tensor:
     """Return log-probabilities [B, U, K] that in winter are those after the `choices` [B, U] of the units before.
 
-    Both are of units that choose apart but for the number of adjustments that are due.
+    In both, units choose independently except for the number of adjustments due.
     """
     acts = ((choices > 0) & units.present).long()
     remaining = (units.due - acts.cumsum(1) + acts).clamp(0, choices.shape[1])

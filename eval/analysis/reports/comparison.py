@@ -1,7 +1,7 @@
 """Runs to compare: grouped by configuration without the seed, and aligned at equal steps, seconds or updates.
 
 All runs are compared up to the compute that every one of them reached. The value of a metric there is the mean over the
-last tenth of that compute, or the last value before it where a metric is written seldom. The first group is the
+last tenth of that compute, or the last value before it if the metric is written rarely. The first group is the
 baseline of all differences.
 """
 
@@ -128,7 +128,7 @@ class SeedGroup:
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """Difference of a group from the baseline, what it is a mean of, and from how many seeds a side (0: none)."""
+    """Difference of a group from the baseline, the things it is a mean of, and the seeds a side (0: none)."""
 
     estimate: Estimate
     basis: str
@@ -136,7 +136,7 @@ class PairedDifference:
 
     @property
     def verdict(self) -> str:
-        """Return what the interval allows to say, empty if it holds 0."""
+        """Return the verdict that the interval allows; empty if it contains 0."""
         low, high = self.estimate.interval
         if low <= 0.0 <= high:
             return ""
@@ -189,8 +189,8 @@ def common_limit(runs: Sequence[ComparedRun]) -> float:
 def difference(base: SeedGroup, other: SeedGroup, metric: str, limit: float) -> PairedDifference | None:
     """Return other - base at equal compute, by seed where seeds are shared; None without values.
 
-    Of runs with one seed the mean is paired; runs that are left out are counted in what the difference is a mean of.
-    One run each: the mean difference of their curves, with blocks of neighbouring windows; it says nothing of seeds.
+    Several runs of one seed are paired by their mean, and a count of runs without a partner is added. With one run
+    each it is the mean difference of their curves, in blocks of neighbouring windows, which says nothing about seeds.
     """
     ours, baseline = (_by_seed(group, metric, limit) for group in (other, base))
     shared = sorted(ours.keys() & baseline.keys() - {UNKNOWN_SEED})

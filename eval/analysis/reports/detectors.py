@@ -151,7 +151,7 @@ class Fall:
 class Plateau:
     """No rise over the last `part`: Kendall's tau is at most `tau`, and no window mean reaches `ceiling`.
 
-    With `errors`, tau may also be so many times its standard error in noise without a trend, large in short runs.
+    With `errors`, tau may also be this many times its standard error in noise without a trend, large in short runs.
     """
 
     part: float = 0.5
@@ -234,8 +234,8 @@ def _best_fit(curves: Sequence[np.ndarray], y: np.ndarray) -> tuple[float, np.nd
 class Decline:
     """Over the last `part`, Kendall's tau is at most -`tau`, and the last third's mean is below the first's.
 
-    By more than `relative` of its size, and more than `drop`. The first tenth is left out by default: there the
-    opponents or starting positions are often others.
+    The difference is more than `relative` of its size, and more than `drop`. The first tenth is left out by default,
+    because its opponents or starting positions often differ.
     """
 
     side: ClassVar[int] = -1

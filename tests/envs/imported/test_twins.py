@@ -97,6 +97,8 @@ def test_difference_is_named(patched_twin, name, fields, difference):
     assert told.startswith("env.twin=auto: playing PettingZoo's own matches, since OpenSpiel's")
     with pytest.raises(InputError, match=r"env\.twin=on: OpenSpiel's \w+ differs from .*; set env\.twin=off"):
         chosen(ImportedEnvConfig(id=game, twin="on"), [])
+    _, told = chosen(ImportedEnvConfig(id=game), ["rivals:Reader"])
+    assert told.endswith("own matches, since rivals:Reader is a Python object that may read them")
 
 
 @pytest.mark.parametrize("game", ["connect_four_v3", "tictactoe_v3"])
