@@ -252,7 +252,10 @@ def _searcher(settings: SearchSettings, device: str | torch.device) -> SearchOrd
     """Return a search with the players that its settings name; those that are not bots order for it."""
 
     def opened(key: str, name: str) -> PolicyOrders | PythonOrders | None:
-        player = open_player(name, device)
+        try:
+            player = open_player(name, device)
+        except InputError as error:
+            raise InputError(f"search:{key}={name}: {error}") from error
         if isinstance(player, SearchOrders):
             raise InputError(f"search:{key}={name}: is a search itself; name a bot or a policy, or exploit:{name}")
         return None if isinstance(player, str) else player

@@ -176,8 +176,13 @@ def test_attack_with_known_seed_predicts_every_order():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("search:opponents=dumbbot+nobody", "nobody"),
-        ("search:opponents=released/dogfight_quickstart", "plays sparring/Dogfight"),
+        ("search:opponents=dumbbot+nobody", "^search:opponents=nobody: unknown opponent .* choose from"),
+        ("search:proposals=no_module:It", "^search:proposals=no_module:It: .*no_module"),
+        ("search:opponents=tiny", "^search:opponents=tiny: "),
+        (
+            "search:opponents=released/dogfight_quickstart",
+            "^search:opponents=released/dogfight_quickstart: .* plays sparring/Dogfight",
+        ),
         ("exploit:", "name the player that the others are"),
         ("exploit:search:positions=1", r"positions=1 must be in \[100"),
     ],
