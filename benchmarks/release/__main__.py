@@ -58,6 +58,7 @@ BASE = (
     Step(("python", "-c", ACT), "[["),
     Step(("sparring", "train", "+run=quickstart"), REFUSAL, 2),
     Step(("sparring", "play", "--opponent", "ace"), REFUSAL, 2),
+    Step(("sparring", "play", "--env", "chess"), "sparring install train play chess", 2),
     Step(("python", "-m", "pip", "check"), "No broken requirements"),
 )
 TRAIN = (

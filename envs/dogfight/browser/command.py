@@ -21,7 +21,6 @@ from sparring.eval.browser.server import (
     SCRIPT,
     BrowserGame,
     HostedGame,
-    PageOptions,
     ServerOptions,
     serve_game,
 )
@@ -39,7 +38,9 @@ examples:
   python eval/play.py --opponent ace                           a bot; the page offers all others, and your runs
   python eval/play.py --opponent my-run --rules challenge
   python eval/play.py --static fly.html                        a single file for any browser
-  python eval/play.py --static fly.html  --opponent my-run     against the final policy of a run"""
+  python eval/play.py --static fly.html  --opponent my-run     against the final policy of a run
+
+Without the extras train and play, --opponent POLICY and --no-browser still work: they open a page of one file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,19 +67,6 @@ class DogfightPlayOptions(ServerOptions):
         check_page(self.static, option="--static")
         if self.rules is not None and self.static:
             raise InputError("--rules does not go with --static: a page without a server has only classic rules")
-
-
-@dataclass(frozen=True, kw_only=True)
-class DogfightPageOptions(PageOptions):
-    """Options of `sparring play` without the extra `train`."""
-
-    TEXT = CommandText(
-        SCRIPT,
-        "Fly the dogfight against a policy, on a page of one file. Bots, other games and a local server need more: "
-        "sparring install train play.",
-    )
-    opponent: str = argument(DEFAULT_OPPONENT, metavar="O")
-    """A released policy, as released/dogfight_quickstart, a path (.pt), or a run's name."""
 
 
 def find_opponent(name: str, *, bots: Sequence[str] = GAME.bots) -> Player:
@@ -149,4 +137,4 @@ def _stage(options: DogfightPlayOptions, opponent: Player) -> HostedGame:
     )
 
 
-BROWSER = BrowserGame(DogfightPlayOptions, play, page, DogfightPageOptions)
+BROWSER = BrowserGame(DogfightPlayOptions, play, page)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from sparring.agents.opponents.players import find_checkpoint
-from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.core.errors import ConfigError, InputError, require_packages
 from sparring.configs.opponents import named_module
 from sparring.eval.browser.server import AFTER_EXAMPLES, SCRIPT, BrowserGame, HostedGame, ServerOptions, serve_game
 from sparring.eval.options import CommandText, argument
 
 OPENSPIEL = "openspiel"
 UNIFORM = "openspiel:uniform"
-SEATS = "[0, 99]"
 
 _EXAMPLES = """\
 examples:
@@ -30,6 +29,7 @@ Stable-Baselines3, an ONNX model, a saved response, module:Name or an address. I
 class OpenSpielPlayOptions(ServerOptions):
     """Options of an OpenSpiel game; the opponent is not loaded yet."""
 
+    NEEDS: ClassVar = {**ServerOptions.NEEDS, "pyspiel": "open-spiel"}
     TEXT = CommandText(
         SCRIPT,
         "Play an OpenSpiel game against any player in the browser.",
@@ -40,7 +40,7 @@ class OpenSpielPlayOptions(ServerOptions):
     """The game, such as leduc_poker or goofspiel(num_cards=4) (default: the game of --opponent, a run)."""
     opponent: str = argument(UNIFORM, metavar="O")
     """Player of the other seats (default: openspiel:uniform)."""
-    seat: int = argument(0, SEATS, metavar="N")
+    seat: int = argument(0, "[0, 99]", metavar="N")
     """Your seat, counted from 0."""
     modules: tuple[str, ...] = argument((), metavar="MODULE", flags=["--import"])
     """Module to import for a game of your own."""
@@ -48,6 +48,7 @@ class OpenSpielPlayOptions(ServerOptions):
 
 def play(options: OpenSpielPlayOptions) -> None:
     """Serve the page until the process is interrupted."""
+    require_packages(options.NEEDS)
     game = open_game(options)
     from sparring.envs.imported.browser.table import HostedTable, PersonTable
 
