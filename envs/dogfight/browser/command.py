@@ -92,7 +92,8 @@ def opponent_of_page(opponent: Player) -> ArrayActor:
         raise InputError(f"{opponent}: a page needs a network, and a bot does not have one; give a checkpoint")
     name = display_name(opponent)
     if opponent.suffix != ".pt":
-        raise InputError(f"{name}: is not a network of this project, which a page needs; give a checkpoint (.pt)")
+        others = "other policies play on the local server, with the extras train and play"
+        raise InputError(f"{name}: a page of one file plays checkpoints of this project (.pt); {others}")
     actor = read_actor(opponent, name)
     if current_id(actor.contract["id"]) != GAME.id:
         raise InputError(other_game(name, actor.contract["id"], GAME))

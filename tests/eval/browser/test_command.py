@@ -155,6 +155,7 @@ def test_commands_without_torch_work_or_name_extra(tmp_path):
 def test_play_without_torch_opens_static_page_or_names_extras(tmp_path):
     policy = "released/dogfight_quickstart"
     trained, played = "needs the extra train, and torch", "`sparring install train play`"
+    (tmp_path / "agent.zip").touch()
     wrong = {
         "--opponent ace": (trained, played),
         "--port 0": (trained, played),
@@ -165,6 +166,7 @@ def test_play_without_torch_opens_static_page_or_names_extras(tmp_path):
         "--env nope": ("unknown game 'nope': choose from dogfight",),
         "--oponent ace": ("unknown option '--oponent'", "did you mean '--opponent'?"),
         "--opponent nobody": ("no checkpoint 'nobody'",),
+        "--opponent agent.zip": ("agent.zip: a page of one file plays checkpoints", "with the extras train and play"),
     }
     helped, flown, *refused = bare(
         *(["play", *words] for words in (["--help"], ["--no-browser", "--opponent", policy], *map(str.split, wrong))),
