@@ -93,6 +93,20 @@ def test_every_block_of_page_runs(page, tmp_path, monkeypatch, capsys):
         _check_showdown(tmp_path / "checkpoints" / "duel", capsys.readouterr().out)
 
 
+def test_agents_page_lines_are_read_as_the_game_of_each_policy():
+    sections = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8").split("\n## `")[1:]
+    for section in sections:
+        name = section.partition("`")[0]
+        game = next((game for game in ("air_combat", "diplomacy", "dogfight") if name.startswith(game)), "diplomacy")
+        lines = re.findall(r"^sparring (\w+) (.*)", section, re.MULTILINE)
+        words = {command: shlex.split(text, comments=True) for command, text in lines}
+        assert {*words} == {"eval", "play", "exploit"}, name
+        played, evaluated = parse_known(PlayChoice, words["play"]).game, run.evaluation_of(run.env_of(words["eval"]))
+        games = parse(played.options, words["play"]).TEXT.env, parse(evaluated.options, words["eval"]).TEXT.env
+        assert games == (game, game), name
+        assert parse(ExploitOptions, words["exploit"]).runner, name
+
+
 def test_tutorial_game_is_short():
     blocks = [code for _, code in BLOCK.findall(PAGES["your_game.md"]) if code.startswith("# showdown.py")]
     assert [len(code.splitlines()) <= 52 for code in blocks] == [True]
