@@ -117,6 +117,6 @@ def load_trainer(name: str) -> tuple[Any, Any]:
         )
     except ModuleNotFoundError as error:
         if entry.extra and error.name:
-            require_package(error.name, entry.extra)
+            require_package(error.name.partition(".")[0], entry.extra)
         raise
     return trainer, fit

@@ -30,7 +30,7 @@ COMMANDS = parts("commands") | {
     "watch": CommandPlace("", "the released policy, or the policy file given, flies both aircraft", trains=False),
     "install": CommandPlace("", "install what an extra needs into this Python: sparring install train", trains=False),
 }
-TRAINING = ("torch", "warp", "hydra")  # one of them missing: the extra is not installed
+TRAINING = ("torch", "warp", "hydra", "pettingzoo")  # one of them missing: the extra is not installed
 CPU_BUILDS = "https://download.pytorch.org/whl/cpu"
 
 

@@ -24,7 +24,8 @@ class Absent:
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, Absent())
 known = importlib.util.find_spec
-importlib.util.find_spec = lambda name: None if name in ("torch", "warp", "hydra", "tensorboard") else known(name)
+absent = ("torch", "warp", "hydra", "pettingzoo", "tensorboard")
+importlib.util.find_spec = lambda name: None if name in absent else known(name)
 webbrowser.open = lambda address: print("asked for", address) or True
 from sparring.__main__ import main
 results = []
