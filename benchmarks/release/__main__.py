@@ -170,8 +170,8 @@ def used(programs: Path, step: Step, place: Path) -> str:
 
 
 def refused(tools: Path, wheel: Path) -> str:
-    """Return what pip says where the Python is too old."""
-    target = ["--python-version", "3.10", "--only-binary=:all:", "-q", "-d", str(wheel.parent / "old")]
+    """Return what pip says where the Python is too old; without dependencies, as their markers see this Python."""
+    target = ["--python-version", "3.10", "--only-binary=:all:", "--no-deps", "-q", "-d", str(wheel.parent / "old")]
     done = process([str(tools / "python"), "-m", "pip", "download", *target, str(wheel)], wheel.parent)
     if done.returncode == 0 or "requires a different Python" not in done.stderr:
         raise InputError(f"exit code {done.returncode}: {done.stderr[-500:]}")
