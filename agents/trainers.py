@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sparring.agents.callbacks import Callback, check_callbacks
 from sparring.agents.opponents.training import find_opponents
 from sparring.agents.run.preflight import FolderClaim
-from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.core.errors import ConfigError, InputError, require_package
 from sparring.configs.core.parts import parts
 from sparring.configs.core.status import LOADING, say
 from sparring.configs.load import load_named
@@ -116,7 +116,7 @@ def load_trainer(name: str) -> tuple[Any, Any]:
             getattr(import_module(m), n) for m, n in (text.split(":") for text in (entry.trainer, entry.fit))
         )
     except ModuleNotFoundError as error:
-        if not entry.extra:
-            raise
-        raise InputError(f"trainer={name} needs {error.name}: `sparring install {entry.extra}`") from error
+        if entry.extra and error.name:
+            require_package(error.name.partition(".")[0], entry.extra)
+        raise
     return trainer, fit

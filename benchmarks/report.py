@@ -17,12 +17,12 @@ from sparring.configs.core.device import usable_cores
 def heading(title: str, packages: Sequence[str] = ()) -> str:
     """Return a title and the data needed to repeat the measurement: machine, load, versions, date, command."""
     cores = usable_cores()
-    versions = ", ".join(f"{name} {version(name)}" for name in packages)
+    versions = "".join(f", {name} {version(name)}" for name in packages)
     command = shlex.join(["python", *invocation()])
     return (
         f"# {title}\n\n"
         f"{processor()}, {cores} cores usable, load {os.getloadavg()[0]:.1f} at the start, Python "
-        f"{platform.python_version()}, {versions}, {datetime.date.today().isoformat()}\n\n    {command}\n"
+        f"{platform.python_version()}{versions}, {datetime.date.today().isoformat()}\n\n    {command}\n"
     )
 
 

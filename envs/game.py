@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from sparring.configs.core.errors import InputError, choose, moved
+from sparring.configs.core.errors import InputError, choose, moved, require_package
 from sparring.configs.core.parts import parts
 
 EXTRAS = {"chess": "chess"}
@@ -239,7 +239,6 @@ def load(reference: str) -> Any:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("sparring."):
             raise InputError(f"{module}: this installation lacks it; install sparring with all its parts") from error
-        if error.name not in EXTRAS:
-            raise
-        extra = EXTRAS[error.name]
-        raise InputError(f"{module}: needs the package {error.name}: run `sparring install {extra}`") from error
+        if error.name in EXTRAS:
+            require_package(error.name, EXTRAS[error.name])
+        raise

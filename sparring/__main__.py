@@ -30,7 +30,7 @@ COMMANDS = parts("commands") | {
     "watch": CommandPlace("", "the released policy, or the policy file given, flies both aircraft", trains=False),
     "install": CommandPlace("", "install what an extra needs into this Python: sparring install train", trains=False),
 }
-TRAINING = ("torch", "warp", "hydra")  # one of them missing: the extra is not installed
+TRAINING = ("torch", "warp", "hydra", "pettingzoo")  # one of them missing: the extra is not installed
 CPU_BUILDS = "https://download.pytorch.org/whl/cpu"
 
 
@@ -58,25 +58,42 @@ def _run(words: list[str]) -> int:
         print(overview())
         return 0
     name, options = choose("command", words[0], COMMANDS), words[1:]
-    command = COMMANDS[name]
+    command, helps = COMMANDS[name], bool({"--help", "-h"} & {*options})
     sys.argv = ["sparring", *words]  # messages name the command as it was called
     if options in (["--help"], ["-h"]) and not command.module:
         print(f"usage: sparring {name}{' [POLICY]' if name == 'watch' else ''}\n\n{command.what}")
     elif name == "watch" or (name == "play" and not options):
         _open_page(options, watching=name == "watch")
-    elif name == "play" and _missing() and not any(word.startswith("--env") for word in options):
-        from sparring.eval.options import parse
-
-        settings = parse(_browser_game().page_options, options)
-        _open_page([settings.opponent], watching=False, opens=not settings.no_browser)
     elif name == "install":
         return _install(options)
-    else:
-        if command.trains and not {"--help", "-h"} & {*options}:
+    elif helps or name != "play" or not _opened_page(options):
+        if command.trains and not helps:
             _require_training(name)
         sys.argv = ["sparring", *options]
         return int(import_module(command.module).main())
     return 0
+
+
+def _opened_page(words: list[str]) -> bool:
+    """Open the page of one file and return True, where the server lacks a package and the page can do what is asked.
+
+    Raises `InputError` for a wrong option, and with the extras to install where the page does not do.
+    """
+    from sparring.eval.browser.server import ServerOptions
+    from sparring.eval.options import parse, parse_known
+    from sparring.eval.play import PlayChoice
+
+    if not _missing(*ServerOptions.NEEDS):
+        return False
+    game = parse_known(PlayChoice, words).game
+    settings = parse(game.options, words)
+    flags = {word.partition("=")[0] for word in words if word.startswith("-")}
+    bots = {bot for one in games() for bot in one.bots}
+    if game.page and flags <= {"--opponent", "--no-browser"} and settings.opponent not in bots:
+        _open_page([settings.opponent], watching=False, opens=not settings.no_browser)
+        return True
+    _require_training("play", *settings.NEEDS.values())
+    return False
 
 
 def _open_page(options: list[str], *, watching: bool, opens: bool = True) -> None:
@@ -118,15 +135,15 @@ def _cache() -> Path:
     raise InputError("neither the cache folder nor the temporary one can be written to; set XDG_CACHE_HOME")
 
 
-def _missing() -> list[str]:
-    return [package for package in TRAINING if find_spec(package) is None]
+def _missing(*more: str) -> list[str]:
+    return [package for package in (*TRAINING, *more) if find_spec(package) is None]
 
 
-def _require_training(name: str) -> None:
+def _require_training(name: str, *more: str) -> None:
     if missing := _missing():
         raise InputError(
             f"{name}: needs the extra train, and {missing[0]} is not installed for {sys.executable}; run "
-            f"`sparring install train` (1.3 GB with a CPU build of torch)"
+            f"`sparring install {' '.join(dict.fromkeys(('train', *more)))}` (1.3 GB with a CPU build of torch)"
         )
 
 

@@ -21,8 +21,9 @@ from sparring.configs import load
 from sparring.eval import check, run
 from sparring.eval.analysis.sweeps.plan import names_sweep, read_grid, read_sweep
 from sparring.eval.exploitability.options import ExploitOptions
-from sparring.eval.options import parse
+from sparring.eval.options import parse, parse_known
 from sparring.eval.payoff import read
+from sparring.eval.play import PlayChoice
 
 ROOT = Path(__file__).resolve().parents[1]
 GUIDES = [ROOT / "docs" / "training.md", ROOT / "docs" / "scaling.md"]
@@ -50,7 +51,8 @@ SMALL = {
     "own_opponent.md": {"GAMES = 100": "GAMES = 4", "max_updates=40": "max_updates=1",
      "max_updates=2": "max_updates=1", "--games 40": "--games 2",
      "--last-year 1905": "--last-year 1901"},
-    "your_game.md": {"max_updates=20": "max_updates=10", "max_updates=25": "max_updates=11",
+    "your_game.md": {"name=racer max_updates=20": "name=racer max_updates=1",
+     "max_updates=20": "max_updates=10", "max_updates=25": "max_updates=11",
      "opponents=[gunmen:Trigger] max_updates=10": "opponents=[gunmen:Trigger] max_updates=1"},
     "tables.md": {"GAMES = 400": "GAMES = 4", "range(20)": "range(2)",
      "--ladder --games 40": "--ladder --games 4 --opponents ace,brawler", "--games 40": "--games 4"},
@@ -91,6 +93,20 @@ def test_every_block_of_page_runs(page, tmp_path, monkeypatch, capsys):
         _check_showdown(tmp_path / "checkpoints" / "duel", capsys.readouterr().out)
 
 
+def test_agents_page_lines_are_read_as_the_game_of_each_policy():
+    sections = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8").split("\n## `")[1:]
+    for section in sections:
+        name = section.partition("`")[0]
+        game = next((game for game in ("air_combat", "diplomacy", "dogfight") if name.startswith(game)), "diplomacy")
+        lines = re.findall(r"^sparring (\w+) (.*)", section, re.MULTILINE)
+        words = {command: shlex.split(text, comments=True) for command, text in lines}
+        assert {*words} == {"eval", "play", "exploit"}, name
+        played, evaluated = parse_known(PlayChoice, words["play"]).game, run.evaluation_of(run.env_of(words["eval"]))
+        games = parse(played.options, words["play"]).TEXT.env, parse(evaluated.options, words["eval"]).TEXT.env
+        assert games == (game, game), name
+        assert parse(ExploitOptions, words["exploit"]).runner, name
+
+
 def test_tutorial_game_is_short():
     blocks = [code for _, code in BLOCK.findall(PAGES["your_game.md"]) if code.startswith("# showdown.py")]
     assert [len(code.splitlines()) <= 52 for code in blocks] == [True]
@@ -117,6 +133,8 @@ def _run(line, folder):
         assert run.main([*words[2:], *few, "--device", "cpu", "--threads", "1", "--quiet"]) in codes
     elif words[:2] == ["python", "eval/exploit.py"]:
         assert parse(ExploitOptions, words[2:]).runner
+    elif words[:2] == ["python", "eval/play.py"]:
+        assert parse(parse_known(PlayChoice, words[2:]).game.options, words[2:])
     elif words[:2] == ["python", "eval/payoff.py"]:
         assert read(words[2:]).runner
     elif words[:2] == ["python", "eval/check.py"]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.agents.policies.policy import action_columns
-from sparring.configs.core.errors import InputError
+from sparring.configs.core.errors import InputError, require_package
 from sparring.configs.core.files import MOST_ONNX, read_regular
 
 CONTRACT = "contract"
@@ -71,10 +71,8 @@ class OnnxFile:
 
 def export_package(package: str) -> Any:
     """Import onnx or onnxruntime. Raises `InputError` with the pip command if it is missing."""
-    try:
-        return import_module(package)
-    except ImportError as error:
-        raise InputError(f"{package} is not installed; run `sparring install export`") from error
+    require_package(package, "export")
+    return import_module(package)
 
 
 def parameter_count(model: Any) -> int:

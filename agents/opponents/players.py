@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from sparring.agents.run.folder import FINAL, RunFolder, RunFolderError
 from sparring.configs.core.allowed import complaint
-from sparring.configs.core.errors import InputError, UnknownNameError, choices, choose, suggestion
+from sparring.configs.core.errors import InputError, UnknownNameError, choices, choose, require_package, suggestion
 from sparring.configs.core.files import CHECKPOINTS, PACKAGE, ROOT, SHIPPED, holds
 from sparring.configs.games import PACKAGES, current_id
 from sparring.configs.kinds import run_kind
@@ -173,6 +173,7 @@ def content_of(path: Path) -> dict[str, Any]:
         with suppress(InputError):
             return {"contract": read_contract(path)}
         return {}
+    require_package("torch", "train")
     from sparring.configs.core.archive import TensorFileError
     from sparring.configs.core.files import read_regular
     from sparring.configs.core.tensor_file import unpack

@@ -58,6 +58,7 @@ BASE = (
     Step(("python", "-c", ACT), "[["),
     Step(("sparring", "train", "+run=quickstart"), REFUSAL, 2),
     Step(("sparring", "play", "--opponent", "ace"), REFUSAL, 2),
+    Step(("sparring", "play", "--env", "chess"), "sparring install train play chess", 2),
     Step(("python", "-m", "pip", "check"), "No broken requirements"),
 )
 TRAIN = (
@@ -169,7 +170,7 @@ def used(programs: Path, step: Step, place: Path) -> str:
 
 
 def refused(tools: Path, wheel: Path) -> str:
-    """Return what pip says where the Python is too old."""
+    """Return what pip says where the Python is too old; without dependencies, as their markers see this Python."""
     target = ["--python-version", "3.10", "--only-binary=:all:", "--no-deps", "-q", "-d", str(wheel.parent / "old")]
     done = process([str(tools / "python"), "-m", "pip", "download", *target, str(wheel)], wheel.parent)
     if done.returncode == 0 or "requires a different Python" not in done.stderr:

@@ -24,6 +24,8 @@ VERSIONS = {
     "CITATION.cff": r"^version: (.+)$",
     "CHANGELOG.md": r"^## (.+)$",
     "README.md": r"version = {(.+?)}",
+    "docs/notebooks/first_agent.ipynb": r"sparring-([\d.]+)-py3",
+    "docs/notebooks/reading_a_run.ipynb": r"sparring-([\d.]+)-py3",
     "envs/hubs/openenv/server.py": r'version="(.+?)"',
     "envs/hubs/verifiers/pyproject.toml": r'^version = "(.+)"$',
 }

@@ -14,7 +14,6 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
@@ -62,13 +61,18 @@ def as_called(text: str) -> str:
     return SCRIPT.sub(lambda match: f"sparring {commands.get(match[1], match[1]).replace('_', '-')}", text)
 
 
-@cache
 def require_package(module: str, extra: str) -> None:
     """Raise `MissingPackageError` if a module that `extra` installs is missing; call this before a late import."""
-    if find_spec(module) is None:
+    require_packages({module: extra})
+
+
+def require_packages(needs: Mapping[str, str]) -> None:
+    """Raise `MissingPackageError` for the missing ones of several modules, each with the extra that installs it."""
+    if missing := [module for module in needs if find_spec(module) is None]:
+        extras = " ".join(dict.fromkeys(needs[module] for module in missing))
         raise MissingPackageError(
-            f"{module} is not installed for {sys.executable}; run `sparring install {extra}`"
-            + ", or `make install`" * (extra == "train" and IN_REPOSITORY)
+            f"{', '.join(missing)} {'are' if missing[1:] else 'is'} not installed for {sys.executable}; run "
+            f"`sparring install {extras}`" + ", or `make install`" * (extras == "train" and IN_REPOSITORY)
         )
 
 

@@ -3,9 +3,7 @@
 Importing this package needs neither python-chess nor an engine; its modules need the extra chess.
 """
 
-from importlib.util import find_spec
-
-from sparring.configs.core.errors import InputError
+from sparring.configs.core.errors import require_package
 from sparring.envs.game import Game, TextMatchPlace
 
 ENV_ID = "sparring/Chess-v0"
@@ -43,5 +41,4 @@ GAME = Game(
 
 def check_package() -> None:
     """Raise `InputError` if python-chess, an extra, is missing."""
-    if find_spec(PACKAGE) is None:
-        raise InputError(f"chess needs the package {PACKAGE}: run `sparring install chess`")
+    require_package(PACKAGE, "chess")

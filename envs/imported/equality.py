@@ -186,8 +186,7 @@ def chosen(env: ImportedEnvConfig, opponents: Sequence[str]) -> tuple[bool, str]
         reason = f"{objects[0]} is a Python object that may read them"
         return False, f"{start}: playing PettingZoo's own matches, since {reason}"
     if env.twin == "auto" and find_spec("pyspiel") is None:
-        how = "run `sparring install open-spiel`"
-        return False, f"{start}: playing PettingZoo's own matches; OpenSpiel's {twin.name} is faster: {how}"
+        return False, f"{start}: playing PettingZoo's own matches; for faster ones run `sparring install open-spiel`"
     try:
         tested = equality(env.id, env.kwargs)
         difference = tested.difference

@@ -19,9 +19,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from sparring.configs.core.errors import InputError, require_package
+from sparring.configs.core.errors import InputError, as_called, require_packages
 from sparring.configs.core.serving import bounded_server, passes
 from sparring.eval.options import SEED, CommandOptions, argument
 
@@ -107,6 +107,8 @@ exit codes: 0 done, 2 bad input or a package missing, 130 stopped with Ctrl-C"""
 class ServerOptions(CommandOptions):
     """Options of a game on the local server."""
 
+    NEEDS: ClassVar[Mapping[str, str]] = dict.fromkeys(("starlette", "uvicorn", "websockets"), "play")
+    """Packages beside those of the extra `train`, each with the extra that installs it."""
     env: str = argument("", metavar="G", group=_PAGE)
     """The game: dogfight, air_combat, diplomacy, chess, pettingzoo, openspiel (default: the opponent's)."""
     seed: int = argument(0, SEED, metavar="N", group=_PAGE)
@@ -119,16 +121,6 @@ class ServerOptions(CommandOptions):
     """Print only the address, and errors."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PageOptions(CommandOptions):
-    """Options of `sparring play` without the extra `train`: the page holds the opponent, without a server."""
-
-    opponent: str = argument("")
-    """The policy on the page."""
-    no_browser: bool = argument(False)
-    """Print the name of the page without opening it."""
-
-
 @dataclass(frozen=True)
 class BrowserGame:
     """How a game is played in the browser: its options, and what serves it."""
@@ -137,12 +129,9 @@ class BrowserGame:
     play: Callable[[Any], None]
     page: Callable[[str], tuple[str, str]] | None = None
     """Function of a policy's name that returns its short name and a page of one file with it, without torch."""
-    page_options: type[PageOptions] | None = None
-    """Options of the page for `sparring play`, where there is one."""
 
 
 HOST = "127.0.0.1"
-PACKAGES = ("starlette", "uvicorn", "websockets")
 LARGEST_MESSAGE = 4096
 """Bytes of a message of the page."""
 _HEADERS = {
@@ -170,12 +159,6 @@ class HostedGame(Protocol):
 
     def connect(self, send: Send) -> PlayConnection:
         """Return a new connection, for a page that was opened; `send` sends it a message."""
-
-
-def check_packages() -> None:
-    """Raise `InputError` if a package of the extra `play` is missing."""
-    for package in PACKAGES:
-        require_package(package, "play")
 
 
 def open_browser(address: str) -> bool:
@@ -247,7 +230,7 @@ def make_app(hosted: HostedGame, gate: Gate) -> Starlette:
             return response
         if not gate.knows(request.cookies):
             text = "The address works once, in one browser; start eval/play.py again for a new one.\n"
-            return PlainTextResponse(text, 403, _HEADERS)
+            return PlainTextResponse(as_called(text), 403, _HEADERS)
         socket = f"ws://{request.headers['host']}"
         if (page := hosted.page(request.url.path, socket)) is None:
             return PlainTextResponse("This page does not exist.\n", 404, _HEADERS)
@@ -281,7 +264,7 @@ def serve_game(options: ServerOptions, make: Callable[[], HostedGame]) -> None:
 
     `make` loads what takes long, after the port is taken. Raises `InputError` for a missing package or a taken port.
     """
-    check_packages()
+    require_packages(options.NEEDS)
     with listen(options.port) as listening:
         hosted = make()
         gate = Gate(listening.getsockname()[1])

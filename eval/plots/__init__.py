@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from sparring.configs.core.errors import InputError, printable_lines
+from sparring.configs.core.errors import printable_lines, require_package
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,8 +25,7 @@ MILLION = 1e6
 
 def check_matplotlib() -> None:
     """Raise `InputError` if matplotlib is missing; call this before long work that ends in a picture."""
-    if find_spec("matplotlib") is None:
-        raise InputError("matplotlib is not installed; run `sparring install plots`")
+    require_package("matplotlib", "plots")
 
 
 def picture(figure: Figure, form: str, **options: Any) -> bytes:

@@ -279,4 +279,5 @@ def test_missing_package_is_named(make_run, monkeypatch, error_line):
     make_run("a", [0.1])
     monkeypatch.delitem(sys.modules, "sparring.eval.analysis.plots.panels")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert error_line(main, ["a"]) == "eval/curves.py: matplotlib is not installed; run `sparring install plots`\n"
+    needs = f"matplotlib is not installed for {sys.executable}; run `sparring install plots`\n"
+    assert error_line(main, ["a"]) == f"eval/curves.py: {needs}"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
-from sparring.configs.core.errors import InputError
+from sparring.configs.core.errors import InputError, require_packages
 from sparring.configs.schema import DEVICE
-from sparring.envs.chess import check_package
+from sparring.envs.chess import PACKAGE
 from sparring.envs.chess.evaluation.options import ILLEGAL, RANDOM_SIDE, SIDES, TEMPERATURE, TOKENS, find_chess_player
 from sparring.eval.browser.server import AFTER_EXAMPLES, SCRIPT, BrowserGame, HostedGame, ServerOptions, serve_game
 from sparring.eval.command import make_folders
@@ -32,6 +33,7 @@ Without Stockfish (apt-get install stockfish), the built-in search replaces it."
 class ChessPlayOptions(ServerOptions):
     """Options of chess; the opponent is not located and the file is not read yet."""
 
+    NEEDS: ClassVar = {**ServerOptions.NEEDS, PACKAGE: "chess"}
     TEXT = CommandText(
         SCRIPT,
         "Play chess against a language model or a bot, in the browser.",
@@ -68,7 +70,7 @@ class ChessPlayOptions(ServerOptions):
 
 def play(options: ChessPlayOptions) -> None:
     """Serve the page until the process is interrupted."""
-    check_package()
+    require_packages(options.NEEDS)
     from sparring.envs.chess.browser import session
     from sparring.envs.chess.browser.person_game import read_fen, resume_game
 

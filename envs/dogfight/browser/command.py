@@ -21,7 +21,6 @@ from sparring.eval.browser.server import (
     SCRIPT,
     BrowserGame,
     HostedGame,
-    PageOptions,
     ServerOptions,
     serve_game,
 )
@@ -39,7 +38,9 @@ examples:
   python eval/play.py --opponent ace                           a bot; the page offers all others, and your runs
   python eval/play.py --opponent my-run --rules challenge
   python eval/play.py --static fly.html                        a single file for any browser
-  python eval/play.py --static fly.html  --opponent my-run     against the final policy of a run"""
+  python eval/play.py --static fly.html  --opponent my-run     against the final policy of a run
+
+Without the extras train and play, --opponent POLICY and --no-browser still work: they open a page of one file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,19 +69,6 @@ class DogfightPlayOptions(ServerOptions):
             raise InputError("--rules does not go with --static: a page without a server has only classic rules")
 
 
-@dataclass(frozen=True, kw_only=True)
-class DogfightPageOptions(PageOptions):
-    """Options of `sparring play` without the extra `train`."""
-
-    TEXT = CommandText(
-        SCRIPT,
-        "Fly the dogfight against a policy, on a page of one file. Bots, other games and a local server need more: "
-        "sparring install train play.",
-    )
-    opponent: str = argument(DEFAULT_OPPONENT, metavar="O")
-    """A released policy, as released/dogfight_quickstart, a path (.pt), or a run's name."""
-
-
 def find_opponent(name: str, *, bots: Sequence[str] = GAME.bots) -> Player:
     """Locate an opponent without loading torch: one of `bots`, a checkpoint, a run, a released name or an ONNX file.
 
@@ -104,7 +92,8 @@ def opponent_of_page(opponent: Player) -> ArrayActor:
         raise InputError(f"{opponent}: a page needs a network, and a bot does not have one; give a checkpoint")
     name = display_name(opponent)
     if opponent.suffix != ".pt":
-        raise InputError(f"{name}: is not a network of this project, which a page needs; give a checkpoint (.pt)")
+        others = "other policies play on the local server, with the extras train and play"
+        raise InputError(f"{name}: a page of one file plays checkpoints of this project (.pt); {others}")
     actor = read_actor(opponent, name)
     if current_id(actor.contract["id"]) != GAME.id:
         raise InputError(other_game(name, actor.contract["id"], GAME))
@@ -149,4 +138,4 @@ def _stage(options: DogfightPlayOptions, opponent: Player) -> HostedGame:
     )
 
 
-BROWSER = BrowserGame(DogfightPlayOptions, play, page, DogfightPageOptions)
+BROWSER = BrowserGame(DogfightPlayOptions, play, page)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from sparring.agents.opponents.players import find_checkpoint
-from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.core.errors import ConfigError, InputError, require_packages
 from sparring.configs.games import PACKAGES
 from sparring.configs.opponents import named_module
 from sparring.eval.browser.server import AFTER_EXAMPLES, SCRIPT, BrowserGame, HostedGame, ServerOptions, serve_game
@@ -14,7 +14,6 @@ from sparring.eval.options import CommandText, argument
 
 PETTINGZOO, OPENSPIEL = PACKAGES
 UNIFORM, RANDOM = "openspiel:uniform", "random"
-SEATS = "[0, 99]"
 
 _SPIEL_EXAMPLES = """\
 examples:
@@ -43,7 +42,7 @@ class ImportedPlayOptions(ServerOptions):
     """The game, as env.id of a run (default: the game of --opponent, a run)."""
     opponent: str = argument("", metavar="O")
     """Player of the other seats."""
-    seat: int = argument(0, SEATS, metavar="N")
+    seat: int = argument(0, "[0, 99]", metavar="N")
     """Your seat, counted from 0."""
     modules: tuple[str, ...] = argument((), metavar="MODULE", flags=["--import"])
     """Module to import for a game of your own."""
@@ -53,6 +52,7 @@ class ImportedPlayOptions(ServerOptions):
 class OpenSpielPlayOptions(ImportedPlayOptions):
     """Options of an OpenSpiel game."""
 
+    NEEDS: ClassVar = {**ServerOptions.NEEDS, "pyspiel": "open-spiel"}
     TEXT = CommandText(
         SCRIPT,
         "Play an OpenSpiel game against any player in the browser.",
@@ -81,6 +81,7 @@ class PettingZooPlayOptions(ImportedPlayOptions):
 
 def play_openspiel(options: OpenSpielPlayOptions) -> None:
     """Serve the page until the process is interrupted."""
+    require_packages(options.NEEDS)
     game = open_game(options)
     from sparring.envs.imported.browser.table import HostedTable
 

@@ -55,10 +55,10 @@ def open_model(player: Player, *, device: str, temperature: float, settings: Set
             raise InputError(
                 f"{player}: is not an adapter in its run's folder; give a run that trained a language model"
             )
+    config = language.overridden(language.config_of_player(player), ENV, settings)
+    loaded = language.load_language_model(player, config, device)  # names a package that is missing
     from sparring.agents.language.models.adapters import LEARNER
 
-    config = language.overridden(language.config_of_player(player), ENV, settings)
-    loaded = language.load_language_model(player, config, device)
     return TextModel(display_name(player), loaded.backends(MOVES, temperature, {"": LEARNER})[""])
 
 

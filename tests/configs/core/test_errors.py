@@ -8,6 +8,7 @@ from sparring.configs.core.errors import (
     choices,
     choose,
     require_package,
+    require_packages,
     suggestion,
 )
 
@@ -31,6 +32,9 @@ def test_missing_package_names_its_extra():
     require_package("pytest", "dev")
     with pytest.raises(MissingPackageError, match=r"^no_such_package is not .*; run `sparring install train`"):
         require_package("no_such_package", "train")
+    needs = {"absent_one": "play", "pytest": "dev", "absent_two": "chess", "absent_three": "play"}
+    with pytest.raises(MissingPackageError, match=r"^absent_one, absent_two, absent_three are .*install play chess`$"):
+        require_packages(needs)
 
 
 def test_input_errors_share_base_class():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-NEEDS = "chess needs the package chess: run `sparring install chess`"
+NEEDS = f"chess is not installed for {sys.executable}; run `sparring install chess`"
 
 
 def run_without_chess(code):
@@ -33,10 +33,9 @@ def test_sparring_imports_without_python_chess():
 )
 def test_missing_extra_is_named(code):
     done = run_without_chess(code)
-    assert done.stderr.strip().endswith(f"InputError: {NEEDS}")
+    assert done.stderr.strip().endswith(f"Error: {NEEDS}")
 
 
 def test_missing_extra_is_named_via_descriptor():
     done = run_without_chess("from sparring.envs.game import load; load('sparring.envs.chess.positions:FIELDS')")
-    needs = "sparring.envs.chess.positions: needs the package chess: run `sparring install chess`"
-    assert done.stderr.strip().endswith(f"InputError: {needs}")
+    assert done.stderr.strip().endswith(f"Error: {NEEDS}")

@@ -179,4 +179,5 @@ def test_invalid_arguments_print_expected_messages(row, make_checkpoint, check_r
 def test_missing_package_is_named(make_checkpoint, monkeypatch, error_line):
     make_checkpoint()
     monkeypatch.setitem(sys.modules, "onnx", None)
-    assert "onnx is not installed; run `sparring install export`" in error_line(main, ["--ckpt", "pupil"])
+    assert "onnx is not installed for" in (line := error_line(main, ["--ckpt", "pupil"]))
+    assert line.endswith("; run `sparring install export`\n")

@@ -288,7 +288,8 @@ def test_missing_package_is_named_before_playing(make_run, monkeypatch, capsys):
     make_run()
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main(["--ckpt", "pupil", *QUICK]) == 2
-    assert capsys.readouterr().err == ("eval/payoff.py: matplotlib is not installed; run `sparring install plots`\n")
+    needs = f"matplotlib is not installed for {sys.executable}; run `sparring install plots`\n"
+    assert capsys.readouterr().err == f"eval/payoff.py: {needs}"
 
 
 def test_help_names_every_game_with_matrix(capsys):

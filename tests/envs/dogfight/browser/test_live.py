@@ -341,7 +341,7 @@ def test_port_in_use_gives_one_line_error(capsys):
 
 
 def test_missing_extra_gives_one_line_error(monkeypatch, error_line):
-    monkeypatch.setattr(server, "PACKAGES", ("no_such_package",))
+    monkeypatch.setattr(server.ServerOptions, "NEEDS", {"no_such_package": "play"})
     assert "no_such_package is not installed for" in (line := error_line(play.main, ["--quiet"]))
     assert line.endswith("; run `sparring install play`\n")
 

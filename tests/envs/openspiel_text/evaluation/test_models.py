@@ -1,5 +1,7 @@
 """Action probabilities of a language model against local and server logits, and as an attack target."""
 
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -12,13 +14,16 @@ import pyspiel
 from sparring.agents.language.backend import CUT, STOP
 from sparring.agents.language.decoding.constraint import Constraint, TokenizerError, decode, encode
 from sparring.agents.language.endpoint.backend import EndpointBackend
+from sparring.agents.language.models import load
 from sparring.agents.language.transformers_backend import TransformersBackend
+from sparring.agents.opponents.players import find_player
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import EndpointConfig
 from sparring.envs.imported.evaluation.players import state_players
+from sparring.envs.openspiel_text import GAME
 from sparring.envs.openspiel_text.answers import MOVES
 from sparring.envs.openspiel_text.config import REASONING, OpenSpielAnswerConfig
-from sparring.envs.openspiel_text.evaluation.models import open_player
+from sparring.envs.openspiel_text.evaluation.models import open_model, open_player
 from sparring.envs.openspiel_text.exact import TextDecisions
 from sparring.envs.text import FreeText, Option, Prompt
 from sparring.envs.text_moves import ActionMenu
@@ -176,3 +181,10 @@ def test_reasoning_prompts_ask_for_move_on_last_line():
     (prompt, *_) = TextDecisions.of("kuhn_poker", {}, OpenSpielAnswerConfig(REASONING, 7)).prompts
     assert prompt.menu.tokens == 7
     assert prompt.text.endswith("Then write your move, as it is in this list, alone on the last line.\n")
+
+
+def test_missing_package_is_named_before_its_import(monkeypatch):
+    monkeypatch.setattr(load, "PACKAGES", ("absent_package",))
+    monkeypatch.setitem(sys.modules, "sparring.agents.language.models.adapters", None)
+    with pytest.raises(InputError, match=r"need the package absent_package: run `sparring install llm`"):
+        open_model(find_player("tiny", GAME), device="cpu", temperature=0.0)
