@@ -86,7 +86,7 @@ def _opened_page(words: list[str]) -> bool:
     if not _missing(*ServerOptions.NEEDS):
         return False
     game = parse_known(PlayChoice, words).game
-    settings = parse(game.options, words)
+    settings: Any = parse(game.options, words)
     flags = {word.partition("=")[0] for word in words if word.startswith("-")}
     bots = {bot for one in games() for bot in one.bots}
     if game.page and flags <= {"--opponent", "--no-browser"} and settings.opponent not in bots:
