@@ -13,13 +13,13 @@ import argparse
 import itertools
 import math
 import sys
-from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 import sparring
 from benchmarks.command import run_script
@@ -176,8 +176,8 @@ def damage(me: Jet, it: Jet) -> float:
     return rules.CONE_RATE * rules.DT * (1.0 - 0.75 * far) if inside and me.trigger else 0.0
 
 
-def fought(pilot: Pilot, agent: str, actor: LagActor, planes: Any, tell: Callable[[str], None]) -> int:
-    """Return 1, 0 or -1: the policy, which flies the first of two planes of a snapshot, wins, draws or loses."""
+def fought(pilot: Pilot, agent: str, actor: LagActor, planes: Any) -> float:
+    """Print a game and return the hp of the policy, which flies the first of two planes, less the agent's."""
     me, it = Jet(planes[0]), Jet(planes[1])
     tick, nearest = 0, math.inf
     while tick < rules.MAX_TICKS and min(me.hp, it.hp) > 0.0:
@@ -193,8 +193,9 @@ def fought(pilot: Pilot, agent: str, actor: LagActor, planes: Any, tell: Callabl
         for jet, loss in zip((me, it), taken, strict=True):
             jet.hp = max(jet.hp - loss, 0.0) if jet.pos[2] < 0.0 else 0.0
         tick, nearest = tick + 1, min(nearest, float(np.linalg.norm(me.pos - it.pos)))
-    tell(f"{tick / 60:.1f} s, hp {me.hp:.2f} and {it.hp:.2f}, nearest {nearest:.0f} m, ends {-me.pos[2]:.0f} m high")
-    return int(np.sign(round(me.hp - it.hp, 4)))
+    told = f"{tick / 60:.1f} s, hp {me.hp:.2f} and {it.hp:.2f}, nearest {nearest:.0f} m, ends {-me.pos[2]:.0f} m high"
+    print(told, flush=True)
+    return round(me.hp - it.hp, 4)
 
 
 def main() -> None:
@@ -205,15 +206,16 @@ def main() -> None:
     parser.add_argument("--agent", default="pursue", choices=AGENTS)
     parser.add_argument("--games", type=int, default=40, help="starts of the game's own; the policy's seat alternates")
     args = parser.parse_args()
+    if not args.lag.is_file():
+        parser.error(f"{args.lag}: is not a file; give LAG's baseline_model.pt")
+    if find_spec("jsbsim") is None:
+        parser.error("JSBSim is not installed; run `pip install jsbsim`")
     torch.set_num_threads(1)
     pilot, starts = Pilot(args.policy), AirCombatBatch(args.games, threads=1, seed=SEED).snapshot()["planes"]
-    results = []
-    for game, planes in enumerate(starts):
-        actor = LagActor(args.lag)
-        seats = planes[:: 1 - 2 * (game % 2)]
-        results.append(fought(pilot, args.agent, actor, seats, lambda line: print(line, flush=True)))
-    counts = Tensor(results)
-    won, drawn, lost = (int((counts == result).sum()) for result in (1, 0, -1))
+    seats = [planes[:: 1 - 2 * (game % 2)] for game, planes in enumerate(starts)]
+    margins = [fought(pilot, args.agent, LagActor(args.lag), planes) for planes in seats]
+    won, lost = sum(margin > 0 for margin in margins), sum(margin < 0 for margin in margins)
+    drawn = len(margins) - won - lost
     print(f"{args.policy} against {args.agent}: {won}/{drawn}/{lost}")
 
 
